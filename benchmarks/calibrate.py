@@ -24,7 +24,7 @@ from benchmarks.sets import DATA, SETS, load, missing
 from benchmarks.violations import violation_sets
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput
-from knowledge.memory.spaces import unrelated_scores
+from knowledge.memory.spaces import score_unrelated
 from knowledge.ports import Embedder
 from knowledge.search import fusion
 from knowledge.search.calibration import BUNDLED
@@ -89,7 +89,7 @@ def unrelated(searched: Searched) -> float:
     """Return the median fused score of unrelated texts of a set, as a checkpoint measures it."""
     chosen = _some(len(searched.labelled.documents), SAMPLE)
     texts = [searched.labelled.documents[at] for at in chosen]
-    return median(unrelated_scores(texts, searched.documents[chosen], searched.mean_terms))
+    return median(score_unrelated(texts, searched.documents[chosen], searched.mean_terms))
 
 
 async def middles(searched: Searched, embedder: Embedder) -> Figures:

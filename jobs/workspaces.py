@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from knowledge.memory.in_turn import in_turn
+from knowledge.memory.in_turn import process_each
 from knowledge.wiring import Knowledge
 
 
 async def in_each_workspace(
     knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]], *, at_once: int = 1
 ) -> int:
-    """Do some work in every workspace; return how many things it dealt with. One holds up no other (`in_turn`).
+    """Do some work in every workspace; return how many things it dealt with. One holds up no other (`process_each`).
 
     Also where only what was deleted, or is on record of the work, has yet to go.
     """
-    return sum(await in_turn(map(knowledge.in_workspace, await knowledge.jobs.tended()), work, at_once=at_once))
+    return sum(await process_each(map(knowledge.in_workspace, await knowledge.jobs.tended()), work, at_once=at_once))

@@ -31,7 +31,7 @@ from knowledge.documents.service import Documents
 from knowledge.documents.summarising import MapReduceSummaries
 from knowledge.documents.syncing import GitSync
 from knowledge.documents.upkeep import DocumentUpkeep
-from knowledge.memory.locality import Within
+from knowledge.memory.locality import WorkspaceEmbedder
 from knowledge.mismatch import mismatch
 from knowledge.ports import ChatModel, Stores
 from knowledge.search.calibration import shipped
@@ -70,7 +70,7 @@ class _Rooms:
         asked = await fitting.space()
         if asked.fingerprint != bound.space.fingerprint:
             raise mismatch(bound.space, asked)
-        return Room(space=bound.space, embedder=Within(self.stores, fitting))
+        return Room(space=bound.space, embedder=WorkspaceEmbedder(self.stores, fitting))
 
 
 def make_converter() -> Converter:
@@ -192,5 +192,5 @@ def make_moves(engine: AsyncEngine, stores: Stores, documents: Documents) -> Doc
     return DocumentMoves(
         store=PostgresMoving(engine, stores.workspace),
         upkeep=documents.upkeep,
-        within=lambda embedder: Within(stores, embedder),
+        within=lambda embedder: WorkspaceEmbedder(stores, embedder),
     )

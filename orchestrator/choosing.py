@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.memory.success import is_failing
-from knowledge.memory.texts import normalised
+from knowledge.memory.texts import normalise
 from knowledge.models import EntryType, Pattern, PatternId
 
 
@@ -67,5 +67,5 @@ def _with_same_solution(found: Sequence[Pattern]) -> list[PatternId]:
     return [
         pattern.pattern_id
         for pattern in found
-        if first.setdefault(normalised(pattern.solution), pattern.pattern_id) != pattern.pattern_id
+        if first.setdefault(normalise(pattern.solution), pattern.pattern_id) != pattern.pattern_id
     ]

@@ -72,7 +72,7 @@ class Queries(Protocol):
 class Contexts(Protocol):
     """Where contexts handed out are kept, and what is known of a task."""
 
-    async def failing(self, task: Task) -> Entry | None:
+    async def find_open_failure(self, task: Task) -> Entry | None:
         """Return the latest failure of a task that waits for its solution."""
         ...
 
@@ -226,7 +226,7 @@ async def _of_no_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pa
 
 async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> tuple[Entry | None, list[Pattern]]:
     """Return what a task failed with and the patterns for it; neither where nothing of it waits for its solution."""
-    failure = await knowledge.contexts.failing(task)
+    failure = await knowledge.contexts.find_open_failure(task)
     if failure is None or failure.failure_description is None:
         return None, []
     mends = await knowledge.queries.query_for_failure(

@@ -21,7 +21,7 @@ from uuid import UUID
 from knowledge.errors import Conflict, InvalidInput, NotFound, Unavailable, reason_of
 from knowledge.forms import as_id
 from knowledge.logs import get_logger
-from knowledge.memory.events import Kept, TaskEventService
+from knowledge.memory.events import EventResult, TaskEventService
 from knowledge.models import CheckpointType, Context, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
@@ -73,17 +73,17 @@ _NEED_NOT_BE = frozenset(
 """Told blank they are untold, of an event that does without; but not what would be a lesson: that was to be told."""
 
 _Told = ParamSpec("_Told")
-_Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
+_Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, EventResult]]
 
 
 def _hook(
     event: _Event[_Told],
-) -> Callable[Concatenate[OrchestratorHooks, _Told], Coroutine[Any, Any, Kept]]:
+) -> Callable[Concatenate[OrchestratorHooks, _Told], Coroutine[Any, Any, EventResult]]:
     """Return the hook of an event, with its name and arguments."""
     untold = {name for name, each in signature(event).parameters.items() if each.default is None} & _NEED_NOT_BE
 
     @functools.wraps(event)
-    async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
+    async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> EventResult:
         fitting = {
             name: None if name in untold and _is_blank(value) else _told(name, value) for name, value in named.items()
         }
@@ -190,7 +190,7 @@ class OrchestratorHooks:
         """As `project_completed`, but of what is staged only what somebody vouches for is embedded."""
         self._start("project_cancelled", project_id, CheckpointType.CANCELLATION)
 
-    async def keep(self, event: str, work: Callable[[], Awaitable[Kept]]) -> Kept:
+    async def keep(self, event: str, work: Callable[[], Awaitable[EventResult]]) -> EventResult:
         """Return what work kept, or why it kept nothing; never raises but for a cancellation from outside.
 
         After failures of the stores in a row nothing is tried for a few seconds.
@@ -198,7 +198,7 @@ class OrchestratorHooks:
         self.counts[event] += 1
         if reason := self._breaker.resting():
             self.counts[f"{event}_degraded"] += 1
-            return Kept(degraded=f"not tried, as calls before failed: {reason}")
+            return EventResult(degraded=f"not tried, as calls before failed: {reason}")
         try:
             kept = await within(self._deadline.total_seconds(), _run(work))
         except TimeoutError:
@@ -208,22 +208,22 @@ class OrchestratorHooks:
             return self._broken(event, error)
         except (Conflict, NotFound) as error:  # the stores answered: this event they do not take
             self._breaker.succeeded()
-            return Kept(degraded=self._degraded(event, error))
+            return EventResult(degraded=self._degraded(event, error))
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            return Kept(degraded=self._degraded(event, error))
+            return EventResult(degraded=self._degraded(event, error))
         self._breaker.succeeded()
         if kept.degraded is not None:
             self._note(event, "kept in part")
         return kept
 
-    def _without(self, event: str, kept: Kept, strange: Sequence[str]) -> Kept:
+    def _without(self, event: str, kept: EventResult, strange: Sequence[str]) -> EventResult:
         """Return what was kept of an event, and say what was not."""
         self._note(event, InvalidInput.__name__)
         return replace(kept, degraded="; ".join(strange))
 
-    def _broken(self, event: str, error: Unavailable) -> Kept:
+    def _broken(self, event: str, error: Unavailable) -> EventResult:
         self._breaker.failed(str(error))
-        return Kept(degraded=self._degraded(event, error))
+        return EventResult(degraded=self._degraded(event, error))
 
     def _degraded(self, event: str, error: Exception) -> str:
         self._note(event, reason_of(error))
@@ -276,5 +276,5 @@ class OrchestratorHooks:
         self._waiting.clear()
 
 
-async def _run(work: Callable[[], Awaitable[Kept]]) -> Kept:
+async def _run(work: Callable[[], Awaitable[EventResult]]) -> EventResult:
     return await work()

@@ -105,7 +105,7 @@ class DocumentMoves:
         """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
         return await self.store.sample_in_both(one, other, limit)
 
-    async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
+    async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Take note that another space is in use now, and was filled.
 
         Where its model reads less than passages were cut for, they are found by their beginnings until `reconcile` has

@@ -41,7 +41,7 @@ class Beside(Protocol):
         """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
         ...
 
-    async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
+    async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Take note that another space is in use now, and was filled."""
         ...
 

@@ -18,7 +18,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
-from knowledge.memory.in_turn import in_turn
+from knowledge.memory.in_turn import process_each
 from knowledge.memory.limits import check_text
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_differing
@@ -77,7 +77,7 @@ class CheckpointEmbeddingService:
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
-        One that cannot be embedded, or not in its time, holds up no other (`in_turn`). What the index lost, where
+        One that cannot be embedded, or not in its time, holds up no other (`process_each`). What the index lost, where
         nobody comes to a checkpoint either, is put back, and what had no room in it where there is some now. Raises
         InvalidInput.
         """
@@ -87,7 +87,7 @@ class CheckpointEmbeddingService:
         async def process(project: str) -> CheckpointReport:
             return await self._process(project, CheckpointType.MANUAL, None)
 
-        reports = await in_turn(await self.stores.entries.due_projects(before), process)
+        reports = await process_each(await self.stores.entries.due_projects(before), process)
         await settle(self.stores)
         await settle_differing(self.stores)
         await reach_if_possible(self.stores)

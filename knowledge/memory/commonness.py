@@ -16,7 +16,7 @@ _MOST_KEPT = 50_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Commonness:
+class TermFrequencies:
     """The term statistics of a workspace, those of batches that the lexicon has not counted yet included."""
 
     stores: Stores

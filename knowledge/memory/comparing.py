@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from knowledge.memory import likeness
-from knowledge.memory.differences import NOT_EVEN_TWINS, Difference, differences, number_exchanged
-from knowledge.memory.likeness import AtBest, Judgement, Overlap
+from knowledge.memory.differences import NOT_EVEN_TWINS, Difference, differences, has_number_exchanged
+from knowledge.memory.likeness import BestCase, Judgement, Overlap
 from knowledge.models import TermStatistics, Vector
 from knowledge.search.passing import without_passing
 from knowledge.search.wording import Rarity, Reading, TextProfile
@@ -42,7 +42,7 @@ class Compared:
 _UNLIKE = Judgement(probability=0.0)
 
 
-class Comparing:
+class TextComparer:
     """Compares texts of one workspace under one embedding model; holds what it took apart. For one thread.
 
     `statistics` are those of the terms of all texts; or, where `readings` are given, of these texts, and others are
@@ -50,7 +50,7 @@ class Comparing:
     """
 
     def __init__(self, statistics: TermStatistics, model: str, readings: Mapping[str, Reading] | None = None) -> None:
-        self.weights = likeness.shipped(model)
+        self.weights = likeness.weights_for(model)
         self.unread: dict[str, Reading] = {}
         self._rarity = Rarity(statistics)
         self._readings = dict(readings or {})
@@ -58,7 +58,7 @@ class Comparing:
         self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
         self._overlaps: dict[tuple[str, str, float], Overlap] = {}
-        self._at_best: dict[tuple[str, str, float], AtBest] = {}
+        self._at_best: dict[tuple[str, str, float], BestCase] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
         self._without_passing: dict[str, Reading] = {}
         self._exchanged: dict[tuple[str, str], bool] = {}
@@ -81,10 +81,10 @@ class Comparing:
         one, other = map(self._lasting, situations)
         return one.same_words(other)
 
-    def at_best(self, one: str, other: str, cosine: float) -> AtBest:
+    def at_best(self, one: str, other: str, cosine: float) -> BestCase:
         """Return what two situations can be at best: little is to be looked at for that, and it tells most apart."""
         if self._to_be_read(one, other):
-            return AtBest.OTHER
+            return BestCase.OTHER
         asked = (one, other, cosine)
         found = self._at_best.get(asked)
         if found is None:
@@ -96,7 +96,7 @@ class Comparing:
 
         Where they cannot even be likely twins the probability is 0.
         """
-        if self.at_best(one, other, cosine) is AtBest.OTHER:
+        if self.at_best(one, other, cosine) is BestCase.OTHER:
             return _UNLIKE
         asked = (one, other, cosine)
         found = self._situations.get(asked)
@@ -109,7 +109,7 @@ class Comparing:
         asked = (one, other)
         exchanged = self._exchanged.get(asked)
         if exchanged is None:
-            exchanged = self._exchanged[asked] = number_exchanged(self._reading(one), self._reading(other))
+            exchanged = self._exchanged[asked] = has_number_exchanged(self._reading(one), self._reading(other))
         return exchanged or self.resolutions(one, other, vectors).verdict is Verdict.OTHER
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
@@ -124,12 +124,12 @@ class Comparing:
             found = self._resolutions[asked] = self._resolutions_compared(one, other, cosine)
         return found
 
-    def _looked_over(self, one: str, other: str, cosine: float) -> AtBest:
+    def _looked_over(self, one: str, other: str, cosine: float) -> BestCase:
         first, second = self._profile(one), self._profile(other)
         if self.weights is None:
-            return AtBest.SAME if first.reading.same_words(second.reading) else AtBest.OTHER
-        if likeness.told_apart_by_openings(first, second, cosine, self.weights):
-            return AtBest.OTHER
+            return BestCase.SAME if first.reading.same_words(second.reading) else BestCase.OTHER
+        if likeness.is_unlike_by_openings(first, second, cosine, self.weights):
+            return BestCase.OTHER
         overlap = self._overlaps[one, other, cosine] = likeness.overlap(first, second, cosine)
         return likeness.at_best(first, second, overlap, self.weights)
 

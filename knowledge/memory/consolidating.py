@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from knowledge.memory import consolidation, likeness, texts
-from knowledge.memory.commonness import Commonness
-from knowledge.memory.comparing import NEAR_ENOUGH, Comparing
+from knowledge.memory.commonness import TermFrequencies
+from knowledge.memory.comparing import NEAR_ENOUGH, TextComparer
 from knowledge.memory.consolidation import Candidate, Embedding, Nearby, rounded_cosine
 from knowledge.memory.spaces import SpaceInUse
 from knowledge.models import (
@@ -45,7 +45,7 @@ class Consolidating:
     """
 
     stores: Stores
-    _commonness: Commonness = field(init=False)
+    _commonness: TermFrequencies = field(init=False)
     _on_their_way: deque[tuple[EmbeddingSpace, list[Founder]]] = field(
         default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY)
     )
@@ -54,18 +54,18 @@ class Consolidating:
 
     def __post_init__(self) -> None:
         """Begin with nothing seen."""
-        self._commonness = Commonness(stores=self.stores)
+        self._commonness = TermFrequencies(stores=self.stores)
 
     async def around(self, batch: LeaseToken, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
         """Return the patterns that the entries of a batch may join, and what it takes to compare them."""
         model = in_use.bound.space.model
-        if likeness.shipped(model) is None or not embeddings:
+        if likeness.weights_for(model) is None or not embeddings:
             return None
         self._commonness.saw(batch, [embedding.counts[View.SITUATION] for embedding in embeddings])
         candidates = await self._candidates(in_use.bound, embeddings)
         nearby = Nearby(
             comparing=await self._comparing(model, embeddings, candidates),
-            within=await asyncio.to_thread(consolidation.near_each_other, embeddings),
+            within=await asyncio.to_thread(consolidation.near_in_batch, embeddings),
             candidates=candidates,
         )
         # in threads, for it takes as long as embedding a text of the batch or two
@@ -124,7 +124,7 @@ class Consolidating:
                 bound.space,
                 [embedding.vectors[View.SITUATION] for embedding in asking],
                 where,
-                limit=consolidation.MOST_COMPARED,
+                limit=consolidation.MAX_COMPARED,
                 at_least=NEAR_ENOUGH,
             )
             points |= {embedding.entry.entry_id: near for embedding, near in zip(asking, found, strict=True)}
@@ -137,13 +137,13 @@ class Consolidating:
 
     async def _comparing(
         self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
-    ) -> Comparing:
+    ) -> TextComparer:
         """Return how to compare situations; resolutions are read where they are needed, which is seldom."""
         told = {candidate.situation for around in candidates.values() for candidate in around}
         told.update(embedding.told[View.SITUATION] for embedding in embeddings)
         readings = self._read(told)
         asked = await asyncio.to_thread(_terms_of, readings.values())
-        return Comparing(await self._commonness.of(asked), model, readings)
+        return TextComparer(await self._commonness.of(asked), model, readings)
 
     def _read(self, told: Collection[str]) -> Mapping[str, Reading]:
         kept = self._readings

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from knowledge.memory import texts
-from knowledge.memory.comparing import NEAR_ENOUGH, Comparing, Verdict
-from knowledge.memory.likeness import AtBest, Judgement
+from knowledge.memory.comparing import NEAR_ENOUGH, TextComparer, Verdict
+from knowledge.memory.likeness import BestCase, Judgement
 from knowledge.memory.points import text_points
 from knowledge.models import (
     Decision,
@@ -40,7 +40,7 @@ from knowledge.search.wording import Reading
 _DECIMALS = 6
 """Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
 
-MOST_COMPARED = 5
+MAX_COMPARED = 5
 """An entry is compared with at most this many patterns, those founded by its batch among them: the nearest."""
 
 
@@ -57,14 +57,14 @@ class Embedding:
     read: Mapping[View, str]
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
-    written_key: str = field(init=False)
+    wording_key: str = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
     gists: Mapping[View, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Work out the keys and the terms."""
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
-        object.__setattr__(self, "written_key", texts.written_key(self.entry))
+        object.__setattr__(self, "written_key", texts.wording_key(self.entry))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
         gists = {view: term_counts(text) for view, text in self.read.items() if text != self.told[view]}
         object.__setattr__(self, "gists", gists)
@@ -96,7 +96,7 @@ class Nearby:
     text; those that `missing` names are needed.
     """
 
-    comparing: Comparing
+    comparing: TextComparer
     within: Sequence[Row]
     candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
     resolutions: Mapping[str, Vector] = field(default_factory=dict)
@@ -136,14 +136,14 @@ def near_by(cosines: Vector) -> list[Row]:
     return rows
 
 
-def near_each_other(embeddings: Sequence[Embedding]) -> list[Row]:
+def near_in_batch(embeddings: Sequence[Embedding]) -> list[Row]:
     """Return, for each entry of a batch, those of it that are near enough, the nearest first; itself among them."""
     vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
     return near_by(np.round(cosines_of(vectors, vectors), _DECIMALS))
 
 
 def nearest_founders(embeddings: Sequence[Embedding], founders: Collection[Founder]) -> list[list[Founder]]:
-    """Return, for each entry, the nearest `MOST_COMPARED` of some patterns of its type; ties go to the lower id."""
+    """Return, for each entry, the nearest `MAX_COMPARED` of some patterns of its type; ties go to the lower id."""
     by_id = sorted(founders, key=lambda each: each.pattern_id)
     asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
     cosines = np.round(cosines_of(asking, np.array([founder.situation for founder in by_id])), _DECIMALS)
@@ -151,15 +151,15 @@ def nearest_founders(embeddings: Sequence[Embedding], founders: Collection[Found
     for embedding, near in zip(embeddings, near_by(cosines), strict=True):
         entry_type = embedding.entry.entry_type
         alike = (by_id[place] for place in near.places if by_id[place].words.entry_type is entry_type)
-        found.append(list(islice(alike, MOST_COMPARED)))
+        found.append(list(islice(alike, MAX_COMPARED)))
     return found
 
 
 def nearest(near: Row, those: Callable[[int], bool]) -> list[tuple[int, float]]:
-    """Return the nearest of `those` places, `MOST_COMPARED` and those as near as the last, with their cosines."""
+    """Return the nearest of `those` places, `MAX_COMPARED` and those as near as the last, with their cosines."""
     found: list[tuple[int, float]] = []
     for place, cosine in zip(near.places, near.cosines, strict=True):
-        if len(found) >= MOST_COMPARED and cosine < found[-1][1]:
+        if len(found) >= MAX_COMPARED and cosine < found[-1][1]:
             break
         if those(place):
             found.append((place, cosine))
@@ -205,7 +205,7 @@ def decide(
 
 def to_be_seen(embeddings: Iterable[Embedding], known: Mapping[str, PatternId]) -> set[PatternId]:
     """Return the patterns that share a match key with an entry, and whose resolutions must be compared as written."""
-    return {known[each.match_key] for each in embeddings if each.written_key not in known and each.match_key in known}
+    return {known[each.match_key] for each in embeddings if each.wording_key not in known and each.match_key in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class _ByKey:
 
     def pattern_of(self, embedding: Embedding) -> PatternId | None:
         """Return the pattern with the words of an entry, None where there is none."""
-        found = self._known.get(embedding.written_key)
+        found = self._known.get(embedding.wording_key)
         if found is None:
             found = self._known.get(embedding.match_key)
             if found and _put_otherwise(texts.resolution(embedding.entry), self._resolutions.get(found, ())):
@@ -251,19 +251,19 @@ class _ByKey:
     def learn(self, embedding: Embedding, pattern_id: PatternId) -> None:
         """Let later entries with the same words come to the pattern of this one."""
         self._known.setdefault(embedding.match_key, pattern_id)
-        self._known.setdefault(embedding.written_key, pattern_id)
+        self._known.setdefault(embedding.wording_key, pattern_id)
         self._resolutions.setdefault(pattern_id, []).append(texts.resolution(embedding.entry))
 
     def key_of(self, embedding: Embedding, pattern_id: PatternId) -> str:
         """Return the key by which an entry is to be found in its pattern."""
         taken = self._known[embedding.match_key] != pattern_id
-        return embedding.written_key if taken else embedding.match_key
+        return embedding.wording_key if taken else embedding.match_key
 
 
 def _put_otherwise(resolution: str, there: Iterable[str]) -> bool:
     """Return whether a resolution is there, but never as it is put: where it is not there any more, nobody knows."""
-    words = texts.normalised(resolution)
-    same = [told for told in there if texts.normalised(told) == words]
+    words = texts.normalise(resolution)
+    same = [told for told in there if texts.normalise(told) == words]
     return bool(same) and all(Reading(told).put_otherwise(Reading(resolution)) for told in same)
 
 
@@ -340,7 +340,7 @@ class _Choosing:
             return place in self._founders and self._embeddings[place].entry.entry_type is entry_type
 
         ties = nearest(near, founds)
-        for place, cosine in nsmallest(MOST_COMPARED, ties, key=lambda each: (-each[1], self._founders[each[0]])):
+        for place, cosine in nsmallest(MAX_COMPARED, ties, key=lambda each: (-each[1], self._founders[each[0]])):
             founder = self._embeddings[place]
             yield Candidate(
                 pattern_id=self._founders[place],
@@ -361,9 +361,9 @@ class _Choosing:
         if comparing.same_but_for_passing(told, (own, other)):
             return 1.0, ("situation: the same words but for moments, ids and the like", "resolution: the same words")
         at_best = comparing.at_best(*told, cosine)
-        if at_best is AtBest.OTHER or (
+        if at_best is BestCase.OTHER or (
             # neither twins nor rivals then, and resolutions are mostly told apart sooner than situations
-            at_best is AtBest.LIKELY and comparing.other_resolutions(own, other, vectors)
+            at_best is BestCase.LIKELY and comparing.other_resolutions(own, other, vectors)
         ):
             return None
         situations = comparing.situations(*told, cosine)
@@ -397,4 +397,4 @@ def _nearest(candidates: Iterable[Candidate]) -> list[Candidate]:
     for candidate in sorted(candidates, key=lambda each: (-each.situation_cosine, each.pattern_id)):
         if candidate.situation_cosine >= NEAR_ENOUGH:
             best.setdefault(candidate.pattern_id, candidate)
-    return list(best.values())[:MOST_COMPARED]
+    return list(best.values())[:MAX_COMPARED]

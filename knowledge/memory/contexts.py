@@ -28,7 +28,7 @@ class ContextLog:
 
     stores: Stores
 
-    async def failing(self, task: Task) -> Entry | None:
+    async def find_open_failure(self, task: Task) -> Entry | None:
         """Return the latest failure of a task that waits for its solution: it is about to be tried again.
 
         None where there is none, or it is not known which task it is. Raises StorageUnavailable.

@@ -63,7 +63,7 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     return tuple(difference for difference, is_there in there.items() if is_there)
 
 
-def number_exchanged(a: Reading, b: Reading) -> bool:
+def has_number_exchanged(a: Reading, b: Reading) -> bool:
     """Return whether a number is exchanged between two texts: they are not even twins then.
 
     Seen by the words alone, whatever others may be particulars as well.

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import check_text
-from knowledge.memory.texts import normalised
+from knowledge.memory.texts import normalise
 from knowledge.models import Entry
 from knowledge.search.naming import invented
 
@@ -23,8 +23,8 @@ GROWN = 2
 """A pattern is distilled again once it has this many times the embedded entries it had then; ours, so that n entries
 cost log2(n) calls."""
 
-MOST_ENTRIES = 8
-MOST_CHARS = 24_000
+MAX_ENTRIES = 8
+MAX_CHARS = 24_000
 """Entries shown to the model at a time, and characters of them in all, about 8,000 tokens; ours."""
 
 _SHOWN = (
@@ -106,7 +106,7 @@ def _told(entry: Entry) -> Shown:
 
 def _fair(sizes: Sequence[int]) -> int:
     """Return the longest that a text may be so that all of these sizes fit, cut to it."""
-    left = MOST_CHARS
+    left = MAX_CHARS
     for position, size in enumerate(sorted(sizes)):
         fair = left // (len(sizes) - position)
         if size > fair:
@@ -120,10 +120,10 @@ def _cut(text: str, room: int) -> str:
 
 
 def distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the first `MOST_ENTRIES` entries that tell something else than those before."""
-    told = {tuple(map(normalised, _told(entry).values())): entry for entry in reversed(entries)}
+    """Return the first `MAX_ENTRIES` entries that tell something else than those before."""
+    told = {tuple(map(normalise, _told(entry).values())): entry for entry in reversed(entries)}
     first = {entry.entry_id for entry in told.values()}
-    return [entry for entry in entries if entry.entry_id in first][:MOST_ENTRIES]
+    return [entry for entry in entries if entry.entry_id in first][:MAX_ENTRIES]
 
 
 def read_answer(text: str, of_entries: Sequence[Shown]) -> Answer:

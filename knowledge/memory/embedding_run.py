@@ -291,7 +291,7 @@ class EmbeddingRun:
         nearby = await self._consolidating.around(token, embedded.in_use, embeddings)
         async with self.stores.patterns.deciding(token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
-            keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.written_key)}
+            keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.wording_key)}
             known = await deciding.patterns_by_key(sorted(keys))
             decide = partial(
                 consolidation.decide,

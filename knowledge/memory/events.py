@@ -20,7 +20,7 @@ from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
-from knowledge.memory.texts import normalised, resolution, situation
+from knowledge.memory.texts import normalise, resolution, situation
 from knowledge.models import (
     AppliesWhen,
     Entry,
@@ -55,7 +55,7 @@ _NOT_KEPT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class EventResult:
     """What was kept of an event: the entries opened, resolved or added, and of how many patterns an outcome was told.
 
     `degraded` says what a hook could not keep, all of the event or a part, and why.
@@ -91,7 +91,7 @@ class TaskEventService:
         applies_when: AppliesWhen | None = None,
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
 
         `tried`: the patterns that the agent went by, whatever was told of them in this run before; of others nothing is
@@ -140,7 +140,7 @@ class TaskEventService:
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
         failures: Collection[UUID | str] | None = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
 
         Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned,
@@ -155,7 +155,7 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _as_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
-        resolved = Kept()
+        resolved = EventResult()
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
@@ -180,7 +180,7 @@ class TaskEventService:
         *,
         by: str,
         run_id: str | None,
-    ) -> Kept:
+    ) -> EventResult:
         """Resolve failures of a task that wait for the solution `by`: all of them, or `only` those that it solved."""
         meant = [entry for entry in known if only is None or entry.entry_id in only]
         waiting = await self._to_resolve(meant, by, run_id)
@@ -191,7 +191,7 @@ class TaskEventService:
         passed_over = _NO_FAILURES.format(", ".join(strange)) if strange else None
         more = _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in left[:_NAMED])) if left else None
         cut = _MORE_OF_TASK if len(known) >= MOST_OF_TASK else None
-        return Kept(entry_ids=resolved, degraded=_joined(dropped, passed_over, more, cut))
+        return EventResult(entry_ids=resolved, degraded=_joined(dropped, passed_over, more, cut))
 
     def _more_of_agents(self, waiting: Sequence[Entry]) -> list[Entry]:
         """Return of what waits for a resolution what other keys of low trust told before their latest.
@@ -225,7 +225,7 @@ class TaskEventService:
         verified_by: str | None = None,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Open a rejection, resolve those on record with what was accepted, or keep a first-attempt approval.
 
         `approach` is what was accepted, the proposal where it is not given. A rejection needs `human_feedback`; that of
@@ -252,9 +252,11 @@ class TaskEventService:
             when_to_try=when_to_try,
             applies_when=applies_when,
         )
-        return await self._accept(decision) if accepted else Kept(entry_ids=(await self.capture.capture(decision),))
+        return (
+            await self._accept(decision) if accepted else EventResult(entry_ids=(await self.capture.capture(decision),))
+        )
 
-    async def _accept(self, approval: NewEntry) -> Kept:
+    async def _accept(self, approval: NewEntry) -> EventResult:
         """Give the rejections of a gate that wait for it what was accepted; keep the approval of a first attempt."""
         if approval.approved_approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")
@@ -273,8 +275,10 @@ class TaskEventService:
         )
         resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
         if resolved and not await self._is_first(rejections):
-            return Kept(entry_ids=resolved)
-        return Kept(entry_ids=(await self.capture.capture(replace(approval, approved_approach=approach)), *resolved))
+            return EventResult(entry_ids=resolved)
+        return EventResult(
+            entry_ids=(await self.capture.capture(replace(approval, approved_approach=approach)), *resolved)
+        )
 
     async def _is_first(self, rejections: Sequence[Entry]) -> bool:
         """Return whether an acceptance is of a first attempt though these are on record: agents' keys alone say so."""
@@ -290,7 +294,7 @@ class TaskEventService:
         worked: bool,
         tried: Collection[PatternId] | None,
         solution: str | None = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Tell the outcome of what was handed out for a run: of what was `tried`, else of what is untold of since.
 
         What was tried and not handed out is named in `degraded`.
@@ -308,7 +312,7 @@ class TaskEventService:
                     await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         strange = [] if tried is None else sorted(map(str, told_of - {p for c in handed_out for p in c.pattern_ids}))
-        return Kept(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
+        return EventResult(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
 
     async def _as_handed_out(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
         """Return a pattern as it stands in contexts: where it was joined to another since, that one may."""
@@ -392,7 +396,7 @@ def _repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
 
 def _telling(text: str) -> str:
     """Return what two runs tell alike: the words; of a stack trace but for its numbers, as traces are merged."""
-    told = normalised(text)
+    told = normalise(text)
     return _NUMBER.sub("0", told) if read_trace(text) else told
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 from knowledge.memory.technologies import usual_name
 from knowledge.models import Evidence, Where
 
-UNTOLD = 0.95
+MISSING_FACTOR = 0.95
 """What a match counts for each field asked for that nobody told of it, as a gate's agent type."""
 
-OTHER = 0.9
+OTHER_FACTOR = 0.9
 """What it counts for each field that has another value.
 
 Both are ours, and small on purpose, so that fields put alike evidence in order and turn no evidence over: three others
@@ -29,12 +29,12 @@ _FIELDS = ("agent_type", "task_type", "technology", "gate_type")
 
 def fit(evidence: Evidence, where: Where) -> float:
     """Return what a pattern counts by its fields, 0..1: 1 where all are as asked, and where nothing is asked."""
-    factor = OTHER if evidence.of_project is False else 1.0
+    factor = OTHER_FACTOR if evidence.of_project is False else 1.0
     for told, asked in _asked_and_told(evidence, where):
         if not told:
-            factor *= UNTOLD
+            factor *= MISSING_FACTOR
         elif asked not in told:
-            factor *= OTHER
+            factor *= OTHER_FACTOR
     return factor
 
 

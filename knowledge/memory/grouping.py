@@ -233,12 +233,12 @@ def _read(workspace: str, entries: Sequence[Entry], old: PatternId, new: Pattern
     """Return how entries would go from a pattern to another one: their keys and points, by what they tell."""
 
     def point(pattern_id: PatternId, view: View, text: str) -> PointId:
-        return point_id_of(workspace, pattern_id, view, texts.normalised(text))
+        return point_id_of(workspace, pattern_id, view, texts.normalise(text))
 
     return {
         entry.entry_id: Move(
             entry_id=entry.entry_id,
-            match_key=texts.written_key(entry),
+            match_key=texts.wording_key(entry),
             points={point(old, view, text): point(new, view, text) for view, text in texts.views(entry).items()},
         )
         for entry in entries

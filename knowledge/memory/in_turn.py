@@ -15,7 +15,7 @@ _Thing = TypeVar("_Thing")
 _Done = TypeVar("_Done")
 
 
-async def in_turn(
+async def process_each(
     things: Iterable[_Thing], work: Callable[[_Thing], Awaitable[_Done]], *, at_once: int = 1
 ) -> list[_Done]:
     """Do some work on each, on so many at once; return what came of it, as it was done.

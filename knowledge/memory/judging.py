@@ -15,7 +15,7 @@ from knowledge.search.reading import MOST_CANDIDATES, Candidate, Reading, featur
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class ScoredPoint:
     """A point that a search found, with both scores, the cosine on the bundled model's scale, and the fused one."""
 
     point_id: PointId
@@ -39,7 +39,11 @@ class Judged:
 
 
 def judge(
-    found: Sequence[Scored], evidence: Mapping[PointId, Evidence], asked: Reading, bound: BoundSpace, workspace: str
+    found: Sequence[ScoredPoint],
+    evidence: Mapping[PointId, Evidence],
+    asked: Reading,
+    bound: BoundSpace,
+    workspace: str,
 ) -> Judged:
     """Read the best of what was found, the highest fused score first, against the question and put it in order."""
     alive = [each for each in found if each.point_id in evidence]
@@ -67,11 +71,11 @@ def judge(
     return Judged(matches=tuple(sorted(matches, key=lambda match: -match.score)), confidence=confidence, speak=speak)
 
 
-def _candidate(found: Scored, evidence: Evidence, workspace: str) -> Candidate:
+def _candidate(found: ScoredPoint, evidence: Evidence, workspace: str) -> Candidate:
     """Return the text that a point stands for, as far as the words of its pattern tell, with its scores."""
     told = texts.views(evidence.words)
     text = told[View.SITUATION]
     task = told.get(View.TASK)
-    if task and found.point_id == point_id_of(workspace, evidence.pattern_id, View.TASK, texts.normalised(task)):
+    if task and found.point_id == point_id_of(workspace, evidence.pattern_id, View.TASK, texts.normalise(task)):
         text = task
     return Candidate(text=text, cosine=found.cosine, coverage=found.coverage)

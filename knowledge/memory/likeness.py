@@ -121,7 +121,7 @@ class Judgement:
         return self.probability >= SUGGEST
 
 
-def shipped(model: str) -> Weights | None:
+def weights_for(model: str) -> Weights | None:
     """Return the weights that ship for an embedding model, None where it was not measured."""
     return BUNDLED if model == BUNDLED_MODEL else None
 
@@ -163,7 +163,7 @@ def likeness(found: Overlap | Features, weights: Weights) -> float:
     )
 
 
-class AtBest(StrEnum):
+class BestCase(StrEnum):
     """What two texts can be at best."""
 
     OTHER = "other"
@@ -171,7 +171,7 @@ class AtBest(StrEnum):
     SAME = "the same"
 
 
-def told_apart_by_openings(
+def is_unlike_by_openings(
     one: TextProfile, other: TextProfile, cosine: float, weights: Weights, gates: Gates = GATES
 ) -> bool:
     """Return whether `at_best` is `OTHER` for certain, whatever the rest of the texts says: for most it is.
@@ -193,7 +193,7 @@ def _may_be_same_otherwise(one: TextProfile, other: TextProfile) -> bool:
     return (one.place is not None and other.place is not None) or one.reading.same_words(other.reading)
 
 
-def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES) -> AtBest:
+def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES) -> BestCase:
     """Return what two texts can be, whatever else they share: most of those that are near are others.
 
     They can be the same by their names, if words in common can weigh as much as common names must, and hardly a word is
@@ -204,10 +204,10 @@ def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Wei
     if likely >= gates.likeness:
         common = one.words.keys() & other.words.keys()
         if _named_at_most(one, other, common) >= gates.named and _names_at_most(one, other, common) >= gates.names:
-            return AtBest.SAME
+            return BestCase.SAME
     if _may_be_same_otherwise(one, other):
-        return AtBest.SAME
-    return AtBest.LIKELY if likely >= SUGGEST / MERGE else AtBest.OTHER
+        return BestCase.SAME
+    return BestCase.LIKELY if likely >= SUGGEST / MERGE else BestCase.OTHER
 
 
 def _named_at_most(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:

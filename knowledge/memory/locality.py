@@ -25,7 +25,7 @@ async def refuse_remote(stores: Stores, space: EmbeddingSpace) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Within(Embedder):
+class WorkspaceEmbedder(Embedder):
     """An embedder for the texts of one workspace: a remote one gets none of a workspace that is local only.
 
     Nor does it get more of one than its budget for the day.
@@ -64,7 +64,7 @@ class Within(Embedder):
 
     async def of_space(self, space: EmbeddingSpace) -> Embedder:
         """Return the embedder of a space, for the same texts."""
-        return Within(self.stores, await self.embedder.of_space(space))
+        return WorkspaceEmbedder(self.stores, await self.embedder.of_space(space))
 
     async def aclose(self) -> None:
         """Close the embedder."""

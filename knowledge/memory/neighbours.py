@@ -33,15 +33,15 @@ _SAME = 0.999
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class NeighbourCount:
     """How many texts were asked for, and how many of their nearest neighbours stayed near."""
 
     asked: int = 0
     kept: int = 0
 
-    def __add__(self, other: Kept) -> Kept:
+    def __add__(self, other: NeighbourCount) -> NeighbourCount:
         """Return both together."""
-        return Kept(self.asked + other.asked, self.kept + other.kept)
+        return NeighbourCount(self.asked + other.asked, self.kept + other.kept)
 
     @property
     def share(self) -> float:
@@ -49,7 +49,7 @@ class Kept:
         return self.kept / self.asked if self.asked else 1.0
 
 
-def neighbours_kept(before: Vector, after: Vector) -> Kept:
+def count_kept_neighbours(before: Vector, after: Vector) -> NeighbourCount:
     """Return for how many of the same texts in two spaces the nearest other one stayed near; (n, dims), of length 1.
 
     Near is among the ten nearest, of fewer than 50 texts among the nearest fifth; a tie counts as farther. Texts that
@@ -57,7 +57,7 @@ def neighbours_kept(before: Vector, after: Vector) -> Kept:
     """
     texts = len(before)
     if texts < ENOUGH:
-        return Kept()
+        return NeighbourCount()
     near = min(_NEAR, texts // 5)
     asked = min(texts, COMPARED)
     was, now = before[:asked] @ before.T, after[:asked] @ after.T
@@ -67,4 +67,4 @@ def neighbours_kept(before: Vector, after: Vector) -> Kept:
     rows = np.flatnonzero(~silent.all(axis=1))
     nearest = was[rows].argmax(axis=1)
     places = (now[rows] >= now[rows, nearest][:, np.newaxis]).sum(axis=1)
-    return Kept(len(rows), int((places <= near).sum()))
+    return NeighbourCount(len(rows), int((places <= near).sum()))

@@ -261,7 +261,7 @@ def repeats(told: str, known: str) -> bool:
 
     With another number, name or sign, or denied, it says something else: what was handed out, put right.
     """
-    if texts.normalised(told) == texts.normalised(known):
+    if texts.normalise(told) == texts.normalise(known):
         return True
     return shared(term_counts(told), term_counts(known)) >= ECHO and not says_otherwise(_listed(told), _listed(known))
 

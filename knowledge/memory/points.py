@@ -16,7 +16,7 @@ def text_points(
     """Return the texts of an entry as points of its pattern."""
     return tuple(
         TextPoint(
-            point_id=point_id_of(workspace, pattern_id, view, texts.normalised(told[view])), view=view, vector=vector
+            point_id=point_id_of(workspace, pattern_id, view, texts.normalise(told[view])), view=view, vector=vector
         )
         for view, vector in vectors.items()
     )

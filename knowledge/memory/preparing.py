@@ -13,7 +13,7 @@ from knowledge.memory.agents import kept_as
 from knowledge.memory.applying import check_conditions
 from knowledge.memory.limits import check_ids
 from knowledge.memory.redacting import redacted, without_contexts
-from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
+from knowledge.memory.suspicion import CONTEXT_FIELDS, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
 from knowledge.ports import Clock
@@ -85,7 +85,7 @@ class Preparing:
     def _new(self, entry: NewEntry) -> Entry:
         told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
         told["idempotency_key"] = kept_as(entry.idempotency_key, self.by)
-        by = self.judged(*(told[name] for name in SHOWN))
+        by = self.judged(*(told[name] for name in CONTEXT_FIELDS))
         return Entry(
             **{**told, "workspace": self.workspace, "entry_type": EntryType(entry.entry_type)},
             entry_id=EntryId(uuid4()),
@@ -101,7 +101,7 @@ class Preparing:
 
 def _length(entry: NewEntry) -> int:
     """Return how many characters an entry has to be read: one that is not valid may hold anything."""
-    texts = (getattr(entry, name) for name in SHOWN)
+    texts = (getattr(entry, name) for name in CONTEXT_FIELDS)
     return sum(len(text) for text in texts if isinstance(text, str))
 
 

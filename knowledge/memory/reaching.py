@@ -19,14 +19,14 @@ from knowledge.ports import Stores
 
 _SLICE = 64
 
-TRIES = 50
+MAX_TRIES = 50
 """Attempts after which only a repair tries an entry again, ours: two days of hours. Who refused its text may have been
 told otherwise by then, and each try is a call."""
 
 log = get_logger(__name__)
 
 
-async def reach_if_possible(stores: Stores, *, tries: int | None = TRIES) -> None:
+async def reach_if_possible(stores: Stores, *, tries: int | None = MAX_TRIES) -> None:
     """Put such entries into the index, or leave it to whoever comes next: nothing else waits for it.
 
     Their texts are embedded again: the vector of what stands in no index is not kept. One whose text is refused stays

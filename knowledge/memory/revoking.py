@@ -16,7 +16,7 @@ from knowledge.models import ContextId
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ChosenByChain, ProvenanceStore, Revocation
 
-MOST_AFFECTED = 10_000
+MAX_AFFECTED = 10_000
 """Tasks that one call names; a revocation names all of them."""
 _SLICE = 500
 _NAMED = 100
@@ -70,7 +70,7 @@ class RevocationService:
         while True:
             page = await self._affected(chosen, after=found[-1].context_id if found else None)
             found += page
-            if len(page) < MOST_AFFECTED:
+            if len(page) < MAX_AFFECTED:
                 return found
 
     async def _with_those_before(self, chosen: Chosen, now: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
@@ -89,7 +89,7 @@ class RevocationService:
         return tuple(sorted([*now, *before], key=lambda task: task.handed_out_at, reverse=True))
 
     async def affected(
-        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+        self, chosen: Chosen, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
     ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of the entries that are meant, the latest first.
 
@@ -130,9 +130,9 @@ class RevocationService:
         return bool(await self.provenance.chosen(chosen, limit=1) or await self.provenance.count_outcomes(chosen))
 
     async def _affected(
-        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+        self, chosen: Chosen, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
     ) -> list[AffectedTask]:
-        limit = as_whole("limit", limit, least=1, most=MOST_AFFECTED)
+        limit = as_whole("limit", limit, least=1, most=MAX_AFFECTED)
         if chosen.everything:
             raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")
         for name in ("since", "until"):

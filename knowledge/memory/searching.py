@@ -11,7 +11,7 @@ from knowledge.errors import IndexUnavailable
 from knowledge.memory import texts
 from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.fitting import ENOUGH, fit, fits
-from knowledge.memory.judging import Judged, Scored, judge
+from knowledge.memory.judging import Judged, ScoredPoint, judge
 from knowledge.memory.ranking import Match
 from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
 from knowledge.models import (
@@ -94,7 +94,7 @@ class _Nearest:
     relevant, so that no search with more conditions finds more.
     """
 
-    points: tuple[Scored, ...]
+    points: tuple[ScoredPoint, ...]
     spare: int
     complete: bool
 
@@ -268,8 +268,8 @@ def _may_apply(evidence: Evidence, facts: Facts) -> bool:
     return may_apply(evidence.conditions, facts, evidence.whens, learned_in)
 
 
-def _scored(hit: Hit, fused: float, weight: float) -> Scored:
-    return Scored(point_id=hit.point_id, cosine=hit.cosine, coverage=coverage(hit.lexical, weight), fused=fused)
+def _scored(hit: Hit, fused: float, weight: float) -> ScoredPoint:
+    return ScoredPoint(point_id=hit.point_id, cosine=hit.cosine, coverage=coverage(hit.lexical, weight), fused=fused)
 
 
 def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:

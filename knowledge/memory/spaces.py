@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knowledge.memory import texts
-from knowledge.memory.locality import Within, refuse_remote
+from knowledge.memory.locality import WorkspaceEmbedder, refuse_remote
 from knowledge.mismatch import mismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import Embedder, Stores
@@ -42,7 +42,7 @@ async def space_in_use(stores: Stores) -> SpaceInUse | None:
     embedder = await _embedder_of(stores, bound)
     if embedder is None:
         raise mismatch(bound.space, await stores.embedder.space())
-    return SpaceInUse(bound=bound, embedder=Within(stores, embedder))
+    return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, embedder))
 
 
 async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceInUse | None) -> SpaceInUse:
@@ -58,7 +58,7 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceIn
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
     if known is None or known.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
-    return SpaceInUse(bound=bound, embedder=Within(stores, await stores.embedder.of_space(bound.space)))
+    return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, await stores.embedder.of_space(bound.space)))
 
 
 def _mean_terms(entries: Sequence[Entry]) -> float:
@@ -92,11 +92,11 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
     entries, vectors = await stores.spaces.sample_situations(now.space, 2 * ENOUGH_SITUATIONS)
     read = await texts.all_as_embedded(entries)
     told = [read[entry.entry_id][View.SITUATION] for entry in entries]
-    scores = await asyncio.to_thread(unrelated_scores, told, vectors, now.mean_terms, stretch(now))
+    scores = await asyncio.to_thread(score_unrelated, told, vectors, now.mean_terms, stretch(now))
     await stores.spaces.recalibrate(now.space, recalibrate(shipped(now.space.model), scores))
 
 
-def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float, by: float | None = None) -> list[float]:
+def score_unrelated(situations: Sequence[str], vectors: Vector, length: float, by: float | None = None) -> list[float]:
     """Return the fused scores of each text asked for and another one, half the list away.
 
     Two texts picked blindly are unrelated nearly always; the median does not mind the rest. `vectors`: (n, dims); their

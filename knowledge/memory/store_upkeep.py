@@ -14,7 +14,7 @@ from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory.finishing import to_the_end
 from knowledge.memory.locality import refuse_remote
-from knowledge.memory.neighbours import AMONG, LEAST_KEPT, Kept, neighbours_kept
+from knowledge.memory.neighbours import AMONG, LEAST_KEPT, NeighbourCount, count_kept_neighbours
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
 from knowledge.models import BoundSpace, EmbeddingSpace
@@ -329,10 +329,10 @@ def _after(before: int, progress: Progress | None, total: int | None = None) -> 
 
 async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: EmbeddingSpace, new: EmbeddingSpace) -> float:
     """Return the share of nearest neighbours that stayed near: of situations or of passages, whichever kept fewer."""
-    learned, written = Kept(), Kept()
+    learned, written = NeighbourCount(), NeighbourCount()
     for upkeep in every:
         situations = await upkeep.stores.spaces.sample_in_both(old, new, AMONG)
-        learned += await asyncio.to_thread(neighbours_kept, *situations)
+        learned += await asyncio.to_thread(count_kept_neighbours, *situations)
         passages = await upkeep.beside.sample_in_both(old, new, AMONG)
-        written += await asyncio.to_thread(neighbours_kept, *passages)
+        written += await asyncio.to_thread(count_kept_neighbours, *passages)
     return min(learned.share, written.share)

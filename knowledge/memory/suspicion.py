@@ -20,7 +20,7 @@ from knowledge.memory.disguises import TooDeep, decoded, folded, respelt
 from knowledge.memory.orders import RULES
 from knowledge.unseen import seen
 
-SHOWN: Final = (
+CONTEXT_FIELDS: Final = (
     "failure_description",
     "error_message",
     "solution_steps",

@@ -92,7 +92,7 @@ def views(entry: NewEntry) -> dict[View, str]:
     """Return the texts by which an entry can be found: its situation and, where another text, its task description."""
     found = {View.SITUATION: situation(entry)}
     task = entry.task_description
-    if task and normalised(task) != normalised(found[View.SITUATION]):
+    if task and normalise(task) != normalise(found[View.SITUATION]):
         found[View.TASK] = task
     return found
 
@@ -190,7 +190,7 @@ def model_written(distilled: Distilled) -> str:
     return f"{distilled.when_to_try}{unless} (model-written)"
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Return a text with runs of white space as one blank and without case."""
     return " ".join(text.split()).casefold()
 
@@ -202,7 +202,7 @@ def pattern_key(pattern_id: PatternId) -> str:
 
 def match_key(entry: NewEntry) -> str:
     """Return the key that entries of one pattern share: entry type, situation and resolution, normalised; as sha256."""
-    told = "\0".join((entry.entry_type, normalised(situation(entry)), normalised(resolution(entry))))
+    told = "\0".join((entry.entry_type, normalise(situation(entry)), normalise(resolution(entry))))
     return sha256(told.encode()).hexdigest()
 
 

@@ -19,7 +19,7 @@ from knowledge.errors import TextRejected
 from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
-from knowledge.memory.locality import Within
+from knowledge.memory.locality import WorkspaceEmbedder
 from knowledge.memory.points import embedded_text, from_stored, stored_text
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_points
@@ -206,7 +206,7 @@ class KnowledgeUpkeepService:
         `lacking`: only those. May be broken off and called again: what was embedded is kept.
         """
         done = embedded = 0
-        embedder = Within(self.stores, embedder)
+        embedder = WorkspaceEmbedder(self.stores, embedder)
         async for page in self._pages(into.space, lacking=lacking):
             vectors, made = await self._vectors(into.space, page, embedder)
             points = await asyncio.to_thread(self._to_points, into, page, vectors)

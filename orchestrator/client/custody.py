@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from knowledge.memory.revoking import MOST_AFFECTED
+from knowledge.memory.revoking import MAX_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
 from orchestrator.client.calls import REJECTION
@@ -58,7 +58,7 @@ class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("adm
         self,
         chosen: _Chosen,
         *,
-        limit: Annotated[int, Field(ge=1, le=PAGE)] = MOST_AFFECTED,
+        limit: Annotated[int, Field(ge=1, le=PAGE)] = MAX_AFFECTED,
         after: Annotated[ContextId | None, LAST] = None,
     ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of these entries, the latest first."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from knowledge.memory.events import Kept
+from knowledge.memory.events import EventResult
 from orchestrator.client import fields
 from orchestrator.client.table import Operation, Service, Tool
 
@@ -41,7 +41,7 @@ class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "que
         applies_when: fields.Conditions = None,
         run_id: fields.RunId = None,
         tried: fields.Tried = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Open a failure until its task is solved, and record that what its run was handed did not work."""
 
     @Operation("POST", "/v1/tasks:solved", problems=(409,), tool=Tool(title="Tell that a task was solved"))
@@ -59,7 +59,7 @@ class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "que
         run_id: fields.RunId = None,
         tried: fields.Tried = None,
         failures: _Failures = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Resolve the open failures of a task, and record that what was handed out since then worked."""
 
     @Operation("POST", "/v1/gates:decided", problems=(409,), tool=Tool(title="Tell what a gate decided"))
@@ -81,5 +81,5 @@ class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "que
         verified_by: Annotated[str | None, Field(description="What showed that what was accepted works.")] = None,
         when_to_try: fields.WhenToTry = None,
         applies_when: fields.Conditions = None,
-    ) -> Kept:
+    ) -> EventResult:
         """Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.comparing import Comparing
+from knowledge.memory.comparing import TextComparer
 from knowledge.memory.likeness import Judgement
 from knowledge.models import CaptureOutcome, EntryType, NewEntry, Vector
 from knowledge.search.wording import Reading
@@ -54,7 +54,7 @@ async def evaluate_merging(
         vectors = await _vectors(knowledge, texts)
         asked = sorted({term for text in texts for term in Reading(text).term_ids})
         statistics = await knowledge.stores.spaces.statistics(asked)
-        comparing = Comparing(statistics, (await knowledge.stores.embedder.space()).model)
+        comparing = TextComparer(statistics, (await knowledge.stores.embedder.space()).model)
     progress.stage("Comparing")
     judged = [
         (comparing.situations(one, other, float(vectors[one] @ vectors[other])), same) for one, other, same in pairs

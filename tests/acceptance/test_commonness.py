@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.spaces import PostgresSpaces, add_terms
 from knowledge.memory import commonness
-from knowledge.memory.commonness import Commonness
+from knowledge.memory.commonness import TermFrequencies
 from knowledge.models import LeaseToken, TermStatistics
 from tests.support.sharing import OF_ONE_LOOP, emptied_database, empty_engine, shared_engine
 
@@ -49,8 +49,8 @@ def lexicon(empty_engine: AsyncEngine) -> Lexicon:
 
 
 @pytest.fixture
-def common(lexicon: Lexicon) -> Commonness:
-    return Commonness(stores=SimpleNamespace(spaces=lexicon))  # type: ignore[arg-type]
+def common(lexicon: Lexicon) -> TermFrequencies:
+    return TermFrequencies(stores=SimpleNamespace(spaces=lexicon))  # type: ignore[arg-type]
 
 
 FIRST = [{CART: 2, TOTAL: 1}, {CART: 1}]
@@ -58,7 +58,7 @@ SECOND = [{CART: 1, COUPON: 1}]
 
 
 async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it(
-    common: Commonness, lexicon: Lexicon
+    common: TermFrequencies, lexicon: Lexicon
 ) -> None:
     await lexicon.count([{CART: 1}] * 5 + [{}] * 5)
     common.saw(ONE, FIRST)
@@ -74,7 +74,9 @@ async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it
     assert lexicon.asked == [[CART, TOTAL, COUPON], [], []], "each term is asked for once"
 
 
-async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(common: Commonness, lexicon: Lexicon) -> None:
+async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(
+    common: TermFrequencies, lexicon: Lexicon
+) -> None:
     common.saw(ONE, FIRST)
     async with common.counting([ONE]):
         await lexicon.count(FIRST)
@@ -83,7 +85,7 @@ async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(common: Co
     assert (await asking).frequencies == {CART: 2}
 
 
-async def test_a_count_that_failed_leaves_what_was_seen_as_it_was(common: Commonness) -> None:
+async def test_a_count_that_failed_leaves_what_was_seen_as_it_was(common: TermFrequencies) -> None:
     common.saw(ONE, FIRST)
     with pytest.raises(OSError, match="gone"):
         async with common.counting([ONE]):
@@ -91,7 +93,9 @@ async def test_a_count_that_failed_leaves_what_was_seen_as_it_was(common: Common
     assert (await common.of([CART])).frequencies == {CART: 2}
 
 
-async def test_a_batch_that_was_given_back_and_comes_again_counts_once(common: Commonness, lexicon: Lexicon) -> None:
+async def test_a_batch_that_was_given_back_and_comes_again_counts_once(
+    common: TermFrequencies, lexicon: Lexicon
+) -> None:
     """It stayed at the head of the line: what was counted then was another one, and it counted twice to the end."""
     common.saw(ONE, FIRST)
     common.forget(ONE)
@@ -103,7 +107,7 @@ async def test_a_batch_that_was_given_back_and_comes_again_counts_once(common: C
 
 
 async def test_no_more_terms_are_kept_than_memory_allows(
-    common: Commonness, lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch
+    common: TermFrequencies, lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commonness, "_MOST_KEPT", 2)
     await common.of([CART, TOTAL, COUPON])

@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.audit import PostgresAudit
 from knowledge.adapters.postgres.database import transaction, within
 from knowledge.adapters.postgres.tables import contexts
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
-from knowledge.memory.revoking import MOST_AFFECTED
+from knowledge.memory.revoking import MAX_AFFECTED
 from knowledge.models import Context, EntryId, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
@@ -66,13 +66,13 @@ async def in_stores(knowledge: Knowledge, ids: list[EntryId]) -> tuple[int, int,
 async def test_t5_all_tasks_that_were_reached_are_named_however_many(knowledge: Knowledge) -> None:
     await planted(knowledge, 3)
     others = [column for column in contexts.c if column is not contexts.c.id]
-    many = sa.func.generate_series(1, MOST_AFFECTED).table_valued("number")
+    many = sa.func.generate_series(1, MAX_AFFECTED).table_valued("number")
     again = sa.select(sa.func.gen_random_uuid(), *others).select_from(contexts.join(many, sa.true()))
     copied = sa.insert(contexts).from_select(["id", *others], again.where(contexts.c.task_id == "T-0"))
     async with transaction(knowledge.engine) as connection:
         await connection.execute(copied)
     report = await knowledge.revocations.revoke(Chosen(key_id="agent1"), dry_run=True)
-    assert len({task.context_id for task in report.affected}) == len(report.affected) == MOST_AFFECTED + 3
+    assert len({task.context_id for task in report.affected}) == len(report.affected) == MAX_AFFECTED + 3
 
 
 async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_reached_are_named(

@@ -578,7 +578,7 @@ async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_fo
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     assert await in_the_index(knowledge) == 1
     async with transaction(knowledge.engine) as connection:
-        often = {"attempts": reaching.TRIES - 1}
+        often = {"attempts": reaching.MAX_TRIES - 1}
         await connection.execute(sa.update(knowledge_staging).where(_E.id == first.entry_id).values(often))
     calls = []
     for _ in range(3):

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from knowledge.errors import InvalidInput, NotFound, RejectionOnRecord, StorageUnavailable
-from knowledge.memory.events import Kept
+from knowledge.memory.events import EventResult
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, PatternId, Task
 from knowledge.settings import KnowledgeSettings
@@ -91,7 +91,7 @@ def task(project: str = "second", run: str | None = "1") -> Task:
     return Task(description=FAILURE, type="bugfix", technology="python", project_id=project, task_id="T-1", run_id=run)
 
 
-async def fails(hooks: OrchestratorHooks, **told: Any) -> Kept:
+async def fails(hooks: OrchestratorHooks, **told: Any) -> EventResult:
     defaults: dict[str, Any] = {
         "project_id": "first",
         "task_id": "T-1",
@@ -104,7 +104,7 @@ async def fails(hooks: OrchestratorHooks, **told: Any) -> Kept:
     return await hooks.task_failed(**defaults | told)
 
 
-async def solves(hooks: OrchestratorHooks, **told: Any) -> Kept:
+async def solves(hooks: OrchestratorHooks, **told: Any) -> EventResult:
     return await hooks.task_solved(**SOLVED | told)
 
 
@@ -166,9 +166,9 @@ async def test_a_task_that_is_tried_again_is_given_what_mends_the_failure_it_end
 async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: OrchestratorHooks) -> None:
     (entry_id,) = (await fails(hooks, applies_when=AppliesWhen(technology="python", version=">=3.11"))).entry_ids
     for other in ({"task_id": "T-2"}, {"project_id": "second"}):
-        assert await solves(hooks, **other) == Kept()
+        assert await solves(hooks, **other) == EventResult()
     assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
-    assert await solves(hooks, run_id="2") == Kept(entry_ids=(entry_id,)), "a later run of the task solves it"
+    assert await solves(hooks, run_id="2") == EventResult(entry_ids=(entry_id,)), "a later run of the task solves it"
     entry = await hooks.knowledge.capture.get(entry_id)
     assert (entry.status, entry.solution_steps, entry.verified_by) == (EntryStatus.STAGED, SOLUTION, "pytest")
 
@@ -179,7 +179,7 @@ async def test_without_a_run_a_failure_that_came_back_after_its_solution_is_said
     """It was taken for the same event, and the solution that held in the end was refused: nobody was told why."""
     told: dict[str, Any] = {"run_id": None}
     first = await fails(hooks, **told)
-    assert (await fails(hooks, **told)) == first == Kept(entry_ids=first.entry_ids)
+    assert (await fails(hooks, **told)) == first == EventResult(entry_ids=first.entry_ids)
     await solves(hooks, **told)
     again = await fails(hooks, **told)
     assert again.entry_ids == first.entry_ids
@@ -258,7 +258,7 @@ async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
 
 async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hooks: OrchestratorHooks) -> None:
     (entry_id,) = (await fails(hooks)).entry_ids
-    assert await solves(hooks, solution_steps=None, verified_by=None) == Kept()
+    assert await solves(hooks, solution_steps=None, verified_by=None) == EventResult()
     assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
 
 
@@ -386,7 +386,7 @@ async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_
 # gates
 
 
-async def decides(hooks: OrchestratorHooks, *, accepted: bool, **told: Any) -> Kept:
+async def decides(hooks: OrchestratorHooks, *, accepted: bool, **told: Any) -> EventResult:
     defaults: dict[str, Any] = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
     return await hooks.gate_decided(accepted=accepted, **defaults | told)
 
@@ -671,7 +671,7 @@ async def test_an_event_that_is_refused_between_failures_shows_that_the_stores_a
     """Three failures among as many answers, and events were not tried for a while, and lost."""
     ends = [StorageUnavailable("gone"), refusal] * 3
 
-    async def ends_so(**_: Any) -> Kept:
+    async def ends_so(**_: Any) -> EventResult:
         raise ends.pop(0)
 
     events = SimpleNamespace(task_failed=ends_so)

@@ -182,7 +182,7 @@ class OldRelease:
             await self._connection.execute(FOUND, own, WORKSPACE, entry.entry_type.value, key, entry.entry_id, at)
         found: dict[UUID, tuple[Entry, View, Any]] = {}
         for (view, text), vector in zip(views.items(), embedded.vectors, strict=True):
-            point = point_id_of(WORKSPACE, pattern, view, texts.normalised(text))
+            point = point_id_of(WORKSPACE, pattern, view, texts.normalise(text))
             await self._connection.execute(POINT, point, WORKSPACE, pattern, view.value, at, expires)
             half = vector.astype(np.float16).tobytes()
             await self._connection.execute(VECTOR, point, self.bound.space.fingerprint, half)

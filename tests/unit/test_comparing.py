@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import likeness
-from knowledge.memory.comparing import Comparing, Verdict
-from knowledge.memory.differences import NOT_EVEN_TWINS, differences, number_exchanged
-from knowledge.memory.likeness import AtBest
+from knowledge.memory.comparing import TextComparer, Verdict
+from knowledge.memory.differences import NOT_EVEN_TWINS, differences, has_number_exchanged
+from knowledge.memory.likeness import BestCase
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Rarity, Reading, profile
@@ -36,8 +36,8 @@ def whole(texts: list[str]) -> TermStatistics:
     return TermStatistics(documents=len(counted), frequencies={t: sum(t in each for each in counted) for t in asked})
 
 
-def that_read(texts: list[str]) -> Comparing:
-    return Comparing(whole(texts), MODEL, {text: Reading(text) for text in texts})
+def that_read(texts: list[str]) -> TextComparer:
+    return TextComparer(whole(texts), MODEL, {text: Reading(text) for text in texts})
 
 
 PAIRS = [
@@ -88,8 +88,8 @@ def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine
     overlap = likeness.overlap(first, second, cosine)._replace(opening=opening)
     judged = likeness.judge(likeness.features(first, second, overlap), likeness.BUNDLED)
     at_best = likeness.at_best(first, second, overlap, likeness.BUNDLED)
-    assert not judged.likely or at_best is not AtBest.OTHER
-    assert not judged.same or at_best is AtBest.SAME
+    assert not judged.likely or at_best is not BestCase.OTHER
+    assert not judged.same or at_best is BestCase.SAME
 
 
 @pytest.mark.long
@@ -100,15 +100,15 @@ def test_texts_told_apart_by_their_openings_are_others_by_all_that_they_share(
 ) -> None:
     rarity = Rarity(whole([one, other]))
     first, second = profile(one, rarity), profile(other, rarity)
-    if likeness.told_apart_by_openings(first, second, cosine, likeness.BUNDLED):
+    if likeness.is_unlike_by_openings(first, second, cosine, likeness.BUNDLED):
         overlap = likeness.overlap(first, second, cosine)
-        assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is AtBest.OTHER
+        assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is BestCase.OTHER
 
 
 def test_most_texts_are_told_apart_by_their_openings() -> None:
     rarity = Rarity(whole(SITUATIONS))
     pairs = [(profile(a, rarity), profile(b, rarity)) for a in SITUATIONS for b in SITUATIONS if a != b]
-    apart = sum(likeness.told_apart_by_openings(a, b, 0.5, likeness.BUNDLED) for a, b in pairs)
+    apart = sum(likeness.is_unlike_by_openings(a, b, 0.5, likeness.BUNDLED) for a, b in pairs)
     assert len(pairs) / 2 < apart < len(pairs)
 
 
@@ -127,11 +127,11 @@ def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particular
         " ".join([*words[:at], number, *words[at:]]),
         " ".join([*words[:at], number, *words[at + 1 :]]),
     ):
-        if number_exchanged(Reading(one), Reading(changed)):
+        if has_number_exchanged(Reading(one), Reading(changed)):
             rarity = Rarity(whole([one, changed]))
             apart = differences(profile(one, rarity), profile(changed, rarity))
             assert not NOT_EVEN_TWINS.isdisjoint(apart)
-            fully = Comparing(whole([one, changed]), MODEL).resolutions(one, changed, (None, None))
+            fully = TextComparer(whole([one, changed]), MODEL).resolutions(one, changed, (None, None))
             assert fully.verdict is Verdict.OTHER
 
 
@@ -145,14 +145,14 @@ def test_resolutions_told_apart_by_a_number_need_not_be_read_and_others_do() -> 
 
 
 def test_a_number_in_another_spelling_is_not_exchanged() -> None:
-    assert number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
-    assert not number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
+    assert has_number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
+    assert not has_number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
 
 
 def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_at_best_twins() -> None:
     rarity = Rarity(whole(["cart shop_total", "cart item_total"]))
     first, second = profile("cart shop_total", rarity), profile("cart item_total", rarity)
     overlap = likeness.Overlap(cosine=0.9, shared=0.5, contained=0.5, opening=1.0)
-    assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is AtBest.LIKELY
+    assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is BestCase.LIKELY
     same = profile("cart shop_total", rarity)
-    assert likeness.at_best(first, same, overlap, likeness.BUNDLED) is AtBest.SAME
+    assert likeness.at_best(first, same, overlap, likeness.BUNDLED) is BestCase.SAME

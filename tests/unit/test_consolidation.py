@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import texts
-from knowledge.memory.comparing import Comparing
+from knowledge.memory.comparing import TextComparer
 from knowledge.memory.consolidation import (
-    MOST_COMPARED,
+    MAX_COMPARED,
     Candidate,
     Embedding,
     Nearby,
     decide,
     missing,
-    near_each_other,
+    near_in_batch,
     nearest_founders,
 )
 from knowledge.memory.likeness import Ground
@@ -148,7 +148,7 @@ def test_a_known_key_is_no_reason_to_join_where_the_resolution_is_put_otherwise(
         return decide([forced, again], held=held, known={key: known}, workspace="default", resolutions=resolutions)
 
     own = pattern_id_of("default", forced.entry.entry_id)
-    assert [(each.pattern_id, each.match_key) for each in found(LENIENT)] == [(own, forced.written_key)] * 2
+    assert [(each.pattern_id, each.match_key) for each in found(LENIENT)] == [(own, forced.wording_key)] * 2
     assert [each.pattern_id for each in found(LENIENT, FORCED)] == [known, known], "as an older release joined them"
     assert [each.pattern_id for each in found("Another")] == [known, known], "what it was founded with is gone"
 
@@ -175,9 +175,9 @@ def told(situation: str, resolution: str, *, at: float = 0.0, number: int | None
     )
 
 
-def comparing(model: str = "all-MiniLM-L6-v2") -> Comparing:
+def comparing(model: str = "all-MiniLM-L6-v2") -> TextComparer:
     frequencies = Counter(term for text in SEEN for term in term_counts(text))
-    return Comparing(TermStatistics(documents=len(SEEN), frequencies=frequencies), model)
+    return TextComparer(TermStatistics(documents=len(SEEN), frequencies=frequencies), model)
 
 
 def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 7, **further: Any) -> Candidate:
@@ -192,7 +192,7 @@ def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 
 
 
 def around_of(batch: Sequence[Embedding], **known: Any) -> Nearby:
-    return Nearby(within=near_each_other(batch), **{"comparing": comparing()} | known)
+    return Nearby(within=near_in_batch(batch), **{"comparing": comparing()} | known)
 
 
 def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10, model: str | None = None) -> Decision:
@@ -324,7 +324,7 @@ def test_of_patterns_equally_near_few_are_compared_and_the_same_in_any_order(ord
         for number in order
     ]
     (found,) = nearest_founders([told(MODULE, PIN)], founders)
-    assert [each.pattern_id.int for each in found] == list(range(1, 1 + MOST_COMPARED))
+    assert [each.pattern_id.int for each in found] == list(range(1, 1 + MAX_COMPARED))
     of_other_type = [Founder(pattern_id=each.pattern_id, words=rejection(), situation=toward(0)) for each in founders]
     assert nearest_founders([told(MODULE, PIN)], of_other_type) == [[]]
 

@@ -79,7 +79,7 @@ class Answers:
         self.asked.append((failure_description, error_message, agent_type, task_type, technology))
         return list(self.mended())
 
-    async def failing(self, task: Task) -> Entry | None:
+    async def find_open_failure(self, task: Task) -> Entry | None:
         return self.failure
 
     async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:

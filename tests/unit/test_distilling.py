@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.distilling import (
-    MOST_CHARS,
-    MOST_ENTRIES,
+    MAX_CHARS,
+    MAX_ENTRIES,
     distinct,
     instructions,
     read_answer,
@@ -176,7 +176,7 @@ def test_every_entry_type_shows_its_situation_and_its_resolution() -> None:
 def test_long_texts_are_cut_alike_and_short_ones_kept() -> None:
     long = [stored(failure(failure_description="a" * 60_000, solution_steps="b" * 60_000)) for _ in range(8)]
     asked = records(shown(long), "f")
-    assert len(asked) < MOST_CHARS + 3_000
+    assert len(asked) < MAX_CHARS + 3_000
     assert asked.count(" ... (cut)") == 16
     assert asked.count("technology: python") == 8
     one = records(shown(long[:1]), "f")
@@ -190,4 +190,4 @@ def test_entries_that_tell_the_same_are_shown_once() -> None:
     same = [entry(1, "It broke"), entry(2, " it  BROKE"), entry(3, "It broke otherwise")]
     assert [each.entry_id.int for each in distinct(same)] == [1, 3]
     many = [entry(number, f"It broke {number}") for number in range(20)]
-    assert distinct(many) == many[:MOST_ENTRIES]
+    assert distinct(many) == many[:MAX_ENTRIES]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.fitting import OTHER, UNTOLD, fit, fits
+from knowledge.memory.fitting import MISSING_FACTOR, OTHER_FACTOR, fit, fits
 from knowledge.memory.ranking import Match, strength
 from knowledge.memory.success import success_rate
 from knowledge.models import Where
@@ -21,7 +21,7 @@ ASKED = Where(workspace="default", live_at=NOON, agent_type="backend", task_type
 def test_as_asked_counts_whole_untold_less_and_another_value_least() -> None:
     technologies = ("python", None, "go")
     factors = [fit(evidence("a", words=failure(technology=each)), ASKED) for each in technologies]
-    assert factors == [1.0, UNTOLD, OTHER]
+    assert factors == [1.0, MISSING_FACTOR, OTHER_FACTOR]
     assert all(more > less for more, less in pairwise(factors))
 
 
@@ -35,18 +35,21 @@ def test_a_value_in_another_case_is_as_asked(told: str) -> None:
 
 def test_each_field_counts_and_what_is_not_asked_does_not() -> None:
     other = evidence("a", words=failure(agent_type="frontend", task_type="feature", technology="go"))
-    assert fit(other, ASKED) == pytest.approx(OTHER**3)
+    assert fit(other, ASKED) == pytest.approx(OTHER_FACTOR**3)
     assert fit(other, ANYWHERE) == 1.0
 
 
 def test_a_gate_decision_has_no_agent_and_fits_all_the_same() -> None:
     gate = evidence("a", words=rejection())
     assert fits(gate, ASKED)
-    assert fit(gate, ASKED) == pytest.approx(UNTOLD**3)
+    assert fit(gate, ASKED) == pytest.approx(MISSING_FACTOR**3)
     assert not fits(evidence("b", words=failure(technology="go")), ASKED)
 
 
-@given(st.sampled_from([1.0, UNTOLD, OTHER, UNTOLD**3, OTHER**3]), st.sampled_from([1.0, UNTOLD, OTHER, OTHER**3]))
+@given(
+    st.sampled_from([1.0, MISSING_FACTOR, OTHER_FACTOR, MISSING_FACTOR**3, OTHER_FACTOR**3]),
+    st.sampled_from([1.0, MISSING_FACTOR, OTHER_FACTOR, OTHER_FACTOR**3]),
+)
 def test_fields_never_turn_over_what_evidence_says(one: float, another: float) -> None:
     """D33: 9 of 10 before 1 of 1, and that before one that failed when it was tried, whatever their fields."""
 

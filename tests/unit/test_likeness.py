@@ -172,7 +172,7 @@ def test_however_alike_texts_are_without_a_ground_they_are_at_most_proposed() ->
 
 
 def test_without_weights_for_the_model_only_the_same_words_are_the_same() -> None:
-    assert likeness.shipped("a-model-nobody-measured") is None
+    assert likeness.weights_for("a-model-nobody-measured") is None
     assert judged(TEXTS[0], TEXTS[1], 1.0, None).probability == 0
     assert judged(TRACE, TRACE.lower(), 0.0, None).probability == 1.0
 

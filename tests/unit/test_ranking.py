@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.fitting import OTHER, UNTOLD
+from knowledge.memory.fitting import MISSING_FACTOR, OTHER_FACTOR
 from knowledge.memory.ranking import Match, gate_quota, rank, rank_for_gate, strength
 from knowledge.memory.success import is_failing, success_rate
 from knowledge.models import EntryType
@@ -65,7 +65,7 @@ def matches(draw: st.DrawFn, *, distinct: bool = False) -> list[Match]:
                 words=approval(approved_approach=f"{name * 2} did it") if draw(st.booleans()) else None,
                 relevance=draw(st.sampled_from([0.0, 0.7, 0.75, 0.9, 1.0])),
                 score=draw(st.sampled_from([0.3, 0.5, 0.9])),
-                fit=draw(st.sampled_from([1.0, UNTOLD, OTHER, OTHER**3])),
+                fit=draw(st.sampled_from([1.0, MISSING_FACTOR, OTHER_FACTOR, OTHER_FACTOR**3])),
                 fits=draw(st.booleans()),
                 success_count=successes,
                 attempt_count=successes + draw(st.integers(0, 3)),
@@ -122,10 +122,10 @@ def test_of_copies_the_stronger_is_shown_however_many_there_are() -> None:
 def test_one_more_success_never_lowers_a_decision_that_fits_no_field_behind_a_weaker_one() -> None:
     """It was put off for its fields while decisions had places left, and stood behind all of them then."""
     first = gate("a", relevance=1.0, success_count=5, attempt_count=8)
-    weaker = gate("b", relevance=0.9, fit=OTHER**3, success_count=3, attempt_count=6)
-    solved = match("c", relevance=1.0, fit=OTHER**3, fits=False, success_count=6, attempt_count=6)
+    weaker = gate("b", relevance=0.9, fit=OTHER_FACTOR**3, success_count=3, attempt_count=6)
+    solved = match("c", relevance=1.0, fit=OTHER_FACTOR**3, fits=False, success_count=6, attempt_count=6)
     for successes in (2, 3):
-        other = gate("d", relevance=0.9, fit=OTHER, fits=False, success_count=successes, attempt_count=successes)
+        other = gate("d", relevance=0.9, fit=OTHER_FACTOR, fits=False, success_count=successes, attempt_count=successes)
         assert other.evidence.pattern_id in ids(rank([first, weaker, solved, other], limit=3))
 
 
@@ -300,7 +300,7 @@ def test_who_vouches_for_a_solution_decides_between_equals_and_turns_no_evidence
     own = failure(verified_by=None)
     assert strength(match("a")) > strength(match("b", words=own))
     assert strength(gate("c")) == strength(match("a"))
-    worst = OTHER**3
+    worst = OTHER_FACTOR**3
     proven = match("d", words=own, fit=worst, success_count=9, attempt_count=10)
     lucky = match("e", words=own, fit=worst, success_count=1, attempt_count=1)
     assert strength(proven) > strength(match("f", success_count=1, attempt_count=1))

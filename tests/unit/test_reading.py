@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.judging import Scored, judge
+from knowledge.memory.judging import ScoredPoint, judge
 from knowledge.models import (
     BoundSpace,
     EmbeddingSpace,
@@ -196,10 +196,10 @@ def evidence(text: str) -> Evidence:
     )
 
 
-def found(texts: tuple[str, ...], fused: tuple[float, ...]) -> tuple[list[Scored], dict[PointId, Evidence]]:
+def found(texts: tuple[str, ...], fused: tuple[float, ...]) -> tuple[list[ScoredPoint], dict[PointId, Evidence]]:
     points = [PointId(UUID(int=at + 1)) for at in range(len(texts))]
     scored = [
-        Scored(point_id=point, cosine=score, coverage=score, fused=score)
+        ScoredPoint(point_id=point, cosine=score, coverage=score, fused=score)
         for point, score in zip(points, fused, strict=True)
     ]
     return scored, {point: evidence(text) for point, text in zip(points, texts, strict=True)}

@@ -141,8 +141,8 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
 
 @given(st.text(), st.text())
 def test_normalising_twice_is_normalising_once_and_joins_words_by_one_blank(one: str, two: str) -> None:
-    once = texts.normalised(f"{one} \n\t {two}")
-    assert texts.normalised(once) == once
+    once = texts.normalise(f"{one} \n\t {two}")
+    assert texts.normalise(once) == once
     assert "  " not in once
     assert once == once.strip()
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from uuid import UUID
 
 from knowledge.amounts import amount
-from knowledge.memory.suspicion import SHOWN
+from knowledge.memory.suspicion import CONTEXT_FIELDS
 from knowledge.models import Entry
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, OftenShown, Revocation
 from orchestrator.cli.terminal import out, print_json, print_text, told_moment
@@ -46,7 +46,7 @@ def print_whole_entry(entry: Entry, *, as_json: bool) -> None:
         print_json(asdict(entry))
         return
     out.print(f"{entry.entry_id}  {entry.status}  {', '.join(entry.suspicions)}", style="bold", markup=False)
-    for name in ("project_id", "captured_by", "resolved_by", *SHOWN):
+    for name in ("project_id", "captured_by", "resolved_by", *CONTEXT_FIELDS):
         if told := getattr(entry, name):
             print_text(f"{name}:\n   " + harmless(str(told)).replace("\n", "\n   "))
 
