@@ -184,7 +184,7 @@ def _pruning(
         # a clock that somebody hands in is right
         store_clock=PostgresClock(engine) if isinstance(stores.clock, SystemClock) else None,
         retention_years=settings.retention_years,
-        beside=journal,
+        documents=journal,
         audit=audit,
     )
 
@@ -215,7 +215,7 @@ class _Every:
         return KnowledgeUpkeepService(
             stores=self._stores_of(workspace),
             upkeep=PostgresUpkeep(self.engine, workspace),
-            beside=self._moves_of(workspace),
+            documents=self._moves_of(workspace),
             audit=replace(self.audit, workspace=workspace),
         )
 

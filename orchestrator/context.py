@@ -76,7 +76,7 @@ class Contexts(Protocol):
         """Return the latest failure of a task that waits for its solution."""
         ...
 
-    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+    async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
         """Return which of these patterns a task was tried with before, and failed."""
         ...
 
@@ -215,7 +215,7 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
         return found
     first = [*found, *mends[:1]] if failure.low_trust else [*mends, *found]
     both = list({pattern.pattern_id: pattern for pattern in first}.values())
-    tried = await knowledge.contexts.failed(task, [pattern.pattern_id for pattern in both])
+    tried = await knowledge.contexts.find_failed_patterns(task, [pattern.pattern_id for pattern in both])
     in_vain = {to_do(pattern) for pattern in both if pattern.pattern_id in tried}
     return sorted(both, key=lambda pattern: to_do(pattern) in in_vain)
 

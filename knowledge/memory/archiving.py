@@ -154,7 +154,7 @@ class ArchiveService:
                     progress(before + done, max(expected, before + done))
 
             report = await upkeep.refill(recount=False, progress=told)
-            written = await upkeep.beside.refill()
+            written = await upkeep.documents.refill()
             points, passages = points + report.points, passages + written.points
             embedded += report.embedded + written.embedded
         return points, passages, embedded

@@ -1,4 +1,4 @@
-"""Reading the audit log, and looking whether it is still what was written."""
+"""Reading and verifying the audit log."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from knowledge.forms import as_whole, check_named
 from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
 
 MAX_LISTED = 1000
-_MOST_PROBLEMS = 20
-_LAST = 2**63 - 1
+_MAX_PROBLEMS = 20
+_MAX_NUMBER = 2**63 - 1
 _HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 
@@ -19,7 +19,7 @@ _HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 class AuditService:
     """The audit log of one workspace; that of the whole store is the chain of the workspace "".
 
-    `within` is the workspace whose log alone may be read; None: the store's, too.
+    `within`: the only workspace whose log may be read; None allows the store's, too.
     """
 
     store: AuditStore
@@ -27,30 +27,29 @@ class AuditService:
     within: str | None = None
 
     async def list(self, *, limit: int = 100, after: int | None = None, whole_store: bool = False) -> list[AuditEntry]:
-        """Return the last decisions, the latest first; those before the one of the number `after`.
+        """Return the latest decisions, latest first; with `after` those before that number.
 
-        Raises AccessDenied for the log of the whole store, which names what is in other workspaces.
+        Raises AccessDenied for the log of the whole store, which reveals other workspaces.
         """
         limit = as_whole("limit", limit, least=1, most=MAX_LISTED)
         if after is not None:
-            after = as_whole("after", after, least=0, most=_LAST)
+            after = as_whole("after", after, least=0, most=_MAX_NUMBER)
         return await self.store.latest(self._chain(whole_store=whole_store), limit=limit, after=after)
 
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
-        """Look at each row of the chain: changed, removed and reordered ones are told.
+        """Verify the hash chain: report changed, removed and reordered rows.
 
-        Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed. Raises as
-        `list` does.
+        Removal of the last rows is detected only with the `head` of an earlier report. Raises as `list` does.
         """
         check_named(head=head)
         if head is not None and not _HEAD.fullmatch(head):
-            raise InvalidInput("head", f"is not what an earlier verify printed, such as {_head(0, FIRST)}")
+            raise InvalidInput("head", f"must be a head that an earlier verify printed, such as {_head(0, FIRST)}")
         problems: list[str] = []
         before, number, heads = FIRST, 0, {_head(0, FIRST)}
         async for page in self.store.rows(self._chain(whole_store=whole_store)):
             for row in page:
                 if row.number != number + 1:
-                    problems.append(f"after row {number} comes row {row.number}")
+                    problems.append(f"row {number} is followed by row {row.number}")
                 if row.before != before:
                     problems.append(f"row {row.number} does not follow the row before it")
                 if row.hashed() != row.hash:
@@ -60,13 +59,13 @@ class AuditService:
                     heads.add(_head(number, before))
         if head is not None and head not in heads:
             problems.append(f"the log no longer holds {head}")
-        return ChainReport(rows=number, head=_head(number, before), problems=tuple(problems[:_MOST_PROBLEMS]))
+        return ChainReport(rows=number, head=_head(number, before), problems=tuple(problems[:_MAX_PROBLEMS]))
 
     def _chain(self, *, whole_store: bool) -> str:
         if not whole_store:
             return self.workspace
         if self.within is not None:
-            raise AccessDenied("the log of the whole store is of all workspaces: it takes a key of all of them")
+            raise AccessDenied("the log of the whole store covers all workspaces: use a key for all of them")
         return ""
 
 

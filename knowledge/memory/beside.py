@@ -1,4 +1,4 @@
-"""What else a store has in its index, beside what was learned: documents, of which this package knows nothing more."""
+"""Ports to the documents of a store, which shares its index with them; this package knows nothing more of them."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from knowledge.models import Differing, EmbeddingSpace, Refilled, Vector
 from knowledge.ports import Embedder, Progress
 
 
-class Beside(Protocol):
-    """The documents of one workspace, where a whole store is rebuilt, changes its model or came out of an archive."""
+class DocumentUpkeep(Protocol):
+    """Upkeep of one workspace's documents: rebuilds, changes of model, imports."""
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
-        """Return how many points the index is to hold, and how many of them have no embedding in a space."""
+        """Return the number of points the index must hold, and of those without an embedding in a space."""
         ...
 
     async def verify(self, *, repair: bool = False) -> Differing:
-        """Compare the points of the space in use with Postgres; with `repair` put right what differs.
+        """Compare the points of the space in use with Postgres; with `repair` correct the differences.
 
-        A second repair writes nothing, and work that goes on meanwhile is no fault.
+        A second repair writes nothing; concurrent work is not reported as a fault.
         """
         ...
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        """Drop the points of a space, those of all workspaces, and make room for them anew."""
+        """Drop the points of a space, of all workspaces, and recreate the empty collection."""
         ...
 
     async def refill(self, *, progress: Progress | None = None) -> Refilled:
-        """Put every point that lacks into the index in use, from kept embeddings where there are any."""
+        """Write every missing point to the index in use, from stored embeddings where there are any."""
         ...
 
     async def backfill(
         self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
     ) -> Refilled:
-        """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
+        """Write every point to the index of another space, using its embedder; embeddings are stored."""
         ...
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
-        """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
+        """Return vectors of up to `limit` texts in two spaces, (n, dims) each, in the same order."""
         ...
 
     async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
-        """Take note that another space is in use now, and was filled."""
+        """Record that another, filled space is in use now."""
         ...
 
     async def leave(self, space: EmbeddingSpace) -> None:
-        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay."""
+        """Drop the points of an unused space, of all workspaces; embeddings stay."""
         ...
 
     async def forget(self, space: EmbeddingSpace) -> None:
-        """Drop what there is of a space that is not in use."""
+        """Drop the points and embeddings of an unused space."""
         ...
 
 
-class ToldBeside(Protocol):
-    """What was told of documents in one workspace: questions, what came of them, what was thought of it."""
+class DocumentRecords(Protocol):
+    """Records of one workspace's documents: questions, answers and feedback."""
 
     async def prune(self, before: datetime, *, limit: int) -> int:
-        """Delete what was told before a moment, so many of each kind at most; return how many."""
+        """Delete records older than `before`, at most `limit` of each kind; return their number."""
         ...

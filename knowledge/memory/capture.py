@@ -1,4 +1,4 @@
-"""Capture: learning moments, checked whole and staged in Postgres. Needs neither the embedder nor the index."""
+"""Capture: validate learning moments and stage them in Postgres. Needs neither the embedder nor the index."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 from knowledge.access.keys import KeyStore
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
-from knowledge.memory.agents import overrules, told_by_agent, without_fate
+from knowledge.memory.agents import can_overrule, hide_status, is_reported_by_agent
 from knowledge.memory.limits import check_text
-from knowledge.memory.outcomes import taken_for_outcome, told_before
-from knowledge.memory.preparing import Preparing
+from knowledge.memory.outcomes import find_echoed_entry, record_echo
+from knowledge.memory.preparing import EntryPreparer
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     TRUSTED,
@@ -34,19 +34,19 @@ from knowledge.steps import step
 from knowledge.turns import aside_if_long
 
 MAX_LISTED = 1000
-_SLICE = 500
-"""Entries deleted at a time."""
-_NOT_FOR_AGENTS = "entry {} takes no such resolution from this key"
+_DELETE_BATCH = 500
+"""Entries deleted per transaction."""
+_NOT_RESOLVABLE = "entry {} cannot be resolved this way with this key"
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeCaptureService:
-    """Captures learning moments during project execution. `redaction`: without the secrets in their texts.
+    """Captures learning moments during project execution.
 
-    `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person. `solved_in`: the run
-    in which what is resolved was solved, where that may be another one than it failed in. `keys`: whose an earlier
-    resolution is; without, none gives way.
+    `redaction`: remove secrets from texts. `by`: who captures. `review`: the captures of low-trust keys that are
+    quarantined. `solved_in`: the run that solved the failure, where it is not the run that failed. `keys`: finds the
+    key of an earlier resolution; without it, no resolution is replaced.
     """
 
     stores: Stores
@@ -112,18 +112,18 @@ class KnowledgeCaptureService:
     ) -> EntryId:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
 
-        `applies_when` takes the place of what was told with the failure; a key of low trust may tell it of its own.
+        `applies_when` replaces the conditions captured with the failure; a low-trust key may set it on its own entries.
 
-        Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
-        repeats: that is an outcome of its pattern, and no new evidence. An agent's solution gives way to one of who may
-        do more; where it is embedded already, that is an entry of its own, whose id this returns.
+        Returns the entry's id. A solution that was handed out for this very task is an outcome of its pattern, not new
+        evidence: returns the id of the entry it repeats. A trusted key's solution replaces an agent's; where the
+        agent's is embedded already, it becomes a new entry, whose id is returned.
         """
         return await self._resolve(
             entry_id,
             EntryType.FAILURE_SOLUTION,
             "solution_steps",
             solution_steps,
-            verified_by=self._preparing.as_stored("verified_by", verified_by),
+            verified_by=self._preparer.clean_text("verified_by", verified_by),
             when_to_try=when_to_try,
             applies_when=applies_when,
         )
@@ -147,7 +147,7 @@ class KnowledgeCaptureService:
         run_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> EntryId:
-        """Capture that a human turned a proposal down; without the accepted revision it stays open until resolved.
+        """Capture a proposal that a human rejected; without the accepted revision it stays open until resolved.
 
         Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput or IdempotencyConflict.
         """
@@ -183,14 +183,14 @@ class KnowledgeCaptureService:
     ) -> EntryId:
         """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput.
 
-        Returns the entry's id; where an agent's revision is embedded already, that of a new entry, as for failures.
+        Returns the entry's id, or that of a new entry where an agent's revision is embedded already, as for failures.
         """
         return await self._resolve(
             entry_id,
             EntryType.GATE_REJECTION,
             "revision_approach",
             revision_approach,
-            verified_by=verified_by if verified_by is None else self._preparing.as_stored("verified_by", verified_by),
+            verified_by=verified_by if verified_by is None else self._preparer.clean_text("verified_by", verified_by),
             when_to_try=when_to_try,
             applies_when=applies_when,
         )
@@ -216,7 +216,7 @@ class KnowledgeCaptureService:
         """Capture a proposal that passed its gate at the first attempt.
 
         Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput, IdempotencyConflict, or
-        RejectionOnRecord where the same project, gate and task was turned down before.
+        RejectionOnRecord where the same project, gate and task has a rejection.
         """
         return await self.capture(
             NewEntry(
@@ -240,31 +240,31 @@ class KnowledgeCaptureService:
 
     @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
-        """Capture one entry of any type. Returns and raises as the methods for each type do."""
-        (prepared,) = await self._preparing.prepared([entry])
-        (answer,) = await self._add([await self._checked(prepared)])
+        """Capture one entry of any type. Returns and raises what the method for its type does."""
+        (prepared,) = await self._preparer.prepare([entry])
+        (answer,) = await self._add([await self._require_storable(prepared)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
         return answer.entry_id
 
     @step("capture_all")
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
-        """Capture many entries, each on its own: a refused one says why and stops no other. In order."""
+        """Capture entries independently; a refused one does not stop the rest. Returns the results in order."""
         answers: list[Captured | None] = []
         accepted: list[Entry] = []
-        turned_down: set[_Gate] = set()
-        before: set[_Event] = set()
-        for prepared in await self._preparing.prepared(entries):
+        rejected_gates: set[_Gate] = set()
+        earlier_events: set[_EventKey] = set()
+        for prepared in await self._preparer.prepare(entries):
             try:
-                entry = await self._checked(prepared, turned_down, before)
+                entry = await self._require_storable(prepared, rejected_gates, earlier_events)
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
                 answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
                 continue
             if entry.entry_type is EntryType.GATE_REJECTION:
-                turned_down.add(_gate(entry))
-            before |= _events(entry)
+                rejected_gates.add(_gate(entry))
+            earlier_events |= _event_keys(entry)
             accepted.append(entry)
             answers.append(None)
         stored = iter(await self._add(accepted))
@@ -272,14 +272,15 @@ class KnowledgeCaptureService:
 
     @step("store_entries")
     async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
-        """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
+        """Store entries; one that repeats a pattern handed out for its own task becomes an outcome of that pattern."""
         answers = await self.stores.entries.add(entries)
-        told = [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
-        return [without_fate(answer, self.by) for answer in told]
+        followed_up = [await self._follow_up(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+        return [hide_status(answer, self.by) for answer in followed_up]
 
-    async def _taken(self, entry: Entry, answer: Captured) -> Captured:
+    async def _follow_up(self, entry: Entry, answer: Captured) -> Captured:
+        """Turn an echo into an outcome, reopen an abandoned duplicate, or let a trusted key vouch for a waiting one."""
         if answer.informed and not entry.suspicions:
-            return await self._or_outcome(entry, answer)
+            return await self._convert_to_outcome(entry, answer)
         if entry.low_trust or answer.outcome is not CaptureOutcome.DUPLICATE or answer.entry_id is None:
             return answer
         if answer.status is EntryStatus.ABANDONED and entry.run_id is None:  # of the same run it is the same event
@@ -289,15 +290,15 @@ class KnowledgeCaptureService:
         if not waits or not await self.stores.entries.vouch(answer.entry_id, entry):
             return answer
         if answer.status is EntryStatus.QUARANTINED:
-            await self.audit.note("entry approved", entry=str(answer.entry_id), told="again, by who is trusted")
+            await self.audit.note("entry approved", entry=str(answer.entry_id), told="again, by a trusted key")
         return replace(answer, status=entry.status)
 
-    async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
+    async def _convert_to_outcome(self, entry: Entry, answer: Captured) -> Captured:
         stored = replace(entry, entry_id=answer.entry_id or entry.entry_id)
-        echoed = await taken_for_outcome(self.stores, stored)
-        if echoed is None:
+        echoed_id = await record_echo(self.stores, stored)
+        if echoed_id is None:
             return answer
-        return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
+        return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed_id, status=EntryStatus.EMBEDDED)
 
     async def _resolve(
         self,
@@ -310,60 +311,62 @@ class KnowledgeCaptureService:
         when_to_try: str | None,
         applies_when: AppliesWhen | None,
     ) -> EntryId:
-        """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
+        """Set the resolution `field` of an open entry and stage it; return the id of the entry that is evidence."""
         entry_id = EntryId(as_id("entry_id", entry_id))
-        length = len(str(resolution))  # whatever it is: what is no text is refused there
-        resolution = await aside_if_long(length, lambda: self._preparing.as_stored(field, resolution))
-        when_to_try = when_to_try if when_to_try is None else self._preparing.as_stored("when_to_try", when_to_try)
+        length = len(str(resolution))  # a value of another type is refused by clean_text
+        resolution = await aside_if_long(length, lambda: self._preparer.clean_text(field, resolution))
+        when_to_try = when_to_try if when_to_try is None else self._preparer.clean_text("when_to_try", when_to_try)
         if applies_when is not None:
-            self._preparing.check_conditions(applies_when)
+            self._preparer.check_conditions(applies_when)
         entries = self.stores.entries
-        told: dict[str, Any] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
-        told["applies_when"] = applies_when
+        changes: dict[str, Any] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
+        changes["applies_when"] = applies_when
         try:
-            found = await entries.get(entry_id)
-            _check_type(found, entry_type)
-            if applies_when is not None and self.by.low_trust and found.source != self.by.source:
-                raise InvalidInput("applies_when", "is told by who captured the entry, or by a key of more trust")
-            if getattr(found, field) != resolution and await overrules(self.by, self.keys, found):
-                entry = await self._overruled(found, told)
+            current = await entries.get(entry_id)
+            _check_type(current, entry_type)
+            if applies_when is not None and self.by.low_trust and current.source != self.by.source:
+                raise InvalidInput(
+                    "applies_when", "can be set only with the key that captured the entry, or with a trusted key"
+                )
+            if getattr(current, field) != resolution and await can_overrule(self.by, self.keys, current):
+                entry = await self._overrule(current, changes)
             else:
-                shown = (resolution, verified_by, when_to_try)
-                by = await aside_if_long(length, lambda: self._preparing.judged(*shown))
-                entry = await entries.resolve(entry_id, **told, by=by)
+                texts = (resolution, verified_by, when_to_try)
+                by = await aside_if_long(length, lambda: self._preparer.assess(*texts))
+                entry = await entries.resolve(entry_id, **changes, by=by)
         except NotFound:
-            return await self._told_before(entry_id, resolution)
+            return await self._find_echoed_entry(entry_id, resolution)
         except Conflict:
-            if self.by.low_trust:  # who reads nothing learns not what became of an entry
-                raise NotOpen(_NOT_FOR_AGENTS.format(entry_id)) from None
+            if self.by.low_trust:  # a key that cannot read must not learn an entry's status
+                raise NotOpen(_NOT_RESOLVABLE.format(entry_id)) from None
             raise
         if entry.status is not EntryStatus.STAGED:
             return entry.entry_id
-        return await taken_for_outcome(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
+        return await record_echo(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
 
-    async def _overruled(self, found: Entry, told: Mapping[str, Any]) -> Entry:
-        """Return an entry with a resolution in the place of an agent's, or that of a new one where it is embedded.
+    async def _overrule(self, current: Entry, changes: Mapping[str, Any]) -> Entry:
+        """Replace an agent's resolution of an entry; where it is embedded already, capture a new entry instead.
 
-        When it applies stays as who captured it told, who is trusted, unless that is told anew.
+        The conditions set by the trusted key that captured the entry stay, unless new ones are given.
         """
-        told = {**told, "applies_when": told["applies_when"] or found.applies_when}
-        noted = {"entry": str(found.entry_id), "of": found.resolved_by}
-        entry = await self.stores.entries.overrule(found.entry_id, found.resolved_by or "", **told, by=self.by)
+        changes = {**changes, "applies_when": changes["applies_when"] or current.applies_when}
+        details = {"entry": str(current.entry_id), "of": current.resolved_by}
+        entry = await self.stores.entries.overrule(current.entry_id, current.resolved_by or "", **changes, by=self.by)
         if entry is not None:
-            await self.audit.note("resolution replaced", **noted)
+            await self.audit.note("resolution replaced", **details)
             return entry
-        situation = {field.name: getattr(found, field.name) for field in fields(NewEntry)}
-        situation |= {"idempotency_key": None, "success_verified": found.success_verified, **told}
-        beside = await self.capture(NewEntry(**situation))
-        await self.audit.note("resolution kept beside", **noted, beside=str(beside))
-        return await self.stores.entries.get(beside)
+        new_fields = {field.name: getattr(current, field.name) for field in fields(NewEntry)}
+        new_fields |= {"idempotency_key": None, "success_verified": current.success_verified, **changes}
+        new_id = await self.capture(NewEntry(**new_fields))
+        await self.audit.note("resolution kept beside", **details, beside=str(new_id))
+        return await self.stores.entries.get(new_id)
 
-    async def _told_before(self, entry_id: EntryId, resolution: str) -> EntryId:
-        """Return the entry that one repeats which is no more, for it was an echo. Raises NotFound for any other."""
-        echoed = await told_before(self.stores, entry_id, resolution)
-        if echoed is None:
+    async def _find_echoed_entry(self, entry_id: EntryId, resolution: str) -> EntryId:
+        """Return the entry that a deleted echo repeated. Raises NotFound where `entry_id` was not an echo."""
+        echoed_id = await find_echoed_entry(self.stores, entry_id, resolution)
+        if echoed_id is None:
             raise NotFound(f"there is no entry {entry_id} in workspace {self.stores.workspace}")
-        return echoed
+        return echoed_id
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""
@@ -372,7 +375,7 @@ class KnowledgeCaptureService:
     async def unresolved(
         self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
     ) -> list[Entry]:
-        """Return entries that wait for their resolution, of a project or of all, the latest first, from `after` on.
+        """Return unresolved entries of one project or of all, latest first, starting after `after`.
 
         Raises InvalidInput.
         """
@@ -383,56 +386,56 @@ class KnowledgeCaptureService:
         return await self.stores.entries.unresolved(project_id=project_id, limit=limit, after=last)
 
     async def delete(self, entry_id: EntryId) -> None:
-        """Delete an entry with what rests on it alone; counts follow. Needs Postgres only, and is final.
+        """Delete an entry and whatever only it supports; counts are updated. Needs only Postgres; cannot be undone.
 
-        Its points go from the index at once where that answers, else with the next checkpoint or prune; no query shows
-        them. Raises NotFound.
+        Its points leave the index at once if the index is available, else with the next checkpoint or prune; no query
+        shows them meanwhile. Raises NotFound.
         """
         await self.stores.entries.delete(EntryId(as_id("entry_id", entry_id)))
         await settle_if_possible(self.stores, whole=False)
         await self.audit.note("entry deleted", entry=str(entry_id))
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
-        """Delete a pattern with all the entries that are evidence for it, as a project is deleted. Raises NotFound.
+        """Delete a pattern with all its entries, in batches like a project. Raises NotFound.
 
-        So it does for one that was joined to another: more would go than was meant.
+        Also raises it for a pattern that was merged into another: more would be deleted than was meant.
         """
-        entries, gone = self.stores.entries, 0
+        entries, deleted = self.stores.entries, 0
         pattern_id = PatternId(as_id("pattern_id", pattern_id))
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
-        while found := await entries.of_pattern(pattern_id, limit=_SLICE):
-            gone += await self._delete_all(found)
-        await self.audit.note("pattern deleted", pattern=str(pattern_id), entries=gone)
+        while entry_ids := await entries.of_pattern(pattern_id, limit=_DELETE_BATCH):
+            deleted += await self._delete_all(entry_ids)
+        await self.audit.note("pattern deleted", pattern=str(pattern_id), entries=deleted)
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
-        """Delete a project everywhere: its entries, what rests on them alone, its records; return how many entries.
+        """Delete a project: its entries, whatever only they support, its records; return the number of entries.
 
-        Some at a time: killed, it leaves no entry half deleted; called again, it goes on. Raises NotFound.
+        Works in batches: when killed, no entry is half deleted, and the next call continues. Raises NotFound.
         """
         check_text("project_id", project_id)
-        gone = 0
+        deleted = 0
         while True:
             try:
-                found = await self.stores.entries.of_project(project_id, limit=_SLICE)
+                entry_ids = await self.stores.entries.of_project(project_id, limit=_DELETE_BATCH)
             except NotFound:
-                if gone:  # somebody else finished it
-                    return gone
+                if deleted:  # another process finished it
+                    return deleted
                 raise
-            gone += await self._delete_all(found)
+            deleted += await self._delete_all(entry_ids)
             if progress:
-                progress(gone, None)
+                progress(deleted, None)
             if await self.stores.entries.forget_project(project_id):
-                await self.audit.note("project deleted", project=project_id, entries=gone)
-                return gone
+                await self.audit.note("project deleted", project=project_id, entries=deleted)
+                return deleted
 
     async def _delete_all(self, entry_ids: Sequence[EntryId]) -> int:
-        gone = await self.stores.entries.delete_all(entry_ids)
+        deleted = await self.stores.entries.delete_all(entry_ids)
         await settle_if_possible(self.stores, whole=False)
-        return gone
+        return deleted
 
     @property
-    def _preparing(self) -> Preparing:
-        return Preparing(
+    def _preparer(self) -> EntryPreparer:
+        return EntryPreparer(
             workspace=self.stores.workspace,
             clock=self.stores.clock,
             redaction=self.redaction,
@@ -440,76 +443,76 @@ class KnowledgeCaptureService:
             review=self.review,
         )
 
-    async def _checked(
+    async def _require_storable(
         self,
         prepared: Entry | InvalidInput,
-        turned_down: Collection[_Gate] = (),
-        before: Collection[_Event] = (),
+        rejected_gates: Collection[_Gate] = (),
+        earlier_events: Collection[_EventKey] = (),
     ) -> Entry:
-        """Return an entry that may be stored beside what is stored.
+        """Return the entry. Raises InvalidInput, or RejectionOnRecord for an approval that follows a rejection.
 
-        `turned_down`: the gates of rejections that are captured along with it; `before`: what those are known again by.
+        `rejected_gates` and `earlier_events`: the rejections' gates and all event keys of this call's earlier entries.
         """
         if isinstance(prepared, InvalidInput):
             raise prepared
-        told_again = any(event in before for event in _events(prepared))
+        is_repeated = any(event in earlier_events for event in _event_keys(prepared))
         is_approval = prepared.entry_type is EntryType.GATE_APPROVAL
-        if is_approval and not told_again and await self._was_turned_down(prepared, turned_down):
-            raise RejectionOnRecord(await self._on_record(prepared))
+        if is_approval and not is_repeated and await self._has_earlier_rejection(prepared, rejected_gates):
+            raise RejectionOnRecord(await self._rejection_message(prepared))
         return prepared
 
-    async def _was_turned_down(self, approval: Entry, turned_down: Collection[_Gate]) -> bool:
-        """Return whether a rejection came before an approval: not before one that is stored and told again."""
+    async def _has_earlier_rejection(self, approval: Entry, rejected_gates: Collection[_Gate]) -> bool:
+        """Return whether a rejection preceded an approval; False for an approval that is stored already."""
         entries, gate = self.stores.entries, _gate(approval)
-        on_record = gate in turned_down or await entries.rejection_on_record(*gate)
+        on_record = gate in rejected_gates or await entries.rejection_on_record(*gate)
         if not on_record or await entries.known(approval) is not None:
             return False
-        return gate in turned_down or approval.low_trust or await self._was_by_trusted(gate)
+        return gate in rejected_gates or approval.low_trust or await self._has_trusted_rejection(gate)
 
-    async def _was_by_trusted(self, gate: _Gate) -> bool:
-        """Return whether somebody trusted told a rejection: no agent's key says that there was a first attempt."""
+    async def _has_trusted_rejection(self, gate: _Gate) -> bool:
+        """Return whether a trusted caller recorded one of the rejections."""
         project_id, gate_type, task_id = gate
         rejections = await self.stores.entries.of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
         )
-        return not all([await told_by_agent(self.keys, each) for each in rejections])
+        return not all([await is_reported_by_agent(self.keys, each) for each in rejections])
 
-    async def _on_record(self, approval: Entry) -> str:
-        """Return why an approval was no first attempt, and what to do where something can be done."""
+    async def _rejection_message(self, approval: Entry) -> str:
+        """Return why an approval is not a first attempt, and what to do about it where anything can be done."""
         project_id, gate_type, task_id = _gate(approval)
-        task = f" and task {task_id}" if task_id else ", where all proposals without a task_id are one,"
-        why = f"a rejection is on record for project {project_id}, gate {gate_type}{task}, so this was no first attempt"
+        task = f" and task {task_id}" if task_id else " (proposals without a task_id count as one task)"
+        why = f"a rejection is on record for project {project_id}, gate {gate_type}{task}: this is not a first attempt"
         rejections = await self.stores.entries.of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type, limit=1
         )
         if self.by.low_trust and any(each.source != self.by.source for each in rejections):
-            return f"{why}: this approval is not kept"  # who reads nothing learns no id of it, nor what became of it
+            return f"{why}, and the approval is not stored"  # an agent must not learn the rejection's id or status
         which = "".join(f" (entry {each.entry_id})" for each in rejections)
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
-            return f"{why}: resolve that rejection with the accepted revision instead{which}"
-        return f"{why}, and the rejection is {rejections[0].status} already: this approval is not kept{which}"
+            return f"{why}; resolve that rejection with the accepted revision instead{which}"
+        return f"{why}, and the rejection is {rejections[0].status} already: the approval is not stored{which}"
 
 
-def _check_type(found: Entry, entry_type: EntryType) -> None:
-    """Raise Conflict for an entry that is resolved otherwise."""
-    if found.entry_type is not entry_type:
+def _check_type(entry: Entry, entry_type: EntryType) -> None:
+    """Raise Conflict for an entry of another type."""
+    if entry.entry_type is not entry_type:
         raise Conflict(
-            f"entry {found.entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
+            f"entry {entry.entry_id} is a {entry.entry_type}, but {_RESOLVED_BY[entry_type]} takes a {entry_type}"
         )
 
 
 _Gate = tuple[str, str, str | None]
-_Event = tuple[str, ...]
+_EventKey = tuple[str, ...]
 
 
-def _events(entry: Entry) -> set[_Event]:
-    """Return what a store knows an entry again by: what it says of which task and run, and its key."""
+def _event_keys(entry: Entry) -> set[_EventKey]:
+    """Return the keys by which a store recognises a repeated entry: its content in its run, and its idempotency key."""
     event = (entry.project_id, entry.task_id or "", entry.run_id or "", entry.content_hash)
     return {event} if entry.idempotency_key is None else {event, (entry.idempotency_key,)}
 
 
 def _gate(entry: Entry) -> _Gate:
-    """Return where a proposal was decided on: at which project's gate, for which task."""
+    """Return the project, gate and task that a proposal was decided for."""
     return entry.project_id, entry.gate_type or "", entry.task_id
 
 

@@ -1,6 +1,6 @@
-"""Checkpoints: what is staged gets embedded in batches, decided, put into the index and marked, in that order.
+"""Checkpoints: staged entries are embedded in batches, assigned to patterns, indexed and marked, in that order.
 
-Whatever is killed when, a later checkpoint repeats the same step with the same ids: claim (lease) -> embed -> decide
+After a kill at any point a later checkpoint repeats the same step with the same ids: claim (lease) -> embed -> decide
 (one transaction) -> upsert (durable) -> mark and recount (one transaction).
 """
 
@@ -17,7 +17,7 @@ from knowledge.forms import as_id, check_span
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
-from knowledge.memory.finishing import if_in_time
+from knowledge.memory.finishing import try_finish
 from knowledge.memory.in_turn import process_each
 from knowledge.memory.limits import check_text
 from knowledge.memory.reaching import reach_if_possible
@@ -29,16 +29,15 @@ from knowledge.steps import step
 log = get_logger(__name__)
 
 CHECKPOINT_BATCH: Final = 256
-"""Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
+"""Maximum of entries leased and embedded at a time; fewer if a larger batch would not be embedded sooner."""
 CHECKPOINT_DEADLINE: Final = timedelta(hours=6)
-"""After which a checkpoint ends, ours: what is left stays staged for the next, so a longer one would only keep others
-from starting."""
+"""Ours: entries that are left stay staged for the next checkpoint; a longer one would only delay others."""
 LEASE: Final = timedelta(seconds=60)
-"""How long a checkpoint keeps what it claimed without a sign of life; it gives one each third of it, so a shorter lease
-would only cost statements, and a longer one keep what was killed from being done again."""
+"""Lease of claimed entries, renewed at every third of it: a shorter one costs statements, a longer one delays the retry
+after a kill."""
 
-_ENDS = frozenset({CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION})
-"""Checkpoints at which what was never resolved is abandoned."""
+_FINAL_TYPES = frozenset({CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION})
+"""Checkpoints that abandon unresolved entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +59,25 @@ class CheckpointEmbeddingService:
         distill: bool = False,
         progress: Progress | None = None,
     ) -> CheckpointReport:
-        """Embed what a project has staged; complete or cancelled projects abandon what was never resolved.
+        """Embed a project's staged entries; a completed or cancelled project abandons its unresolved ones.
 
-        `distill`: have a model describe the patterns of the workspace that are due for it afterwards; its failure is
-        told in the report and fails nothing. Raises InvalidInput for an unknown type or where there is no model to
-        distil with, Unavailable when a store or the embedder does not answer, TookTooLong past the deadline: what was
-        done by then stays done, the rest stays staged.
+        `distill`: afterwards have a model describe the workspace's patterns that are due; a failure of that is only
+        reported. Raises InvalidInput for an unknown type, InvalidSetting where `distill` has no model, Unavailable when
+        a store or the embedder does not answer, TookTooLong past the deadline: finished batches stay embedded, the rest
+        stays staged.
         """
         check_text("project_id", project_id)
-        return await self._process(project_id, _checkpoint_type(checkpoint_type), progress, distill=distill)
+        return await self._process(project_id, _parse_checkpoint_type(checkpoint_type), progress, distill=distill)
 
     async def process_all(self, *, distill: bool = False, progress: Progress | None = None) -> CheckpointReport:
-        """Embed what all projects have staged, as a manual checkpoint."""
+        """Embed all projects' staged entries, as a manual checkpoint."""
         return await self._process(None, CheckpointType.MANUAL, progress, distill=distill)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
-        """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
+        """Run a manual checkpoint for each project with entries staged for that long, as it may never reach one itself.
 
-        One that cannot be embedded, or not in its time, holds up no other (`process_each`). What the index lost, where
-        nobody comes to a checkpoint either, is put back, and what had no room in it where there is some now. Raises
-        InvalidInput.
+        A project that fails or takes too long does not hold up the others. Also restores points that the index lost,
+        and indexes entries that had no room before. Raises InvalidInput.
         """
         check_span("staged_for", staged_for, least=timedelta(0))
         before = self.stores.clock.now() - staged_for
@@ -109,14 +107,14 @@ class CheckpointEmbeddingService:
         if distill:
             self.distillation.check()
         report = await self.stores.checkpoints.start(project_id, checkpoint_type, self.stores.clock.now())
-        report = await self._embedded(report, progress)
+        report = await self._embed(report, progress)
         report = await self._finish(report)
-        return await self._distilled(report) if distill else report
+        return await self._distil(report) if distill else report
 
-    async def _embedded(self, report: CheckpointReport, progress: Progress | None) -> CheckpointReport:
-        """Abandon what nobody resolves any more and embed the rest; return what came of it.
+    async def _embed(self, report: CheckpointReport, progress: Progress | None) -> CheckpointReport:
+        """Abandon entries that will not be resolved and embed the rest; return the report.
 
-        Where that fails, it is noted as far as it got.
+        A failure is recorded with the progress made.
         """
         project_id, cancelled = report.project_id, report.checkpoint_type is CheckpointType.CANCELLATION
         run = EmbeddingRun(
@@ -129,31 +127,31 @@ class CheckpointEmbeddingService:
             progress=progress,
         )
         try:
-            if project_id is not None and report.checkpoint_type in _ENDS:
+            if project_id is not None and report.checkpoint_type in _FINAL_TYPES:
                 abandoned = await self.stores.entries.abandon(project_id, unvouched=cancelled)
                 run.report = replace(report, abandoned=abandoned)
             async with asyncio.timeout(self.deadline.total_seconds()):
                 await run.run()
         except TimeoutError:
-            late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
-            await self._failed(run.report, TookTooLong(late))
+            late = f"the checkpoint did not finish within {self.deadline}: the rest stays staged for the next one"
+            await self._record_failure(run.report, TookTooLong(late))
             raise TookTooLong(late) from None
-        except BaseException as error:  # where Postgres is gone, so is the record of it
-            await self._failed(run.report, error)
+        except BaseException as error:  # without Postgres there is no record either
+            await self._record_failure(run.report, error)
             raise
         return run.report
 
-    async def _failed(self, report: CheckpointReport, error: BaseException) -> None:
-        if not isinstance(error, asyncio.CancelledError):  # who broke it off knows
+    async def _record_failure(self, report: CheckpointReport, error: BaseException) -> None:
+        if not isinstance(error, asyncio.CancelledError):  # the caller cancelled it
             log.warning("checkpoint_failed", checkpoint_id=str(report.checkpoint_id), reason=reason_of(error))
-        await if_in_time(self._finish(replace(report, error=_reason(error))))
+        await try_finish(self._finish(replace(report, error=_reason(error))))
 
-    async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
-        told = await self.distillation.distil()
-        # the record outlives the entries: it says how many were refused, and repeats nothing
+    async def _distil(self, report: CheckpointReport) -> CheckpointReport:
+        distillation = await self.distillation.distil()
+        # the record outlives the entries: it counts the refused ones and repeats none of their text
         with suppress(HardwonError):
-            await self.stores.checkpoints.finish(replace(report, distillation=replace(told, refusals=())))
-        return replace(report, distillation=told)
+            await self.stores.checkpoints.finish(replace(report, distillation=replace(distillation, refusals=())))
+        return replace(report, distillation=distillation)
 
     async def _finish(self, report: CheckpointReport) -> CheckpointReport:
         report = replace(report, finished_at=self.stores.clock.now())
@@ -163,15 +161,17 @@ class CheckpointEmbeddingService:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why a checkpoint ended, in words for whoever reads its record."""
+    """Return the reason for the checkpoint's record."""
     if isinstance(error, HardwonError):
         return str(error)
-    return "it was cancelled" if isinstance(error, asyncio.CancelledError) else f"unforeseen: {type(error).__name__}"
+    return (
+        "it was cancelled" if isinstance(error, asyncio.CancelledError) else f"unexpected error: {type(error).__name__}"
+    )
 
 
-def _checkpoint_type(given: CheckpointType | str) -> CheckpointType:
+def _parse_checkpoint_type(value: CheckpointType | str) -> CheckpointType:
     try:
-        return CheckpointType(given)
+        return CheckpointType(value)
     except ValueError:
-        known = ", ".join(CheckpointType)
-        raise InvalidInput("checkpoint_type", f"must be one of {known}, not {given!r}") from None
+        types = ", ".join(CheckpointType)
+        raise InvalidInput("checkpoint_type", f"must be one of {types}, not {value!r}") from None

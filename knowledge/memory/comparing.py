@@ -1,4 +1,4 @@
-"""Texts compared within one workspace: each is taken apart once, however many it is compared with."""
+"""Comparison of texts within one workspace; each text is parsed once, however often it is compared."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from knowledge.search.passing import without_passing
 from knowledge.search.wording import Rarity, Reading, TextProfile
 
 SAME_RESOLUTION = 0.80
-"""From here on resolutions with the same particulars are the same, where the situation is: ours, no labels exist.
-Without equal particulars they need what situations need (`likeness.MERGE`)."""
+"""Likeness from which resolutions with the same particulars are the same if the situations are; ours, no labels exist.
+Without equal particulars they need `likeness.MERGE`, like situations."""
 
-NEAR_ENOUGH = 0.40
-"""Texts of a lower cosine are not compared. Of the labelled twins that would be proposed, it loses 2 in 100 bug reports
-and 4 in 100 alerts; of those that would be merged, one in all."""
+MIN_COSINE = 0.40
+"""Texts with a lower cosine are not compared. This loses 2 in 100 of the labelled bug report twins that would be
+proposed and 4 in 100 alerts; of those that would be merged, one in all."""
 
 
 class Verdict(StrEnum):
-    """What comparing two resolutions says. `UNKNOWN`: their vectors are needed to tell."""
+    """Result of comparing two resolutions. `UNKNOWN`: their vectors are needed to decide."""
 
     SAME = "same"
     LIKELY = "likely"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """A verdict on two resolutions."""
 
     verdict: Verdict
@@ -43,10 +43,10 @@ _UNLIKE = Judgement(probability=0.0)
 
 
 class TextComparer:
-    """Compares texts of one workspace under one embedding model; holds what it took apart. For one thread.
+    """Compares texts of one workspace under one embedding model, with caches of parsed texts. Not thread-safe.
 
-    `statistics` are those of the terms of all texts; or, where `readings` are given, of these texts, and others are
-    not judged, but named in `unread`, until `learn` brings the statistics of their terms.
+    `statistics`: term statistics of all texts; where `readings` are given, of these only, and other texts are not
+    judged but added to `unread` until `learn` provides the statistics of their terms.
     """
 
     def __init__(self, statistics: TermStatistics, model: str, readings: Mapping[str, Reading] | None = None) -> None:
@@ -54,145 +54,145 @@ class TextComparer:
         self.unread: dict[str, Reading] = {}
         self._rarity = Rarity(statistics)
         self._readings = dict(readings or {})
-        self._glanced_at: dict[str, Reading] = {}
+        self._unjudged: dict[str, Reading] = {}
         self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
         self._overlaps: dict[tuple[str, str, float], Overlap] = {}
-        self._at_best: dict[tuple[str, str, float], BestCase] = {}
+        self._best_cases: dict[tuple[str, str, float], BestCase] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
-        self._without_passing: dict[str, Reading] = {}
+        self._lasting_readings: dict[str, Reading] = {}
         self._exchanged: dict[tuple[str, str], bool] = {}
-        self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
+        self._resolutions: dict[tuple[str, str, float | None], Comparison] = {}
 
     def learn(self, frequencies: Mapping[int, int]) -> None:
-        """Take in how common the terms of the unread texts are: from now on these are judged."""
+        """Add the term frequencies of the unread texts, so that these are judged from now on."""
         self._rarity.learn(frequencies)
         self._readings |= self.unread
         self.unread = {}
 
     def same_but_for_passing(self, situations: tuple[str, str], resolutions: tuple[str, str]) -> bool:
-        """Return whether the words are the same, but that the situations were told at other moments, with other ids.
+        """Return whether two situations differ only in times, ids and the like, and the resolutions are the same.
 
-        Only where the resolutions are: one that solved both shows that what differs in them does not matter.
+        A resolution that solved both shows that the difference does not matter.
         """
-        first, second = map(self._reading, resolutions)
+        first, second = map(self._get_reading, resolutions)
         if not first.same_words(second) or first.put_otherwise(second):
             return False
-        one, other = map(self._lasting, situations)
+        one, other = map(self._get_lasting_reading, situations)
         return one.same_words(other)
 
-    def at_best(self, one: str, other: str, cosine: float) -> BestCase:
-        """Return what two situations can be at best: little is to be looked at for that, and it tells most apart."""
-        if self._to_be_read(one, other):
+    def best_case(self, one: str, other: str, cosine: float) -> BestCase:
+        """Return the best case of two situations, from little of their text; it rules out most pairs."""
+        if self._note_unread(one, other):
             return BestCase.OTHER
-        asked = (one, other, cosine)
-        found = self._at_best.get(asked)
-        if found is None:
-            found = self._at_best[asked] = self._looked_over(one, other, cosine)
-        return found
+        key = (one, other, cosine)
+        case = self._best_cases.get(key)
+        if case is None:
+            case = self._best_cases[key] = self._compute_best_case(one, other, cosine)
+        return case
 
     def situations(self, one: str, other: str, cosine: float) -> Judgement:
-        """Return whether two situations are the same; asked again, it is not worked out again.
+        """Return the cached judgement whether two situations are the same.
 
-        Where they cannot even be likely twins the probability is 0.
+        The probability is 0 where they cannot even be likely twins.
         """
-        if self.at_best(one, other, cosine) is BestCase.OTHER:
+        if self.best_case(one, other, cosine) is BestCase.OTHER:
             return _UNLIKE
-        asked = (one, other, cosine)
-        found = self._situations.get(asked)
-        if found is None:
-            found = self._situations[asked] = self._situations_compared(one, other, cosine)
-        return found
+        key = (one, other, cosine)
+        judgement = self._situations.get(key)
+        if judgement is None:
+            judgement = self._situations[key] = self._compare_situations(one, other, cosine)
+        return judgement
 
-    def other_resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> bool:
-        """Return whether `resolutions` would say `OTHER`: most often a number that is exchanged tells them apart."""
-        asked = (one, other)
-        exchanged = self._exchanged.get(asked)
+    def are_other_resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> bool:
+        """Return whether `resolutions` would return `OTHER`; checks first for an exchanged number, the usual reason."""
+        key = (one, other)
+        exchanged = self._exchanged.get(key)
         if exchanged is None:
-            exchanged = self._exchanged[asked] = has_number_exchanged(self._reading(one), self._reading(other))
+            exchanged = self._exchanged[key] = has_number_exchanged(self._get_reading(one), self._get_reading(other))
         return exchanged or self.resolutions(one, other, vectors).verdict is Verdict.OTHER
 
-    def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
-        """Return whether two resolutions are the same, given that their situations are or may be; worked out once."""
-        if self._to_be_read(one, other):
-            return Compared(Verdict.UNKNOWN, _UNLIKE)
+    def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Comparison:
+        """Return the cached comparison of two resolutions whose situations are or may be the same."""
+        if self._note_unread(one, other):
+            return Comparison(Verdict.UNKNOWN, _UNLIKE)
         first, second = vectors
         cosine = float(first @ second) if first is not None and second is not None else None
-        asked = (one, other, cosine)
-        found = self._resolutions.get(asked)
-        if found is None:
-            found = self._resolutions[asked] = self._resolutions_compared(one, other, cosine)
-        return found
+        key = (one, other, cosine)
+        comparison = self._resolutions.get(key)
+        if comparison is None:
+            comparison = self._resolutions[key] = self._compare_resolutions(one, other, cosine)
+        return comparison
 
-    def _looked_over(self, one: str, other: str, cosine: float) -> BestCase:
+    def _compute_best_case(self, one: str, other: str, cosine: float) -> BestCase:
         first, second = self._profile(one), self._profile(other)
         if self.weights is None:
             return BestCase.SAME if first.reading.same_words(second.reading) else BestCase.OTHER
         if likeness.is_unlike_by_openings(first, second, cosine, self.weights):
             return BestCase.OTHER
         overlap = self._overlaps[one, other, cosine] = likeness.overlap(first, second, cosine)
-        return likeness.at_best(first, second, overlap, self.weights)
+        return likeness.best_case(first, second, overlap, self.weights)
 
-    def _situations_compared(self, one: str, other: str, cosine: float) -> Judgement:
+    def _compare_situations(self, one: str, other: str, cosine: float) -> Judgement:
         first, second = self._profile(one), self._profile(other)
         overlap = self._overlaps.get((one, other, cosine)) or likeness.overlap(first, second, cosine)
         features = likeness.features(first, second, overlap, apart=())
         judgement = likeness.judge(features, self.weights)
-        if not judgement.likely:  # and would be less so by what tells them apart
+        if not judgement.likely:  # differences would only lower it
             return _UNLIKE
-        if apart := differences(first, second):
-            judgement = likeness.judge(replace(features, differences=apart), self.weights)
+        if found_differences := differences(first, second):
+            judgement = likeness.judge(replace(features, differences=found_differences), self.weights)
         return judgement
 
-    def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
-        found = self._resolutions_judged(one, other, cosine)
-        if found.verdict is Verdict.SAME and self._reading(one).put_otherwise(self._reading(other)):
-            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=(Difference.PUT,)))
-        return found
+    def _compare_resolutions(self, one: str, other: str, cosine: float | None) -> Comparison:
+        comparison = self._judge_resolutions(one, other, cosine)
+        if comparison.verdict is Verdict.SAME and self._get_reading(one).put_otherwise(self._get_reading(other)):
+            return Comparison(Verdict.OTHER, Judgement(probability=0.0, differences=(Difference.PUT,)))
+        return comparison
 
-    def _resolutions_judged(self, one: str, other: str, cosine: float | None) -> Compared:
+    def _judge_resolutions(self, one: str, other: str, cosine: float | None) -> Comparison:
         first, second = self._profile(one), self._profile(other)
-        apart = differences(first, second)
+        found_differences = differences(first, second)
         if not first.reading.same_words(second.reading) and (
-            self.weights is None or not NOT_EVEN_TWINS.isdisjoint(apart)
+            self.weights is None or not NOT_EVEN_TWINS.isdisjoint(found_differences)
         ):
-            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=apart))
+            return Comparison(Verdict.OTHER, Judgement(probability=0.0, differences=found_differences))
         overlap = likeness.overlap(first, second, 0.0 if cosine is None else cosine)
-        features = likeness.features(first, second, overlap, apart)
+        features = likeness.features(first, second, overlap, found_differences)
         judgement = likeness.judge(features, self.weights)
         if features.same_words:
-            return Compared(Verdict.SAME, judgement)
+            return Comparison(Verdict.SAME, judgement)
         if cosine is None:
-            return Compared(Verdict.UNKNOWN, judgement)
-        reworded = features.same_particulars and not apart and judgement.probability >= SAME_RESOLUTION
+            return Comparison(Verdict.UNKNOWN, judgement)
+        reworded = features.same_particulars and not found_differences and judgement.probability >= SAME_RESOLUTION
         if judgement.same or reworded:
-            return Compared(Verdict.SAME, judgement)
-        return Compared(Verdict.LIKELY if judgement.likely else Verdict.OTHER, judgement)
+            return Comparison(Verdict.SAME, judgement)
+        return Comparison(Verdict.LIKELY if judgement.likely else Verdict.OTHER, judgement)
 
     def _profile(self, text: str) -> TextProfile:
-        found = self._profiles.get(text)
-        if found is None:
-            found = self._profiles[text] = TextProfile(self._reading(text), self._rarity)
-        return found
+        profile = self._profiles.get(text)
+        if profile is None:
+            profile = self._profiles[text] = TextProfile(self._get_reading(text), self._rarity)
+        return profile
 
-    def _reading(self, text: str) -> Reading:
-        found = self._readings.get(text) or self._glanced_at.get(text)
-        if found is None:
-            found = self._glanced_at[text] = Reading(text)
-        return found
+    def _get_reading(self, text: str) -> Reading:
+        reading = self._readings.get(text) or self._unjudged.get(text)
+        if reading is None:
+            reading = self._unjudged[text] = Reading(text)
+        return reading
 
-    def _lasting(self, text: str) -> Reading:
-        found = self._without_passing.get(text)
-        if found is None:
-            found = self._without_passing[text] = Reading(without_passing(text))
-        return found
+    def _get_lasting_reading(self, text: str) -> Reading:
+        reading = self._lasting_readings.get(text)
+        if reading is None:
+            reading = self._lasting_readings[text] = Reading(without_passing(text))
+        return reading
 
-    def _to_be_read(self, *told: str) -> bool:
-        """Return whether one of the texts must be read first, and remember it."""
+    def _note_unread(self, *texts: str) -> bool:
+        """Return whether one of the texts must be read first; add those to `unread`."""
         if self._knows_all:
             return False
-        missing = [text for text in told if text not in self._readings]
+        missing = [text for text in texts if text not in self._readings]
         for text in missing:
             if text not in self.unread:
-                self.unread[text] = self._reading(text)
+                self.unread[text] = self._get_reading(text)
         return bool(missing)

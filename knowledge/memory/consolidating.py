@@ -1,4 +1,4 @@
-"""What the entries of a checkpoint may join beyond equal texts: looked up before a decision is made about them."""
+"""Search for the patterns that a checkpoint's entries may join, before a decision is made about them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import partial
 
 from knowledge.memory import consolidation, likeness, texts
 from knowledge.memory.commonness import TermFrequencies
-from knowledge.memory.comparing import NEAR_ENOUGH, TextComparer
-from knowledge.memory.consolidation import Candidate, Embedding, Nearby, rounded_cosine
+from knowledge.memory.comparing import MIN_COSINE, TextComparer
+from knowledge.memory.consolidation import Candidate, Embedding, Nearby, cosine_between
 from knowledge.memory.spaces import SpaceInUse
 from knowledge.models import (
     BoundSpace,
@@ -30,56 +30,58 @@ from knowledge.models import (
 from knowledge.ports import Stores
 from knowledge.search.wording import Reading
 
-_BATCHES_ON_THEIR_WAY = 3
-"""So many batches may be decided whose points the index does not have yet."""
+_MAX_UNINDEXED_BATCHES = 3
+"""Maximum number of batches that are decided but not indexed yet."""
 
-_MOST_KEPT = 500_000
-"""Characters of situations that are kept taken apart, some 20 MB."""
+_MAX_CACHED_CHARS = 500_000
+"""Characters of situations whose parsed form is cached, some 20 MB."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Consolidating:
+class PatternFinder:
     """Finds the patterns near the entries of one checkpoint, batch after batch.
 
-    Under an embedding model without fitted weights nothing is looked for: only equal texts join (`likeness.shipped`).
+    Under an embedding model without fitted weights it finds nothing: only equal texts join (`likeness.weights_for`).
     """
 
     stores: Stores
-    _commonness: TermFrequencies = field(init=False)
-    _on_their_way: deque[tuple[EmbeddingSpace, list[Founder]]] = field(
-        default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY)
+    _frequencies: TermFrequencies = field(init=False)
+    _unindexed: deque[tuple[EmbeddingSpace, list[Founder]]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_UNINDEXED_BATCHES)
     )
     _readings: dict[str, Reading] = field(default_factory=dict)
-    """Situations taken apart, those used last at the end: many are near those of the next batch as well."""
+    """LRU cache of parsed situations: many are near the next batch's as well."""
 
     def __post_init__(self) -> None:
-        """Begin with nothing seen."""
-        self._commonness = TermFrequencies(stores=self.stores)
+        """Create the term statistics."""
+        self._frequencies = TermFrequencies(stores=self.stores)
 
-    async def around(self, batch: LeaseToken, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
-        """Return the patterns that the entries of a batch may join, and what it takes to compare them."""
+    async def find_nearby(
+        self, batch: LeaseToken, in_use: SpaceInUse, embeddings: Sequence[Embedding]
+    ) -> Nearby | None:
+        """Return the patterns that a batch's entries may join, and the data to compare them."""
         model = in_use.bound.space.model
         if likeness.weights_for(model) is None or not embeddings:
             return None
-        self._commonness.saw(batch, [embedding.counts[View.SITUATION] for embedding in embeddings])
+        self._frequencies.add(batch, [embedding.counts[View.SITUATION] for embedding in embeddings])
         candidates = await self._candidates(in_use.bound, embeddings)
         nearby = Nearby(
-            comparing=await self._comparing(model, embeddings, candidates),
+            comparer=await self._make_comparer(model, embeddings, candidates),
             within=await asyncio.to_thread(consolidation.near_in_batch, embeddings),
             candidates=candidates,
         )
-        # in threads, for it takes as long as embedding a text of the batch or two
-        look = partial(consolidation.missing, embeddings, workspace=self.stores.workspace, nearby=nearby)
-        while (missing := await asyncio.to_thread(look)).unread:
-            asked = await asyncio.to_thread(_terms_of, missing.unread)
-            nearby.comparing.learn((await self._commonness.of(asked)).frequencies)
+        # in threads: it takes as long as embedding one or two of the batch's texts
+        find_missing = partial(consolidation.find_missing, embeddings, workspace=self.stores.workspace, nearby=nearby)
+        while (missing := await asyncio.to_thread(find_missing)).unread:
+            terms = await asyncio.to_thread(_terms_of, missing.unread)
+            nearby.comparer.learn((await self._frequencies.of(terms)).frequencies)
         if not missing.resolutions:
             return nearby
         embedded = await in_use.embedder.embed(missing.resolutions, "document")
         return replace(nearby, resolutions=dict(zip(missing.resolutions, embedded.vectors, strict=True)))
 
-    def decided(self, space: EmbeddingSpace, decisions: Sequence[Decision]) -> None:
-        """Remember what a batch founded, until the index has it."""
+    def add_founders(self, space: EmbeddingSpace, decisions: Sequence[Decision]) -> None:
+        """Remember the patterns that a batch founded until they are indexed."""
         founders = [
             Founder(pattern_id=decision.pattern_id, words=decision.entry, situation=point.vector)
             for decision in decisions
@@ -87,30 +89,32 @@ class Consolidating:
             for point in decision.points
             if point.view is View.SITUATION
         ]
-        self._on_their_way.append((space, founders))
+        self._unindexed.append((space, founders))
 
-    def given_back(self, batch: LeaseToken) -> None:
-        """Forget the terms of a batch that is to be embedded again."""
-        self._commonness.forget(batch)
+    def forget(self, batch: LeaseToken) -> None:
+        """Forget the terms of a batch that will be embedded again."""
+        self._frequencies.forget(batch)
 
-    def counting(self, batches: Collection[LeaseToken]) -> AbstractAsyncContextManager[None]:
-        """Let the lexicon count the terms of batches."""
-        return self._commonness.counting(batches)
+    def count_in_lexicon(self, batches: Collection[LeaseToken]) -> AbstractAsyncContextManager[None]:
+        """Move the terms of batches to the lexicon, which the block updates."""
+        return self._frequencies.count_in_lexicon(batches)
 
     async def _candidates(
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
     ) -> Mapping[EntryId, Sequence[Candidate]]:
-        stored = await self._stored(bound, embeddings)
-        late = [
+        stored = await self._nearest_stored(bound, embeddings)
+        unindexed = [
             founder
-            for space, founders in self._on_their_way
+            for space, founders in self._unindexed
             if space.fingerprint == bound.space.fingerprint
             for founder in founders
         ]
-        return await asyncio.to_thread(_candidates_of, embeddings, stored, late)
+        return await asyncio.to_thread(_candidates_of, embeddings, stored, unindexed)
 
-    async def _stored(self, bound: BoundSpace, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
-        """Return the nearest patterns that the index has."""
+    async def _nearest_stored(
+        self, bound: BoundSpace, embeddings: Sequence[Embedding]
+    ) -> Mapping[EntryId, Sequence[Founder]]:
+        """Return the nearest patterns in the index."""
         points: dict[EntryId, Sequence[PointId]] = {}
         for entry_type in dict.fromkeys(embedding.entry.entry_type for embedding in embeddings):
             where = Where(
@@ -119,41 +123,41 @@ class Consolidating:
                 view=View.SITUATION,
                 entry_types=frozenset({EntryType(entry_type)}),
             )
-            asking = [embedding for embedding in embeddings if embedding.entry.entry_type == entry_type]
-            found = await self.stores.index.nearest(
+            of_type = [embedding for embedding in embeddings if embedding.entry.entry_type == entry_type]
+            nearest = await self.stores.index.nearest(
                 bound.space,
-                [embedding.vectors[View.SITUATION] for embedding in asking],
+                [embedding.vectors[View.SITUATION] for embedding in of_type],
                 where,
                 limit=consolidation.MAX_COMPARED,
-                at_least=NEAR_ENOUGH,
+                at_least=MIN_COSINE,
             )
-            points |= {embedding.entry.entry_id: near for embedding, near in zip(asking, found, strict=True)}
-        told = {point_id for near in points.values() for point_id in near}
-        founders = await self.stores.patterns.founders(bound.space, sorted(told)) if told else {}
+            points |= {embedding.entry.entry_id: near for embedding, near in zip(of_type, nearest, strict=True)}
+        point_ids = {point_id for near in points.values() for point_id in near}
+        founders = await self.stores.patterns.founders(bound.space, sorted(point_ids)) if point_ids else {}
         return {
             entry_id: [founder for point_id in near if (founder := founders.get(point_id))]
             for entry_id, near in points.items()
         }
 
-    async def _comparing(
+    async def _make_comparer(
         self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
     ) -> TextComparer:
-        """Return how to compare situations; resolutions are read where they are needed, which is seldom."""
-        told = {candidate.situation for around in candidates.values() for candidate in around}
-        told.update(embedding.told[View.SITUATION] for embedding in embeddings)
-        readings = self._read(told)
-        asked = await asyncio.to_thread(_terms_of, readings.values())
-        return TextComparer(await self._commonness.of(asked), model, readings)
+        """Return a comparer that knows these situations; resolutions are read when needed, which is rare."""
+        situations = {candidate.situation for around in candidates.values() for candidate in around}
+        situations.update(embedding.views[View.SITUATION] for embedding in embeddings)
+        readings = self._readings_of(situations)
+        terms = await asyncio.to_thread(_terms_of, readings.values())
+        return TextComparer(await self._frequencies.of(terms), model, readings)
 
-    def _read(self, told: Collection[str]) -> Mapping[str, Reading]:
-        kept = self._readings
-        readings = {text: kept.pop(text) if text in kept else Reading(text) for text in told}
-        kept |= readings
-        length = sum(map(len, kept))
-        while length > _MOST_KEPT:
-            oldest = next(iter(kept))
+    def _readings_of(self, situations: Collection[str]) -> Mapping[str, Reading]:
+        cache = self._readings
+        readings = {text: cache.pop(text) if text in cache else Reading(text) for text in situations}
+        cache |= readings
+        length = sum(map(len, cache))
+        while length > _MAX_CACHED_CHARS:
+            oldest = next(iter(cache))
             length -= len(oldest)
-            del kept[oldest]
+            del cache[oldest]
         return readings
 
 
@@ -163,10 +167,10 @@ def _terms_of(readings: Iterable[Reading]) -> Collection[int]:
 
 
 def _candidates_of(
-    embeddings: Sequence[Embedding], stored: Mapping[EntryId, Sequence[Founder]], late: Collection[Founder]
+    embeddings: Sequence[Embedding], stored: Mapping[EntryId, Sequence[Founder]], unindexed: Collection[Founder]
 ) -> Mapping[EntryId, Sequence[Candidate]]:
-    """Return what entries may join: what the index found, and the nearest of what it may not have yet."""
-    founders = consolidation.nearest_founders(embeddings, late) if late else [[] for _ in embeddings]
+    """Return the patterns that entries may join: those from the index, and the nearest not indexed yet."""
+    founders = consolidation.nearest_founders(embeddings, unindexed) if unindexed else [[] for _ in embeddings]
     candidates: dict[EntryId, Sequence[Candidate]] = {}
     for embedding, nearest in zip(embeddings, founders, strict=True):
         entry_id = embedding.entry.entry_id
@@ -183,5 +187,5 @@ def _candidate(founder: Founder, vector: Vector) -> Candidate:
         entry_type=founder.words.entry_type,
         situation=texts.situation(founder.words),
         resolution=texts.resolution(founder.words),
-        situation_cosine=rounded_cosine(founder.situation, vector),
+        situation_cosine=cosine_between(founder.situation, vector),
     )

@@ -1,9 +1,9 @@
-"""Does an entry join a pattern, or found one? The one place that decides; pure.
+"""Decides whether an entry joins an existing pattern or founds one; pure.
 
 It joins where entry type, situation and resolution are the same: after normalising white space and case, or as
-`likeness` judges them. It is always compared with the texts a pattern was founded on, so that a pattern does not drift
-from text to text. Where only the resolution is another one, the patterns are rivals; where it is not certain, twins
-for a person to join.
+`likeness` judges them. It is always compared with the texts of the pattern's founder, so that a pattern does not drift
+from text to text. Where only the resolution differs, the patterns are rivals; where that is not certain, twins for a
+person to join.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from knowledge.memory import texts
-from knowledge.memory.comparing import NEAR_ENOUGH, TextComparer, Verdict
+from knowledge.memory.comparing import MIN_COSINE, TextComparer, Verdict
 from knowledge.memory.likeness import BestCase, Judgement
 from knowledge.memory.points import text_points
 from knowledge.models import (
@@ -38,7 +38,7 @@ from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Reading
 
 _DECIMALS = 6
-"""Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
+"""Cosines are rounded, since the last digits depend on a vector's place in its batch."""
 
 MAX_COMPARED = 5
 """An entry is compared with at most this many patterns, those founded by its batch among them: the nearest."""
@@ -46,14 +46,14 @@ MAX_COMPARED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """A leased entry and its texts, as they were told and as the model read them, with their vectors.
+    """A leased entry with its texts by view, whole and as `read` by the model, and their vectors.
 
-    Its keys, and how often each term occurs in its texts, are worked out once: several steps ask for them. `gists`: the
-    same of what was read, of those texts of which that is less.
+    Keys and term counts are computed once, since several steps need them. `gists`: term counts of the texts of which
+    the model reads only a part.
     """
 
     entry: Entry
-    told: Mapping[View, str]
+    views: Mapping[View, str]
     read: Mapping[View, str]
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
@@ -62,17 +62,17 @@ class Embedding:
     gists: Mapping[View, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the keys and the terms."""
+        """Compute the keys and the term counts."""
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
-        object.__setattr__(self, "written_key", texts.wording_key(self.entry))
-        object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
-        gists = {view: term_counts(text) for view, text in self.read.items() if text != self.told[view]}
+        object.__setattr__(self, "wording_key", texts.wording_key(self.entry))
+        object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.views.items()})
+        gists = {view: term_counts(text) for view, text in self.read.items() if text != self.views[view]}
         object.__setattr__(self, "gists", gists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A pattern that an entry may join: the texts of the entry that founded it, or of its oldest one that is left."""
+    """A pattern that an entry may join: the texts of the entry that founded it, or of its oldest remaining one."""
 
     pattern_id: PatternId
     entry_type: EntryType
@@ -82,7 +82,7 @@ class Candidate:
 
 
 class Row(NamedTuple):
-    """Places in a list of texts, the nearest to some vector first, and how near each is."""
+    """Places in a list of texts, nearest to a vector first, and their cosines."""
 
     places: Sequence[int]
     cosines: Sequence[float]
@@ -90,84 +90,84 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """What entries may join beyond equal texts: the nearest existing patterns of each, and how to compare them.
+    """The nearest existing patterns of each entry, and how to compare them; for joining beyond equal texts.
 
-    `within` are those of the batch that are near each of its entries. `resolutions` are vectors of resolutions by
-    text; those that `missing` names are needed.
+    `within`: the near entries of the same batch, for each of its entries. `resolutions`: vectors of resolutions by
+    text; those that `find_missing` returns are needed.
     """
 
-    comparing: TextComparer
+    comparer: TextComparer
     within: Sequence[Row]
     candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
     resolutions: Mapping[str, Vector] = field(default_factory=dict)
 
     @property
     def patterns(self) -> set[PatternId]:
-        """The patterns that may be joined."""
+        """The candidate patterns of all entries."""
         return {candidate.pattern_id for around in self.candidates.values() for candidate in around}
 
-    def among(self, there: Collection[PatternId]) -> Nearby:
-        """Return the same without patterns that are gone."""
-        if self.patterns <= set(there):
+    def drop_deleted(self, existing: Collection[PatternId]) -> Nearby:
+        """Return the same without patterns that no longer exist."""
+        if self.patterns <= set(existing):
             return self
-        left = {
-            entry_id: [candidate for candidate in around if candidate.pattern_id in there]
+        remaining = {
+            entry_id: [candidate for candidate in around if candidate.pattern_id in existing]
             for entry_id, around in self.candidates.items()
         }
-        return replace(self, candidates=left)
+        return replace(self, candidates=remaining)
 
 
-def cosines_of(ones: Vector, others: Vector) -> Vector:
-    """Return the cosine of each of some vectors of length 1 (a row) with each of others (a column).
+def cosine_matrix(rows: Vector, columns: Vector) -> Vector:
+    """Return the cosines of unit vectors (rows) with other unit vectors (columns).
 
-    Not by BLAS: its threads spin for some 25 ms after a product, on the cores that embed (measured: 2 ms an entry).
+    Not by BLAS: its threads spin for some 25 ms after a product, on the cores that embed (measured: 2 ms per entry).
     """
-    cosines: Vector = np.einsum("ij,kj->ik", ones, others)
+    cosines: Vector = np.einsum("ij,kj->ik", rows, columns)
     return cosines
 
 
-def near_by(cosines: Vector) -> list[Row]:
-    """Return, for each row of cosines, the columns that are near enough, the nearest first."""
+def near_columns(cosines: Vector) -> list[Row]:
+    """Return, for each row of cosines, the columns of at least `MIN_COSINE`, nearest first."""
     rows: list[Row] = []
     for row in cosines:
-        near = np.flatnonzero(row >= NEAR_ENOUGH)
+        near = np.flatnonzero(row >= MIN_COSINE)
         near = near[np.argsort(-row[near], kind="stable")]
         rows.append(Row(near.tolist(), row[near].tolist()))
     return rows
 
 
 def near_in_batch(embeddings: Sequence[Embedding]) -> list[Row]:
-    """Return, for each entry of a batch, those of it that are near enough, the nearest first; itself among them."""
+    """Return, for each entry of a batch, the near ones of the batch, nearest first; itself included."""
     vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
-    return near_by(np.round(cosines_of(vectors, vectors), _DECIMALS))
+    return near_columns(np.round(cosine_matrix(vectors, vectors), _DECIMALS))
 
 
 def nearest_founders(embeddings: Sequence[Embedding], founders: Collection[Founder]) -> list[list[Founder]]:
-    """Return, for each entry, the nearest `MAX_COMPARED` of some patterns of its type; ties go to the lower id."""
+    """Return, for each entry, the nearest `MAX_COMPARED` of these patterns of its type; ties go to the lower id."""
     by_id = sorted(founders, key=lambda each: each.pattern_id)
-    asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
-    cosines = np.round(cosines_of(asking, np.array([founder.situation for founder in by_id])), _DECIMALS)
-    found = []
-    for embedding, near in zip(embeddings, near_by(cosines), strict=True):
+    vectors = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
+    cosines = np.round(cosine_matrix(vectors, np.array([founder.situation for founder in by_id])), _DECIMALS)
+    nearest_of_each = []
+    for embedding, near in zip(embeddings, near_columns(cosines), strict=True):
         entry_type = embedding.entry.entry_type
-        alike = (by_id[place] for place in near.places if by_id[place].words.entry_type is entry_type)
-        found.append(list(islice(alike, MAX_COMPARED)))
-    return found
+        candidates = (by_id[place] for place in near.places if by_id[place].words.entry_type is entry_type)
+        nearest_of_each.append(list(islice(candidates, MAX_COMPARED)))
+    return nearest_of_each
 
 
-def nearest(near: Row, those: Callable[[int], bool]) -> list[tuple[int, float]]:
-    """Return the nearest of `those` places, `MAX_COMPARED` and those as near as the last, with their cosines."""
-    found: list[tuple[int, float]] = []
+def nearest(near: Row, is_candidate: Callable[[int], bool]) -> list[tuple[int, float]]:
+    """Return the nearest places that `is_candidate` accepts, `MAX_COMPARED` and ties of the last, with cosines."""
+    near_places: list[tuple[int, float]] = []
     for place, cosine in zip(near.places, near.cosines, strict=True):
-        if len(found) >= MAX_COMPARED and cosine < found[-1][1]:
+        if len(near_places) >= MAX_COMPARED and cosine < near_places[-1][1]:
             break
-        if those(place):
-            found.append((place, cosine))
-    return found
+        if is_candidate(place):
+            near_places.append((place, cosine))
+    return near_places
 
 
-def rounded_cosine(one: Vector, other: Vector) -> float:
-    """Return the cosine of two vectors of length 1, without the digits that depend on where they stood in a batch."""
+def cosine_between(one: Vector, other: Vector) -> float:
+    """Return the rounded cosine of two unit vectors."""
     return round(float(one @ other), _DECIMALS)
 
 
@@ -175,44 +175,48 @@ def decide(
     embeddings: Sequence[Embedding],
     *,
     held: Mapping[EntryId, PatternId | None],
-    known: Mapping[str, PatternId],
+    existing: Mapping[str, PatternId],
     workspace: str,
     nearby: Nearby | None = None,
     resolutions: Mapping[PatternId, Collection[str]] = MappingProxyType({}),
 ) -> list[Decision]:
-    """Return a decision for each entry still held, in order; one made by an earlier attempt stands.
+    """Return a decision for each entry still held, in order; a decision of an earlier attempt stands.
 
-    `known` are the patterns that exist, by key, and `resolutions` those of their entries; entries of the batch may
-    found and join each other's. Who belongs together does not depend on the order of the batch: the earliest captured
+    `existing`: the patterns that exist, by key. `resolutions`: those of their entries. Entries of the batch may join
+    patterns founded by others of it. The result does not depend on the order of the batch: the earliest captured entry
     founds.
     """
-    choosing = _Choosing(embeddings, nearby)
+    chooser = _Chooser(embeddings, nearby)
     decisions: dict[EntryId, Decision] = {}
-    by_key = _ByKey(known, resolutions)
-    for embedding, own, choice in _chosen(choosing, embeddings, held, by_key, workspace):
+    by_key = _KeyIndex(existing, resolutions)
+    for embedding, own, choice in _choose_in_order(chooser, embeddings, held, by_key, workspace):
         pattern_id = choice.pattern_id or own
         decisions[embedding.entry.entry_id] = Decision(
             entry=embedding.entry,
             pattern_id=pattern_id,
             match_key=by_key.key_of(embedding, pattern_id),
-            founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
-            points=text_points(workspace, pattern_id, embedding.told, embedding.vectors),
+            founds=pattern_id == own,  # also for a repeated attempt, whose later steps are not done yet
+            points=text_points(workspace, pattern_id, embedding.views, embedding.vectors),
             why=choice.why,
             links=choice.links,
         )
     return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
 
 
-def to_be_seen(embeddings: Iterable[Embedding], known: Mapping[str, PatternId]) -> set[PatternId]:
-    """Return the patterns that share a match key with an entry, and whose resolutions must be compared as written."""
-    return {known[each.match_key] for each in embeddings if each.wording_key not in known and each.match_key in known}
+def patterns_to_compare(embeddings: Iterable[Embedding], existing: Mapping[str, PatternId]) -> set[PatternId]:
+    """Return the patterns with an entry's match key whose resolutions must be compared as written."""
+    return {
+        existing[each.match_key]
+        for each in embeddings
+        if each.wording_key not in existing and each.match_key in existing
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """What `decide` needs to know: texts to be read whole, resolutions to be embedded as documents.
+class MissingData:
+    """Data that `decide` still needs: texts to be read, resolutions to be embedded as documents.
 
-    Both are few, and most often none. Resolutions are those of like situations, where the words alone do not decide;
+    Both are few, and mostly none. The resolutions are those of similar situations where words alone do not decide;
     without their vectors such patterns become twins.
     """
 
@@ -220,61 +224,63 @@ class Missing:
     resolutions: Sequence[str]
 
 
-def missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) -> Missing:
-    """Return what is missing to decide on entries; to be asked again once texts were read."""
-    choosing = _Choosing(embeddings, nearby)
+def find_missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) -> MissingData:
+    """Return the data missing to decide on entries; call again once the texts were read."""
+    chooser = _Chooser(embeddings, nearby)
     held = dict.fromkeys(embedding.entry.entry_id for embedding in embeddings)
-    for _ in _chosen(choosing, embeddings, held, _ByKey({}, {}), workspace):
+    for _ in _choose_in_order(chooser, embeddings, held, _KeyIndex({}, {}), workspace):
         pass
-    return Missing(unread=list(nearby.comparing.unread.values()), resolutions=list(choosing.wanted))
+    return MissingData(unread=list(nearby.comparer.unread.values()), resolutions=list(chooser.missing_resolutions))
 
 
-class _ByKey:
-    """The patterns that entries belong to by their words: those that were known, and those of the batch.
+class _KeyIndex:
+    """Existing patterns and those of the batch, by the keys of their entries' words.
 
-    The words of a resolution may be put otherwise in a pattern that has their key: then the entry has a key of its own.
+    Where a pattern has the match key but its resolution is written differently, an entry uses its wording key.
     """
 
-    def __init__(self, known: Mapping[str, PatternId], resolutions: Mapping[PatternId, Collection[str]]) -> None:
-        self._known = dict(known)
-        self._resolutions = {pattern_id: list(told) for pattern_id, told in resolutions.items()}
+    def __init__(self, existing: Mapping[str, PatternId], resolutions: Mapping[PatternId, Collection[str]]) -> None:
+        self._known = dict(existing)
+        self._resolutions = {pattern_id: list(texts_of_pattern) for pattern_id, texts_of_pattern in resolutions.items()}
 
     def pattern_of(self, embedding: Embedding) -> PatternId | None:
-        """Return the pattern with the words of an entry, None where there is none."""
-        found = self._known.get(embedding.wording_key)
-        if found is None:
-            found = self._known.get(embedding.match_key)
-            if found and _put_otherwise(texts.resolution(embedding.entry), self._resolutions.get(found, ())):
+        """Return the pattern with an entry's words, None where there is none."""
+        pattern_id = self._known.get(embedding.wording_key)
+        if pattern_id is None:
+            pattern_id = self._known.get(embedding.match_key)
+            if pattern_id and _is_written_differently(
+                texts.resolution(embedding.entry), self._resolutions.get(pattern_id, ())
+            ):
                 return None
-        return found
+        return pattern_id
 
     def learn(self, embedding: Embedding, pattern_id: PatternId) -> None:
-        """Let later entries with the same words come to the pattern of this one."""
+        """Assign later entries with the same words to this pattern."""
         self._known.setdefault(embedding.match_key, pattern_id)
         self._known.setdefault(embedding.wording_key, pattern_id)
         self._resolutions.setdefault(pattern_id, []).append(texts.resolution(embedding.entry))
 
     def key_of(self, embedding: Embedding, pattern_id: PatternId) -> str:
-        """Return the key by which an entry is to be found in its pattern."""
-        taken = self._known[embedding.match_key] != pattern_id
-        return embedding.wording_key if taken else embedding.match_key
+        """Return the key under which an entry is stored in its pattern."""
+        is_taken = self._known[embedding.match_key] != pattern_id
+        return embedding.wording_key if is_taken else embedding.match_key
 
 
-def _put_otherwise(resolution: str, there: Iterable[str]) -> bool:
-    """Return whether a resolution is there, but never as it is put: where it is not there any more, nobody knows."""
-    words = texts.normalise(resolution)
-    same = [told for told in there if texts.normalise(told) == words]
-    return bool(same) and all(Reading(told).put_otherwise(Reading(resolution)) for told in same)
+def _is_written_differently(resolution: str, resolutions: Iterable[str]) -> bool:
+    """Return whether the resolutions contain the same words, but each time written differently."""
+    normal = texts.normalise(resolution)
+    same = [each for each in resolutions if texts.normalise(each) == normal]
+    return bool(same) and all(Reading(each).put_otherwise(Reading(resolution)) for each in same)
 
 
-def _chosen(
-    choosing: _Choosing,
+def _choose_in_order(
+    chooser: _Chooser,
     embeddings: Sequence[Embedding],
     held: Mapping[EntryId, PatternId | None],
-    by_key: _ByKey,
+    by_key: _KeyIndex,
     workspace: str,
 ) -> Iterator[tuple[Embedding, PatternId, _Choice]]:
-    """Yield, the earliest captured first, each entry still held, the pattern it would found and what it chooses."""
+    """Yield each entry still held, earliest captured first, with the pattern it would found and its choice."""
     for embedding in sorted(embeddings, key=lambda each: (each.entry.captured_at, each.entry.entry_id)):
         entry_id = embedding.entry.entry_id
         if entry_id not in held:
@@ -282,35 +288,35 @@ def _chosen(
         own = pattern_id_of(workspace, entry_id)
         choice = _Choice(pattern_id=held[entry_id] or by_key.pattern_of(embedding))
         if choice.pattern_id is None:
-            choice = choosing.choose(embedding)
+            choice = chooser.choose(embedding)
         pattern_id = choice.pattern_id or own
         by_key.learn(embedding, pattern_id)
         if pattern_id == own:
-            choosing.founded(embedding, own)
+            chooser.add_founder(embedding, own)
         yield embedding, own, choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """The pattern an entry joins, None where none fits; why; and those it has to do with besides."""
+    """The pattern an entry joins, None where none fits; the reasons; and links to rivals and twins."""
 
     pattern_id: PatternId | None
     why: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
 
 
-class _Choosing:
-    """Chooses beyond equal texts, among existing patterns and those that the batch founded so far."""
+class _Chooser:
+    """Chooses a pattern for texts that are not equal, among existing ones and those the batch founded so far."""
 
     def __init__(self, embeddings: Sequence[Embedding], nearby: Nearby | None) -> None:
-        self.wanted: dict[str, None] = {}
-        self._nearby = nearby if nearby and nearby.comparing.weights else None
+        self.missing_resolutions: dict[str, None] = {}
+        self._nearby = nearby if nearby and nearby.comparer.weights else None
         self._embeddings = embeddings
         self._place = {each.entry.entry_id: at for at, each in enumerate(embeddings)}
         self._founders: dict[int, PatternId] = {}
 
-    def founded(self, embedding: Embedding, pattern_id: PatternId) -> None:
-        """Let later entries join what this one founded."""
+    def add_founder(self, embedding: Embedding, pattern_id: PatternId) -> None:
+        """Let later entries join the pattern that this one founded."""
         place = self._place[embedding.entry.entry_id]
         self._founders[place] = pattern_id
 
@@ -325,11 +331,11 @@ class _Choosing:
         around = (*self._nearby.candidates.get(entry.entry_id, ()), *of_batch)
         comparable = [candidate for candidate in around if candidate.entry_type is entry.entry_type]
         for candidate in sorted(_nearest(comparable), key=lambda each: each.pattern_id):
-            found = self._compared(embedding, candidate, self._nearby)
-            if isinstance(found, Link):
-                links.append(found)
-            elif found and (best is None or found[0] > best[0]):
-                best = found[0], _Choice(pattern_id=candidate.pattern_id, why=found[1])
+            result = self._compare(embedding, candidate, self._nearby)
+            if isinstance(result, Link):
+                links.append(result)
+            elif result and (best is None or result[0] > best[0]):
+                best = result[0], _Choice(pattern_id=candidate.pattern_id, why=result[1])
         links.sort(key=lambda link: (-link.probability, link.pattern_id))
         return replace(best[1] if best else _Choice(pattern_id=None), links=tuple(links))
 
@@ -345,39 +351,39 @@ class _Choosing:
             yield Candidate(
                 pattern_id=self._founders[place],
                 entry_type=entry_type,
-                situation=founder.told[View.SITUATION],
+                situation=founder.views[View.SITUATION],
                 resolution=texts.resolution(founder.entry),
                 situation_cosine=cosine,
             )
 
-    def _compared(
+    def _compare(
         self, embedding: Embedding, candidate: Candidate, nearby: Nearby
     ) -> Link | tuple[float, tuple[str, ...]] | None:
-        """Return how well an entry fits a pattern and why, or the link between them, or None."""
-        comparing = nearby.comparing
-        told, cosine = (embedding.told[View.SITUATION], candidate.situation), candidate.situation_cosine
+        """Return the probability that an entry fits a pattern and the reasons, or a link between them, or None."""
+        comparing = nearby.comparer
+        situations_of_both, cosine = (embedding.views[View.SITUATION], candidate.situation), candidate.situation_cosine
         own, other = texts.resolution(embedding.entry), candidate.resolution
         vectors = (nearby.resolutions.get(own), nearby.resolutions.get(other))
-        if comparing.same_but_for_passing(told, (own, other)):
-            return 1.0, ("situation: the same words but for moments, ids and the like", "resolution: the same words")
-        at_best = comparing.at_best(*told, cosine)
+        if comparing.same_but_for_passing(situations_of_both, (own, other)):
+            return 1.0, ("situation: the same words except for times, ids and the like", "resolution: the same words")
+        at_best = comparing.best_case(*situations_of_both, cosine)
         if at_best is BestCase.OTHER or (
-            # neither twins nor rivals then, and resolutions are mostly told apart sooner than situations
-            at_best is BestCase.LIKELY and comparing.other_resolutions(own, other, vectors)
+            # neither twins nor rivals then, and resolutions are mostly faster to compare than situations
+            at_best is BestCase.LIKELY and comparing.are_other_resolutions(own, other, vectors)
         ):
             return None
-        situations = comparing.situations(*told, cosine)
-        if not situations.likely or (not situations.same and comparing.other_resolutions(own, other, vectors)):
+        situations = comparing.situations(*situations_of_both, cosine)
+        if not situations.likely or (not situations.same and comparing.are_other_resolutions(own, other, vectors)):
             return None
         resolutions = comparing.resolutions(own, other, vectors)
-        why = _told("situation", situations) + _told("resolution", resolutions.judgement)
+        why = _reasons("situation", situations) + _reasons("resolution", resolutions.judgement)
         match resolutions.verdict:
             case Verdict.SAME if situations.same:
                 return situations.probability, why
             case Verdict.OTHER:
                 return _link(LinkKind.RIVAL, candidate, situations, why)
             case Verdict.UNKNOWN:
-                self.wanted |= {own: None, other: None}
+                self.missing_resolutions |= {own: None, other: None}
         return _link(LinkKind.TWIN, candidate, situations, why)
 
 
@@ -385,16 +391,16 @@ def _link(kind: LinkKind, candidate: Candidate, situations: Judgement, why: tupl
     return Link(kind=kind, pattern_id=candidate.pattern_id, probability=situations.probability, why=why)
 
 
-def _told(what: str, judgement: Judgement) -> tuple[str, ...]:
-    """Return in words what decided about two situations or two resolutions."""
+def _reasons(prefix: str, judgement: Judgement) -> tuple[str, ...]:
+    """Return the reasons of a judgement on two situations or two resolutions in words."""
     reasons: Iterable[str] = judgement.differences or judgement.grounds or (f"likeness {judgement.probability:.2f}",)
-    return tuple(f"{what}: {reason}" for reason in reasons)
+    return tuple(f"{prefix}: {reason}" for reason in reasons)
 
 
 def _nearest(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the nearest patterns that are near enough, each once."""
+    """Return the nearest patterns of at least `MIN_COSINE`, each once."""
     best: dict[PatternId, Candidate] = {}
     for candidate in sorted(candidates, key=lambda each: (-each.situation_cosine, each.pattern_id)):
-        if candidate.situation_cosine >= NEAR_ENOUGH:
+        if candidate.situation_cosine >= MIN_COSINE:
             best.setdefault(candidate.pattern_id, candidate)
     return list(best.values())[:MAX_COMPARED]

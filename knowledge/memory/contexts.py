@@ -1,4 +1,4 @@
-"""Which context was handed out for which task: what an outcome will be told of."""
+"""Log of the contexts handed out for tasks; outcomes refer to it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from knowledge.memory.limits import check_text
 from knowledge.models import Context, Entry, EntryStatus, EntryType, PatternId, Task
 
-if TYPE_CHECKING:  # who only checks a task needs no stores
+if TYPE_CHECKING:  # checking a task needs no stores
     from knowledge.ports import Stores
 
 
 def check_task(task: Task, agent_type: str) -> None:
-    """Raise InvalidInput, naming the field, unless the task can be asked for and its context kept."""
+    """Raise InvalidInput, naming the field, unless the task and agent type are valid."""
     check_text("agent_type", agent_type)
     for name in ("project_id", "task_id", "run_id"):
         value = getattr(task, name)
@@ -24,26 +24,26 @@ def check_task(task: Task, agent_type: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextLog:
-    """Keeps the ids of contexts and of the patterns in them; never their words. Knows what a task is up against."""
+    """Records the ids of contexts and their patterns, never their text; finds a task's failures."""
 
     stores: Stores
 
     async def find_open_failure(self, task: Task) -> Entry | None:
-        """Return the latest failure of a task that waits for its solution: it is about to be tried again.
+        """Return the latest open failure of a task, which is about to be retried.
 
-        None where there is none, or it is not known which task it is. Raises StorageUnavailable.
+        None where there is none, or the task has no id. Raises StorageUnavailable.
         """
         if not task.project_id or not task.task_id:
             return None
-        found = await self.stores.entries.of_task(task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1)
-        return next((entry for entry in found if entry.status is EntryStatus.OPEN), None)
+        failures = await self.stores.entries.of_task(task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1)
+        return next((entry for entry in failures if entry.status is EntryStatus.OPEN), None)
 
-    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
-        """Return which of these patterns a task was tried with before, and failed. Raises StorageUnavailable."""
+    async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+        """Return those of the patterns that were tried for this task and failed. Raises StorageUnavailable."""
         if not task.project_id or not task.task_id or not patterns:
             return set()
         return await self.stores.contexts.failed(task.project_id, task.task_id, patterns)
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
-        """Keep a context that holds patterns. Raises StorageUnavailable."""
+        """Store a context that holds patterns. Raises StorageUnavailable."""
         await self.stores.contexts.record(context, task, agent_type, self.stores.clock.now())

@@ -1,4 +1,4 @@
-"""Distillation: a model says in general what a pattern is about, beside the words of its entries; only on demand."""
+"""Distillation: a model describes patterns in general terms, in addition to their entries' words; only on demand."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from uuid import uuid4
 from knowledge.errors import HardwonError, InvalidInput, InvalidSetting, QuestionRejected
 from knowledge.logs import get_logger
 from knowledge.memory.distilling import (
-    GROWN,
-    LEAST_ENTRIES,
+    GROWTH_FACTOR,
+    MIN_ENTRIES,
     Answer,
     distinct,
     instructions,
     read_answer,
     records,
-    shown,
+    select_material,
 )
 from knowledge.memory.locality import refuse_endpoint
 from knowledge.models import Distillation, DistillationReport, Distilled, PatternId, RefusedDistillation
 from knowledge.ports import ChatModel, Stores, Undistilled
 
 CONCURRENCY = 4
-"""Patterns in work at a time."""
+"""Patterns distilled concurrently."""
 
-_LOOKED_AT = 64
-"""Entries of a pattern among which different ones are looked for."""
+_MAX_CANDIDATES = 64
+"""Entries of a pattern from which distinct ones are selected."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillationService:
-    """Has a model describe patterns. `open_chat` opens the model of the settings, None where there is none."""
+    """Has a model describe patterns. `open_chat` opens the configured model, None where there is none."""
 
     stores: Stores
     open_chat: Callable[[], ChatModel] | None
     deadline: timedelta
 
     def check(self) -> None:
-        """Raise InvalidSetting unless there is a model to ask."""
+        """Raise InvalidSetting unless a model is configured."""
         self._chat()
 
     async def distil(self) -> DistillationReport:
-        """Have every pattern described that is due (`DistillationStore.due`), and tell what became of them.
+        """Have every due pattern (`DistillationStore.due`) described; return a report.
 
-        A failure of the model or of a store ends it and is told as `error`; what was kept by then stays. Raises
-        InvalidSetting where there is no model to ask.
+        A failure of the model or a store ends the run and is reported as `error`; stored results stay. Raises
+        InvalidSetting where no model is configured.
         """
         chat = self._chat()()
         run = _Run(stores=self.stores, chat=chat)
@@ -57,10 +57,12 @@ class DistillationService:
             async with asyncio.timeout(self.deadline.total_seconds()), self.stores.distillations.distilling() as alone:
                 if alone:
                     await run.run()
-                else:  # what is due would be paid for twice
-                    run.error = "another checkpoint has patterns of the workspace distilled: what is due is left to it"
+                else:  # the due patterns would be paid for twice
+                    run.error = (
+                        "another checkpoint is distilling this workspace's patterns: the due ones are left to it"
+                    )
         except TimeoutError:
-            run.error = f"it did not end within {self.deadline}: the rest is left for the next time"
+            run.error = f"distillation did not finish within {self.deadline}: the rest is left for the next run"
         except HardwonError as error:
             run.error = str(error)
         finally:
@@ -71,13 +73,13 @@ class DistillationService:
 
     def _chat(self) -> Callable[[], ChatModel]:
         if self.open_chat is None:
-            raise InvalidSetting("HARDWON_CHAT_MODEL", "is not set: name the model that is to distil patterns")
+            raise InvalidSetting("HARDWON_CHAT_MODEL", "is not set: name the model that distils patterns")
         return self.open_chat
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """The patterns that are due, a few at a time, until the model or a store fails."""
+    """Distils the due patterns, a few at a time, until the model or a store fails."""
 
     stores: Stores
     chat: ChatModel
@@ -89,7 +91,7 @@ class _Run:
 
     async def run(self) -> None:
         now = self.stores.clock.now()
-        due = await self.stores.distillations.due(self.chat.model, now=now, least=LEAST_ENTRIES, grown=GROWN)
+        due = await self.stores.distillations.due(self.chat.model, now=now, least=MIN_ENTRIES, grown=GROWTH_FACTOR)
         self.due = len(due)
         waiting = iter(due)
         async with asyncio.TaskGroup() as group:
@@ -117,23 +119,23 @@ class _Run:
 
     async def _distil(self, pattern: Undistilled) -> None:
         stores, now = self.stores, self.stores.clock.now()
-        entries = distinct(await stores.distillations.material(pattern.pattern_id, now=now, limit=_LOOKED_AT))
+        entries = distinct(await stores.distillations.material(pattern.pattern_id, now=now, limit=_MAX_CANDIDATES))
         if not entries:
             self.overtaken += 1
             return
-        seen, fence = shown(entries), uuid4().hex
+        seen, fence = select_material(entries), uuid4().hex
         await refuse_endpoint(stores, f"distilling with {self.chat.model}")
         try:
             text = await self.chat.answer(instructions(fence), records(seen, fence), as_json=True)
-        except QuestionRejected as refusal:  # not kept: the endpoint may take it another time
+        except QuestionRejected as refusal:  # not stored: the endpoint may accept it another time
             self._refuse(pattern.pattern_id, str(refusal))
             return
         distilled = refused = None
         try:
-            distilled = self._written(read_answer(text, seen))
+            distilled = self._to_distilled(read_answer(text, seen))
         except InvalidInput as error:
             refused = str(error)
-        kept = await stores.distillations.keep(
+        stored = await stores.distillations.keep(
             Distillation(
                 pattern_id=pattern.pattern_id,
                 entry_ids=tuple(entry.entry_id for entry in entries),
@@ -144,14 +146,14 @@ class _Run:
                 refused=refused,
             )
         )
-        if not kept:
+        if not stored:
             self.overtaken += 1
         elif refused is not None:
             self._refuse(pattern.pattern_id, refused)
         else:
             self.distilled += 1
 
-    def _written(self, answer: Answer) -> Distilled:
+    def _to_distilled(self, answer: Answer) -> Distilled:
         return Distilled(
             title=answer.title,
             problem=answer.problem,

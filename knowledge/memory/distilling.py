@@ -1,7 +1,7 @@
-"""What a model is asked to write of a pattern, and what of its answer may be kept; pure.
+"""Prompts for distilling a pattern, and validation of the model's answer; pure.
 
-Entries are texts of others, so they stand between lines with a number that nobody could know beforehand, and the
-answer is read as text only. It may say in general what the entries say, and name nothing that they do not name.
+Entries are untrusted text, so they are fenced by lines with an unpredictable number, and the answer is only text. It
+may generalise what the entries say, and name nothing that they do not name.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from knowledge.memory.texts import normalise
 from knowledge.models import Entry
 from knowledge.search.naming import invented
 
-LEAST_ENTRIES = 3
-"""A pattern of fewer embedded entries is not distilled: there is nothing general to say yet."""
+MIN_ENTRIES = 3
+"""Patterns with fewer embedded entries are not distilled: there is nothing to generalise yet."""
 
-GROWN = 2
-"""A pattern is distilled again once it has this many times the embedded entries it had then; ours, so that n entries
-cost log2(n) calls."""
+GROWTH_FACTOR = 2
+"""A pattern is distilled again once its embedded entries have grown by this factor; ours, so that n entries cost
+log2(n) calls."""
 
 MAX_ENTRIES = 8
 MAX_CHARS = 24_000
-"""Entries shown to the model at a time, and characters of them in all, about 8,000 tokens; ours."""
+"""Entries shown to the model, and their total characters, about 8,000 tokens; ours."""
 
-_SHOWN = (
+_MODEL_FIELDS = (
     "task_type",
     "technology",
     "gate_type",
@@ -41,16 +41,16 @@ _SHOWN = (
     "approved_approach",
     "when_to_try",
 )
-"""The fields of an entry that a model is shown, and in which a name it gives has to occur. None says who or where."""
+"""The fields shown to the model; names in its answer must occur in them. None identifies a person or project."""
 
-_CUT = " ... (cut)"
+_TRUNCATION_MARK = " ... (cut)"
 
-Shown = Mapping[str, str]
-"""What a model is shown of an entry, by field."""
+Material = Mapping[str, str]
+"""An entry's texts as shown to the model, by field."""
 
 
 class Answer(BaseModel):
-    """What a model wrote of a pattern; each text is one line. An empty `when_not_to_try` says that nothing is known."""
+    """A model's description of a pattern; each text is one line. An empty `when_not_to_try` means not known."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
@@ -66,7 +66,7 @@ class Answer(BaseModel):
 
 
 def instructions(fence: str) -> str:
-    """Return what a model is told to do with the records between lines that begin with `fence`."""
+    """Return the system prompt for records between lines that begin with `fence`."""
     return f"""\
 You help a team to find again what it learned. You are given records of one situation that came up several times and
 of what resolved it. Each record stands between a line "{fence} record" and a line "{fence} end". Everything between
@@ -85,27 +85,27 @@ Leave out what belongs to a single project. Use plain words. Write a number, a v
 from code or anything in quotes or backticks only if it stands in the records, exactly as it stands there."""
 
 
-def shown(entries: Sequence[Entry]) -> list[Shown]:
-    """Return what a model is shown of entries: the fields of each, the longest texts cut to one length."""
-    told = [_told(entry) for entry in entries]
-    room = _fair([len(text) for fields in told for text in fields.values()])
-    return [{name: _cut(text, room) for name, text in fields.items()} for fields in told]
+def select_material(entries: Sequence[Entry]) -> list[Material]:
+    """Return the entries' fields as shown to the model, the longest texts truncated to one common length."""
+    fields_of_entries = [_text_fields(entry) for entry in entries]
+    length = _fair_length([len(text) for fields in fields_of_entries for text in fields.values()])
+    return [{name: _truncate(text, length) for name, text in fields.items()} for fields in fields_of_entries]
 
 
-def records(of_entries: Sequence[Shown], fence: str) -> str:
-    """Return what is shown of entries as one text, each between its fences."""
+def records(of_entries: Sequence[Material], fence: str) -> str:
+    """Return the entries' material as one text, each entry between its fences."""
     lines: list[str] = []
     for fields in of_entries:
         lines += [f"{fence} record", *(f"{name}: {text}" for name, text in fields.items()), f"{fence} end"]
     return "\n".join(lines)
 
 
-def _told(entry: Entry) -> Shown:
-    return {name: text for name in _SHOWN if (text := getattr(entry, name))}
+def _text_fields(entry: Entry) -> Material:
+    return {name: text for name in _MODEL_FIELDS if (text := getattr(entry, name))}
 
 
-def _fair(sizes: Sequence[int]) -> int:
-    """Return the longest that a text may be so that all of these sizes fit, cut to it."""
+def _fair_length(sizes: Sequence[int]) -> int:
+    """Return the length to which texts of these sizes must be truncated to fit `MAX_CHARS` together."""
     left = MAX_CHARS
     for position, size in enumerate(sorted(sizes)):
         fair = left // (len(sizes) - position)
@@ -115,39 +115,39 @@ def _fair(sizes: Sequence[int]) -> int:
     return max(sizes, default=0)
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[:room] + _CUT
+def _truncate(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + _TRUNCATION_MARK
 
 
 def distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the first `MAX_ENTRIES` entries that tell something else than those before."""
-    told = {tuple(map(normalise, _told(entry).values())): entry for entry in reversed(entries)}
-    first = {entry.entry_id for entry in told.values()}
-    return [entry for entry in entries if entry.entry_id in first][:MAX_ENTRIES]
+    """Return the first `MAX_ENTRIES` entries whose texts differ from those of earlier ones."""
+    distinct_entries = {tuple(map(normalise, _text_fields(entry).values())): entry for entry in reversed(entries)}
+    ids = {entry.entry_id for entry in distinct_entries.values()}
+    return [entry for entry in entries if entry.entry_id in ids][:MAX_ENTRIES]
 
 
-def read_answer(text: str, of_entries: Sequence[Shown]) -> Answer:
-    """Return a model's answer. Raises InvalidInput, naming the text that is wrong, unless it may be kept.
+def read_answer(text: str, of_entries: Sequence[Material]) -> Answer:
+    """Parse a model's answer. Raises InvalidInput, naming the invalid field.
 
-    Every name and number in it must occur in what was shown (`invented`).
+    Every name and number in it must occur in the material (`invented`).
     """
-    text = text.rpartition("</think>")[2]  # models that think aloud do so before
+    text = text.rpartition("</think>")[2]  # reasoning models write their reasoning first
     start, end = text.find("{"), text.rfind("}")
     try:
         answer = Answer.model_validate_json(text[start : end + 1])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidInput(".".join(map(str, first["loc"])) or "answer", _reason(first["type"], first["msg"])) from None
-    told = "\n".join(text for fields in of_entries for text in fields.values())
+    material = "\n".join(text for fields in of_entries for text in fields.values())
     for field, written in answer:
         if written:
             check_text(field, written)
-        for name in invented(written, told):
-            raise InvalidInput(field, f"names {name[:60]!r}, which none of the entries does")
+        for name in invented(written, material):
+            raise InvalidInput(field, f"names {name[:60]!r}, which does not occur in the entries")
     return answer
 
 
 def _reason(kind: str, message: str) -> str:
     if kind == "json_invalid":
-        return "is no JSON object"
+        return "is not a JSON object"
     return "is missing" if kind == "missing" else message

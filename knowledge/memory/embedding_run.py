@@ -1,9 +1,9 @@
-"""One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
+"""Pipeline of one checkpoint: batches are claimed, embedded, decided, indexed and marked.
 
-Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
-time; a fifth is leased ahead, and waits in the line of an embedder that has one (`leasing`). Each step is taken by one
-batch at a time, and decisions are made in the order in which the entries were captured. A small batch may be in the
-index before a large one that was decided first, which then finds what it was overtaken by.
+At most four batches are in progress, each at another step, so that Postgres, a remote embedder and this process work
+at the same time; a fifth is prefetched and may be queued at the embedder. Each step processes one batch at a time, and
+decisions are made in the order in which entries were captured. A small batch may reach the index before a large one
+that was decided first; the large one then settles the points they share.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from functools import partial
 from knowledge.errors import IndexUnavailable, StorageRejected
 from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
-from knowledge.memory.consolidating import Consolidating
+from knowledge.memory.consolidating import PatternFinder
 from knowledge.memory.consolidation import Embedding
-from knowledge.memory.finishing import FINISH_SECONDS, if_in_time, to_the_end
-from knowledge.memory.leasing import Batch, Lease, Leasing
+from knowledge.memory.finishing import FINISH_SECONDS, run_to_completion, try_finish
+from knowledge.memory.leasing import Batch, BatchLeaser, Lease
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle_if_possible, settle_points
-from knowledge.memory.spaces import SpaceInUse, recalibrate_if_grown, was_left
-from knowledge.memory.words_counted import WordsCounted
+from knowledge.memory.spaces import SpaceInUse, is_retired, recalibrate_if_grown
+from knowledge.memory.words_counted import WordCounter
 from knowledge.models import (
     BoundSpace,
     CheckpointReport,
@@ -45,28 +45,28 @@ from knowledge.turns import let_others_run
 
 log = get_logger(__name__)
 
-_LOOK_AGAIN_SECONDS = 0.5
-"""How often a checkpoint looks whether what others hold is done, or their lease is over."""
+_POLL_SECONDS = 0.5
+"""Interval at which a checkpoint polls whether entries that others hold are done or their lease expired."""
 
-_TOLD_AFTER_LOOKS = 10
-"""Looks after which it says that it waits: a checkpoint beside this one is mostly done with its batch sooner."""
+_POLLS_BEFORE_WARNING = 10
+"""Polls before it logs that it waits; a concurrent checkpoint usually finishes its batch sooner."""
 
-_STORED_AT_ONCE = 3
-"""Batches being stored at the same time: one is decided, one is put into the index, one is marked."""
+_MAX_STORING = 3
+"""Batches stored concurrently: one is decided, one is indexed, one is marked."""
 
-_MANY = 100
-"""From so many new situations on, if they doubled the store, Postgres looks at its tables again to plan well."""
+_MIN_GROWTH = 100
+"""From this many new situations on, if they doubled the store, Postgres' planner statistics are updated."""
 
-_TRIES = 5
-"""How often a checkpoint embeds an entry that it then cannot mark, as its lease was over or the model changed."""
+_MAX_TRIES = 5
+"""Attempts to embed an entry that then cannot be marked, because its lease expired or the model changed."""
 
 _SLICE = 64
-"""Entries whose words are counted before others get their turn: 10 ms."""
+"""Entries processed before yielding to the event loop: 10 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Embedded:
-    """A leased batch with the vectors of its texts, as they were `read`; `entries` are those that are not dead."""
+class _EmbeddedBatch:
+    """A leased batch with the vectors of its texts as `read` by the model; `entries` excludes the dead ones."""
 
     lease: Lease
     in_use: SpaceInUse
@@ -79,7 +79,7 @@ class _Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBatch:
-    """How many entries of a batch were marked embedded, how many of them founded a pattern, and how many are dead."""
+    """Numbers of a batch's entries that were marked embedded, of those that founded a pattern, and of dead ones."""
 
     embedded: int
     founded: int
@@ -88,7 +88,7 @@ class StoredBatch:
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddingRun:
-    """What one checkpoint does and has done. `report` grows with each batch."""
+    """The work of one checkpoint. `report` is updated with each batch."""
 
     stores: Stores
     batch: int
@@ -98,74 +98,74 @@ class EmbeddingRun:
     selection: Selection
     progress: Progress | None = None
     _at_start: Selection = field(init=False)
-    _leasing: Leasing = field(init=False)
-    _consolidating: Consolidating = field(init=False)
+    _leasing: BatchLeaser = field(init=False)
+    _finder: PatternFinder = field(init=False)
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _indexing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _marking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _on_their_way: list[Mapping[PointId, bool]] = field(default_factory=list)
-    """The points of batches that were decided and are not in the index yet, oldest first."""
-    _words: WordsCounted = field(init=False)
+    _unindexed: list[Mapping[PointId, bool]] = field(default_factory=list)
+    """The points of batches that are decided but not indexed yet, oldest first."""
+    _words: WordCounter = field(init=False)
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        """Begin with nothing remembered."""
+        """Create the parts of the pipeline."""
         self._at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
-        self._consolidating = Consolidating(stores=self.stores)
-        self._words = WordsCounted(stores=self.stores, consolidating=self._consolidating)
-        self._leasing = Leasing(
+        self._finder = PatternFinder(stores=self.stores)
+        self._words = WordCounter(stores=self.stores, finder=self._finder)
+        self._leasing = BatchLeaser(
             stores=self.stores,
             selection=self.selection,
             at_start=self._at_start,
             batch=self.batch,
             time=self.lease,
-            bound=self._words.begin,  # while the first batch is embedded
+            on_space_bound=self._words.begin,  # while the first batch is embedded
         )
 
     async def run(self) -> None:
-        """Embed until nothing is left of what was there at the start; raises what a store or the embedder raises.
+        """Embed until no entry from before the start remains; raises what a store or the embedder raises.
 
-        What another process holds is waited for: it embeds it, or dies and its lease runs out.
+        Waits for entries that another process holds until it embeds them or its lease expires.
         """
         counted, total = await asyncio.gather(
             self.stores.spaces.statistics([]), self.stores.entries.pending(self.selection)
         )
         try:
-            await self._batches(total)
+            await self._process_batches(total)
             if self._leasing.in_use is not None:
-                await self._grown(self._leasing.in_use.bound, counted.documents)
-        except BaseException:  # the next checkpoint counts and settles what this one does not come to
-            await if_in_time(self._words.count())
-            await if_in_time(settle_if_possible(self.stores))
+                await self._update_statistics(self._leasing.in_use.bound, counted.documents)
+        except BaseException:  # the next checkpoint does the rest
+            await try_finish(self._words.count())
+            await try_finish(settle_if_possible(self.stores))
             raise
         await settle_if_possible(self.stores)
 
-    async def _batches(self, total: int) -> None:
-        leasing, leasing.left = self._leasing, total
+    async def _process_batches(self, total: int) -> None:
+        leasing, leasing.remaining = self._leasing, total
         storing: deque[asyncio.Task[None]] = deque()
-        looks = 0
+        polls = 0
         try:
             while True:
                 batch = await leasing.next()
                 if batch is not None:
                     storing.append(await self._embed_then_store(batch, storing, total))
                 elif storing:
-                    await _first_stored(storing)
+                    await _wait_for_first(storing)
                 elif not await self.stores.entries.pending(self._at_start):
                     break
                 else:
-                    if (looks := looks + 1) == _TOLD_AFTER_LOOKS:
+                    if (polls := polls + 1) == _POLLS_BEFORE_WARNING:
                         log.warning(
                             "checkpoint_waits",
-                            reason="another checkpoint took what is left, or was killed with it: it is waited for until"
-                            f" its lease is over, {self.lease.total_seconds():g} s after its last sign of life",
+                            reason="another checkpoint holds the remaining entries, or was killed while it did: waiting"
+                            f" until its lease expires, {self.lease.total_seconds():g} s after the last heartbeat",
                         )
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    await asyncio.sleep(_POLL_SECONDS)
         finally:
-            await to_the_end(self._close(storing))
+            await run_to_completion(self._close(storing))
 
     async def _close(self, storing: Collection[asyncio.Task[None]]) -> None:
-        """Give back what is leased, and store what is embedded: it is paid for, however this ends."""
+        """Release leased batches and finish storing embedded ones: their embedding is paid for."""
         await self._leasing.close()
         if storing:
             await asyncio.wait(storing, timeout=FINISH_SECONDS)
@@ -177,45 +177,45 @@ class EmbeddingRun:
     async def _embed_then_store(
         self, batch: Batch, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
-        """Embed a batch while those before are stored; return the task that stores this one."""
+        """Embed a batch while earlier ones are stored; return the task that stores this one."""
         try:
-            while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
-                await _first_stored(storing)
-            self._leasing.take_ahead()
+            while storing and storing[0].done():  # a failed one released entries that may just have been claimed again
+                await _wait_for_first(storing)
+            self._leasing.prefetch()
             embedded = await self._embed(batch)
-            while len(storing) >= _STORED_AT_ONCE:
-                await _first_stored(storing)
+            while len(storing) >= _MAX_STORING:
+                await _wait_for_first(storing)
         except BaseException:
-            await to_the_end(batch.drop())
+            await run_to_completion(batch.drop())
             raise
-        return asyncio.create_task(self._store_and_tell(embedded, total))
+        return asyncio.create_task(self._store_and_report(embedded, total))
 
     @step("embed_batch")
-    async def _embed(self, batch: Batch) -> _Embedded:
-        embedded = await self._leasing.embedded(batch)
-        gone = {each.entry_id for each in embedded.dead}
-        return _Embedded(
+    async def _embed(self, batch: Batch) -> _EmbeddedBatch:
+        embedded = await self._leasing.vectors_of(batch)
+        dead_ids = {each.entry_id for each in embedded.dead}
+        return _EmbeddedBatch(
             lease=batch.lease,
             in_use=batch.in_use,
-            entries=[entry for entry in batch.lease.entries if entry.entry_id not in gone],
+            entries=[entry for entry in batch.lease.entries if entry.entry_id not in dead_ids],
             read=embedded.read,
             vectors=embedded.vectors,
             truncated=embedded.truncated,
             dead=embedded.dead,
         )
 
-    async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
-        whole = False
+    async def _store_and_report(self, embedded: _EmbeddedBatch, total: int) -> None:
+        is_complete = False
         try:
             stored = await self._store(embedded)
-            whole = stored.embedded == len(embedded.entries)
+            is_complete = stored.embedded == len(embedded.entries)
         except IndexUnavailable:
-            if not await was_left(self.stores, embedded.in_use.bound):
+            if not await is_retired(self.stores, embedded.in_use.bound):
                 raise
-            self._consolidating.given_back(embedded.lease.claim.token)
-            return  # and embedded again by the model in use
+            self._finder.forget(embedded.lease.claim.token)
+            return  # it is embedded again by the model in use
         finally:
-            await to_the_end(embedded.lease.end(give_back=not whole))
+            await run_to_completion(embedded.lease.end(give_back=not is_complete))
         report = self.report
         self.report = replace(
             report,
@@ -231,46 +231,46 @@ class EmbeddingRun:
             self.progress(done, max(total, done))
 
     @step("store_batch")
-    async def _store(self, embedded: _Embedded) -> StoredBatch:
+    async def _store(self, embedded: _EmbeddedBatch) -> StoredBatch:
         """Decide, upsert and mark."""
         stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
         async with self._deciding:
-            await self._words.leftover()
+            await self._words.wait_for_leftover()
             for refused in embedded.dead:
                 await stores.entries.bury(token, refused.entry_id, refused.reason)
             embedded_at = stores.clock.now()
             expires_at = add_years(embedded_at, self.retention_years)
-            # in a thread, for it takes as long as embedding a text or two
-            embeddings = await asyncio.to_thread(_taken_apart, embedded)
-            decisions, kept = await self._decide(embedded, embeddings, embedded_at, expires_at)
-            self._on_their_way.append(kept)
+            # in a thread: it takes as long as embedding a text or two
+            embeddings = await asyncio.to_thread(_to_embeddings, embedded)
+            decisions, to_index = await self._decide(embedded, embeddings, embedded_at, expires_at)
+            self._unindexed.append(to_index)
         try:
             points, words = await _points(
-                stores.workspace, bound, embeddings, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
+                stores.workspace, bound, embeddings, decisions, to_index, embedded_at=embedded_at, expires_at=expires_at
             )
             async with self._indexing:
                 await stores.index.upsert(bound.space, points)
         finally:
-            self._on_their_way.remove(kept)
-        # what other batches decided about as well, they are about to write themselves, and look then
-        coming = set[PointId]().union(*self._on_their_way)
-        left = [point.point_id for point in points if point.point_id not in coming]
+            self._unindexed.remove(to_index)
+        # points that other batches decided as well are written and checked by those
+        pending = set[PointId]().union(*self._unindexed)
+        settled = [point.point_id for point in points if point.point_id not in pending]
         async with self._marking:
-            await stores.points.overtaken(left, embedded_at)
+            await stores.points.overtaken(settled, embedded_at)
             marked = await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
         return StoredBatch(embedded=len(marked), founded=founded, dead=len(embedded.dead))
 
     async def _mark(
         self,
-        embedded: _Embedded,
+        embedded: _EmbeddedBatch,
         decisions: Sequence[Decision],
         words: Mapping[PointId, Collection[int]],
         *,
         embedded_at: datetime,
         expires_at: datetime,
     ) -> set[EntryId]:
-        """Mark entries embedded, take back what others deleted meanwhile; return those that were marked."""
+        """Mark entries embedded and settle the points of those deleted meanwhile; return the marked ones."""
         marked = await self.stores.patterns.mark_embedded(
             embedded.lease.claim.token,
             [decision.entry.entry_id for decision in decisions],
@@ -279,16 +279,16 @@ class EmbeddingRun:
             expires_at=expires_at,
         )
         if len(marked) < len(decisions):
-            await self._take_back(decisions, marked)
-            self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
-        await self._words.add(embedded.lease.claim.token, words, last=self._leasing.left <= 0)
+            await self._settle_deleted(decisions, marked)
+            self._refuse_endless({decision.entry.entry_id for decision in decisions} - marked)
+        await self._words.add(embedded.lease.claim.token, words, last=self._leasing.remaining <= 0)
         return marked
 
     async def _decide(
-        self, embedded: _Embedded, embeddings: Sequence[Embedding], embedded_at: datetime, expires_at: datetime
+        self, embedded: _EmbeddedBatch, embeddings: Sequence[Embedding], embedded_at: datetime, expires_at: datetime
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
         token, space = embedded.lease.claim.token, embedded.in_use.bound.space
-        nearby = await self._consolidating.around(token, embedded.in_use, embeddings)
+        nearby = await self._finder.find_nearby(token, embedded.in_use, embeddings)
         async with self.stores.patterns.deciding(token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
             keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.wording_key)}
@@ -297,59 +297,61 @@ class EmbeddingRun:
                 consolidation.decide,
                 embeddings,
                 held=held,
-                known=known,
-                resolutions=await deciding.resolutions(consolidation.to_be_seen(embeddings, known)),
+                existing=known,
+                resolutions=await deciding.resolutions(consolidation.patterns_to_compare(embeddings, known)),
                 workspace=self.stores.workspace,
-                nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
+                nearby=nearby and nearby.drop_deleted(await deciding.existing(nearby.patterns)),
             )
-            decisions = await asyncio.to_thread(decide)  # as long as embedding a text or two, where many are alike
-            self._consolidating.decided(space, decisions)
-            kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
-        return decisions, kept
+            decisions = await asyncio.to_thread(
+                decide
+            )  # takes as long as embedding a text or two where many are similar
+            self._finder.add_founders(space, decisions)
+            to_index = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
+        return decisions, to_index
 
-    async def _take_back(self, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
-        """Settle the points of entries that were deleted while they were embedded: nothing comes back from the dead."""
-        lost = {
+    async def _settle_deleted(self, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
+        """Settle the points of entries that were deleted while they were embedded, so that none reappears."""
+        point_ids = {
             point.point_id
             for decision in decisions
             if decision.entry.entry_id not in marked
             for point in decision.points
         }
-        if lost:
-            await self.stores.points.doubt(sorted(lost))
-            await settle_points(self.stores, sorted(lost))
+        if point_ids:
+            await self.stores.points.doubt(sorted(point_ids))
+            await settle_points(self.stores, sorted(point_ids))
 
-    def _end_if_endless(self, unmarked: Collection[EntryId]) -> None:
-        """Raise StorageRejected for an entry that comes back however often it is embedded: it would do so for ever."""
+    def _refuse_endless(self, unmarked: Collection[EntryId]) -> None:
+        """Raise StorageRejected for an entry that stays staged after `_MAX_TRIES` embeddings."""
         self._unmarked.update(unmarked)
-        endless = sorted(entry_id for entry_id in unmarked if self._unmarked[entry_id] >= _TRIES)
+        endless = sorted(entry_id for entry_id in unmarked if self._unmarked[entry_id] >= _MAX_TRIES)
         if endless:
             raise StorageRejected(
-                f"entry {endless[0]} was embedded {_TRIES} times, but Postgres does not mark it so and it stays"
-                " staged: look for a rule or trigger of the database that keeps it so"
+                f"entry {endless[0]} was embedded {_MAX_TRIES} times but could not be marked in Postgres, so it stays"
+                " staged: look for a rule or trigger of the database that prevents it"
             )
 
-    async def _grown(self, bound: BoundSpace, before: int) -> None:
-        """See to it that the lexicon, relevance and Postgres' plans fit what is there now."""
+    async def _update_statistics(self, bound: BoundSpace, before: int) -> None:
+        """Update the lexicon, the calibration of relevance and Postgres' planner statistics after growth."""
         await self._words.count()
         documents = (await self.stores.spaces.statistics([])).documents
         await recalibrate_if_grown(self.stores, bound, before, documents)
-        if documents - before >= max(_MANY, before):
+        if documents - before >= max(_MIN_GROWTH, before):
             await self.stores.patterns.analyse()
 
 
-async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
-    """Wait until the first of these is stored, then forget it; it goes on where this is broken off."""
+async def _wait_for_first(storing: deque[asyncio.Task[None]]) -> None:
+    """Wait for the first task and remove it; the task continues if this is cancelled."""
     await asyncio.shield(storing[0])
     storing.popleft()
 
 
-def _taken_apart(embedded: _Embedded) -> list[Embedding]:
+def _to_embeddings(embedded: _EmbeddedBatch) -> list[Embedding]:
     embeddings = []
     for entry in embedded.entries:
         read = embedded.read[entry.entry_id]
         vectors = {view: embedded.vectors[text] for view, text in read.items()}
-        embeddings.append(Embedding(entry=entry, told=texts.views(entry), read=read, vectors=vectors))
+        embeddings.append(Embedding(entry=entry, views=texts.views(entry), read=read, vectors=vectors))
     return embeddings
 
 
@@ -358,25 +360,25 @@ async def _points(
     bound: BoundSpace,
     embeddings: Sequence[Embedding],
     decisions: Sequence[Decision],
-    kept: Mapping[PointId, bool],
+    to_index: Mapping[PointId, bool],
     *,
     embedded_at: datetime,
     expires_at: datetime,
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
-    """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
+    """Return the distinct points of the decisions in `to_index`, and the words of those not counted yet."""
     counted = {embedding.entry.entry_id: embedding for embedding in embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
-    # by entry id, as Postgres picks the words of several entries that were embedded together
-    for number, decision in enumerate(sorted(decisions, key=lambda decided: decided.entry.entry_id)):
+    # by entry id: the order in which Postgres picks the words of entries embedded together
+    for number, decision in enumerate(sorted(decisions, key=lambda each: each.entry.entry_id)):
         if number % _SLICE == 0:
             await let_others_run()
         for point in decision.points:
-            if point.point_id not in kept or point.point_id in points:
+            if point.point_id not in to_index or point.point_id in points:
                 continue
             embedding = counted[decision.entry.entry_id]
             counts = embedding.counts[point.view]
-            if not kept[point.point_id]:
+            if not to_index[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(
                 decision.entry,

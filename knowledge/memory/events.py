@@ -1,7 +1,7 @@
-"""What happens to tasks and at gates, told as it happens: the entries and outcomes that come of it.
+"""Events of tasks and gates, turned into entries and outcomes as they happen.
 
-Nothing is held here between two events. What waits for its resolution is an open entry, what was handed out a context;
-so a failure may be told by one process and its solution by another, after any restart.
+No state is kept between two events: an unresolved failure is an open entry, what was handed out is a context. So one
+process may report a failure and another its solution, after any restart.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
-from knowledge.memory.agents import overrules, told_by_agent
+from knowledge.memory.agents import can_overrule, is_reported_by_agent
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
-from knowledge.memory.outcomes import OutcomeService, certain, joined_to
-from knowledge.memory.redacting import as_stored
+from knowledge.memory.outcomes import OutcomeService, attributable_patterns, merge_target
+from knowledge.memory.redacting import clean_text
 from knowledge.memory.texts import normalise, resolution, situation
 from knowledge.models import (
     AppliesWhen,
@@ -36,29 +36,30 @@ from knowledge.search.traces import read_trace
 from knowledge.turns import aside_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
-_NAMED = 5
-"""Entries that an answer names."""
-_NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
+_MAX_NAMED = 5
+"""Entries named in a message at most."""
+_NOT_HANDED_OUT = "tried: ignored patterns that were not handed out for this task and run: {}"
 _ON_RECORD = (
-    "run_id: this failure is on record for this task, with what solved it; without a run_id it counts as told again."
-    " Give each attempt one, and it waits for another solution"
+    "run_id: this failure is on record for this task together with its solution, and without a run_id it counts as the"
+    " same event. Give each attempt a run_id, and it stays open for another solution"
 )
 _MORE_OF_AGENTS = (
-    "failures: of what one agent's key told, the latest failure has this solution; name others that it solved: {}"
+    "failures: of the failures captured by one agent's key, only the latest got this solution; name others it solved:"
+    " {}"
 )
-_MORE_OF_TASK = f"failures: {MOST_OF_TASK} entries of this task were looked at, and there may be more"
-_NO_FAILURES = "failures: passed over what is no failure of this task: {}"
+_MORE_OF_TASK = f"failures: only {MOST_OF_TASK} entries of this task were looked at; there may be more"
+_NO_FAILURES = "failures: ignored ids that are not a failure of this task: {}"
 _NOT_KEPT = (
-    "solution_steps: not kept, as no failure of this task waits for a solution: what is on record of it is {}."
-    " Capture the failure with its solution to keep it"
+    "solution_steps: not stored, since no failure of this task is open: those on record are {}."
+    " Capture the failure together with its solution to store it"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventResult:
-    """What was kept of an event: the entries opened, resolved or added, and of how many patterns an outcome was told.
+    """Result of an event: the entries opened, resolved or added, and the number of patterns with an outcome.
 
-    `degraded` says what a hook could not keep, all of the event or a part, and why.
+    `degraded` says which part of the event could not be stored, and why.
     """
 
     entry_ids: tuple[EntryId, ...] = ()
@@ -68,9 +69,9 @@ class EventResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEventService:
-    """Turns events into entries and outcomes. Each event may be told again: it comes to the same.
+    """Turns events into entries and outcomes. Idempotent: an event may be reported again.
 
-    `capture` keeps the entries and `outcomes` the outcomes, each in the name of whoever it is of.
+    `capture` stores the entries and `outcomes` the outcomes, each with the caller's provenance.
     """
 
     stores: Stores
@@ -92,12 +93,12 @@ class TaskEventService:
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
     ) -> EventResult:
-        """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
+        """Open a failure until the task is solved; patterns handed out for this run without an outcome did not work.
 
-        `tried`: the patterns that the agent went by, whatever was told of them in this run before; of others nothing is
-        told. Without it, nothing is told of rivals. Raises InvalidInput.
+        `tried`: the patterns that the agent followed; only these get an outcome, which replaces one of the same run.
+        Without it, rivals get no outcome. Raises InvalidInput.
         """
-        tried = _as_tried(tried)
+        tried = _parse_tried(tried)
         entry_id = await self.capture.capture(
             NewEntry(
                 entry_type=EntryType.FAILURE_SOLUTION,
@@ -113,14 +114,14 @@ class TaskEventService:
                 run_id=run_id,
             )
         )
-        told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
-        again = await self._if_solved_before(entry_id) if run_id is None else None
-        return replace(told, entry_ids=(entry_id,), degraded=_joined(again, told.degraded))
+        result = await self._record_outcomes(project_id, task_id, run_id, worked=False, tried=tried)
+        note = await self._note_if_solved(entry_id) if run_id is None else None
+        return replace(result, entry_ids=(entry_id,), degraded=_join_notes(note, result.degraded))
 
-    async def _if_solved_before(self, entry_id: EntryId) -> str | None:
-        """Return what to say of a failure that is on record with its solution: nobody can tell whether it came back.
+    async def _note_if_solved(self, entry_id: EntryId) -> str | None:
+        """Return a note where the failure is on record with its solution: it may have come back, or be a repetition.
 
-        Nothing to an agent, which learns of no entry what became of it.
+        None for an agent, which must not learn an entry's status.
         """
         if self.capture.by.low_trust:
             return None
@@ -141,25 +142,25 @@ class TaskEventService:
         tried: Collection[UUID | str] | None = None,
         failures: Collection[UUID | str] | None = None,
     ) -> EventResult:
-        """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
+        """Resolve the open failures of a task, from any run; patterns handed out since this run failed worked.
 
-        Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned,
-        a key's of low trust before all others. Of what such a key told, only the latest has a solution that somebody
-        else tells: whoever may tell failures would have it for any that it makes up. `failures`: the entries of those
-        that this solved, where it did not solve all, or more of those; others stay open.
+        A failure that several runs reported was solved once: only this run's or the latest is resolved, the others are
+        abandoned, those of low-trust keys first. Of the failures of each low-trust key only the latest gets another
+        caller's solution: otherwise the key would get it for any failure it makes up. `failures`: the entries that this
+        solved, where it did not solve all, or more of a low-trust key's; others stay open.
 
-        Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
-        that the agent went by; of others nothing is told. Without it, of rivals only the one that `solution_steps`
+        Without `solution_steps` failures stay open: success alone is not a solution for others. `tried`: the patterns
+        that the agent followed; only these get an outcome. Without it, of rivals only the one that `solution_steps`
         repeat worked. Raises InvalidInput.
         """
-        _check(project_id=project_id, task_id=task_id, run_id=run_id)
-        tried = _as_tried(tried)
+        _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
+        tried = _parse_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
         resolved = EventResult()
         if solution_steps is not None:
-            solution_steps = self._text("solution_steps", solution_steps)
+            solution_steps = self._clean_text("solution_steps", solution_steps)
             if verified_by is None:
-                raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+                raise InvalidInput("verified_by", "is required: name the test or check that verified the solution")
             resolve = partial(
                 replace(self.capture, solved_in=run_id).resolve_failure,
                 solution_steps=solution_steps,
@@ -167,45 +168,53 @@ class TaskEventService:
                 when_to_try=when_to_try,
                 applies_when=applies_when,
             )
-            known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
-            resolved = await self._resolve_failures(known, only, resolve, by=solution_steps, run_id=run_id)
-        told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
-        return replace(told, entry_ids=resolved.entry_ids, degraded=_joined(resolved.degraded, told.degraded))
+            failures_of_task = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
+            resolved = await self._resolve_failures(
+                failures_of_task, only, resolve, solution=solution_steps, run_id=run_id
+            )
+        result = await self._record_outcomes(
+            project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps
+        )
+        return replace(result, entry_ids=resolved.entry_ids, degraded=_join_notes(resolved.degraded, result.degraded))
 
     async def _resolve_failures(
         self,
-        known: Sequence[Entry],
+        failures: Sequence[Entry],
         only: Collection[UUID] | None,
         resolve: Callable[[EntryId], Awaitable[EntryId]],
         *,
-        by: str,
+        solution: str,
         run_id: str | None,
     ) -> EventResult:
-        """Resolve failures of a task that wait for the solution `by`: all of them, or `only` those that it solved."""
-        meant = [entry for entry in known if only is None or entry.entry_id in only]
-        waiting = await self._to_resolve(meant, by, run_id)
-        left = self._more_of_agents(waiting) if only is None else []
-        resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
-        dropped = _NOT_KEPT.format(_statuses(meant)) if meant and not resolved else None
-        strange = sorted(map(str, set(only or ()) - {entry.entry_id for entry in known}))
-        passed_over = _NO_FAILURES.format(", ".join(strange)) if strange else None
-        more = _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in left[:_NAMED])) if left else None
-        cut = _MORE_OF_TASK if len(known) >= MOST_OF_TASK else None
-        return EventResult(entry_ids=resolved, degraded=_joined(dropped, passed_over, more, cut))
+        """Resolve the open failures of a task with `solution`: all of them, or `only` those that it solved."""
+        selected = [entry for entry in failures if only is None or entry.entry_id in only]
+        resolvable = await self._select_resolvable(selected, solution, run_id)
+        deferred = self._earlier_agent_failures(resolvable) if only is None else []
+        resolved = await _resolve_each([entry for entry in resolvable if entry not in deferred], resolve)
+        not_stored = _NOT_KEPT.format(_describe_statuses(selected)) if selected and not resolved else None
+        unknown = sorted(map(str, set(only or ()) - {entry.entry_id for entry in failures}))
+        ignored = _NO_FAILURES.format(", ".join(unknown)) if unknown else None
+        more = (
+            _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in deferred[:_MAX_NAMED]))
+            if deferred
+            else None
+        )
+        cut = _MORE_OF_TASK if len(failures) >= MOST_OF_TASK else None
+        return EventResult(entry_ids=resolved, degraded=_join_notes(not_stored, ignored, more, cut))
 
-    def _more_of_agents(self, waiting: Sequence[Entry]) -> list[Entry]:
-        """Return of what waits for a resolution what other keys of low trust told before their latest.
+    def _earlier_agent_failures(self, waiting: Sequence[Entry]) -> list[Entry]:
+        """Return the unresolved failures that other low-trust keys captured before their latest one.
 
-        All of what such a key told, where one has it already: the event is told again.
+        All of a key's failures where one of them has the resolution already: the event is a repetition.
         """
-        theirs = [entry for entry in waiting if entry.source not in {None, self.capture.by.source}]
-        heard = {entry.source for entry in theirs if not _is_unresolved(entry)}
-        more = []
-        for entry in filter(_is_unresolved, theirs):
-            if entry.source in heard:
-                more.append(entry)
-            heard.add(entry.source)
-        return more
+        others_entries = [entry for entry in waiting if entry.source not in {None, self.capture.by.source}]
+        sources = {entry.source for entry in others_entries if not _is_unresolved(entry)}
+        earlier = []
+        for entry in filter(_is_unresolved, others_entries):
+            if entry.source in sources:
+                earlier.append(entry)
+            sources.add(entry.source)
+        return earlier
 
     async def gate_decided(
         self,
@@ -226,14 +235,14 @@ class TaskEventService:
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
     ) -> EventResult:
-        """Open a rejection, resolve those on record with what was accepted, or keep a first-attempt approval.
+        """Open a rejection, resolve those on record with the accepted approach, or store a first-attempt approval.
 
-        `approach` is what was accepted, the proposal where it is not given. A rejection needs `human_feedback`; that of
-        an acceptance is not kept. Raises InvalidInput, or RejectionOnRecord for another acceptance where the rejections
-        of the same project, gate and task have their revision. What a key of low trust told of a gate does not make an
-        acceptance by somebody else a second attempt; it has what was accepted, its latest.
+        `approach`: what was accepted, by default the proposal. A rejection needs `human_feedback`; that of an
+        acceptance is not stored. Raises InvalidInput, or RejectionOnRecord for another acceptance where the rejections
+        of the same project, gate and task are resolved. A rejection captured by a low-trust key does not turn another
+        caller's acceptance into a second attempt; its latest one is resolved with it.
         """
-        _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
+        _check_texts(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
         check_flag("accepted", accepted)
         decision = NewEntry(
             entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
@@ -257,15 +266,15 @@ class TaskEventService:
         )
 
     async def _accept(self, approval: NewEntry) -> EventResult:
-        """Give the rejections of a gate that wait for it what was accepted; keep the approval of a first attempt."""
+        """Resolve a gate's open rejections with the accepted approach; capture an approval if it is a first attempt."""
         if approval.approved_approach is None:
-            raise InvalidInput("approach", "is required: what was accepted?")
-        approach = self._text("approach", approval.approved_approach)
+            raise InvalidInput("approach", "is required: give the accepted approach or the proposal")
+        approach = self._clean_text("approach", approval.approved_approach)
         rejections = await self.stores.entries.of_task(
             approval.project_id, approval.task_id, EntryType.GATE_REJECTION, gate_type=approval.gate_type
         )
-        waiting = await self._to_resolve(rejections, approach, approval.run_id)
-        left = self._more_of_agents(waiting)
+        resolvable = await self._select_resolvable(rejections, approach, approval.run_id)
+        deferred = self._earlier_agent_failures(resolvable)
         resolve = partial(
             self.capture.resolve_gate_rejection,
             revision_approach=approach,
@@ -273,19 +282,19 @@ class TaskEventService:
             when_to_try=approval.when_to_try,
             applies_when=approval.applies_when,
         )
-        resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
-        if resolved and not await self._is_first(rejections):
+        resolved = await _resolve_each([entry for entry in resolvable if entry not in deferred], resolve)
+        if resolved and not await self._is_first_attempt(rejections):
             return EventResult(entry_ids=resolved)
         return EventResult(
             entry_ids=(await self.capture.capture(replace(approval, approved_approach=approach)), *resolved)
         )
 
-    async def _is_first(self, rejections: Sequence[Entry]) -> bool:
-        """Return whether an acceptance is of a first attempt though these are on record: agents' keys alone say so."""
-        heard = [await told_by_agent(self.capture.keys, entry) for entry in rejections]
-        return not self.capture.by.low_trust and all(heard)
+    async def _is_first_attempt(self, rejections: Sequence[Entry]) -> bool:
+        """Return whether an acceptance is a first attempt because only low-trust keys recorded the rejections."""
+        by_agents = [await is_reported_by_agent(self.capture.keys, entry) for entry in rejections]
+        return not self.capture.by.low_trust and all(by_agents)
 
-    async def _tell(
+    async def _record_outcomes(
         self,
         project_id: str,
         task_id: str,
@@ -295,109 +304,115 @@ class TaskEventService:
         tried: Collection[PatternId] | None,
         solution: str | None = None,
     ) -> EventResult:
-        """Tell the outcome of what was handed out for a run: of what was `tried`, else of what is untold of since.
+        """Record outcomes of the patterns handed out for a run: of those `tried`, else of those without an outcome.
 
-        What was tried and not handed out is named in `degraded`.
+        `degraded` names patterns that were tried but not handed out.
         """
         if tried is None:
             handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
-            told_of = await certain(self.stores, handed_out, solution)
+            pattern_ids = await attributable_patterns(self.stores, handed_out, solution)
         else:
             handed_out = await self.stores.contexts.handed_out(project_id, task_id, run_id)
-            told_of = {await self._as_handed_out(pattern_id, handed_out) for pattern_id in tried}
-        done: set[PatternId] = set()
+            pattern_ids = {await self._pattern_in_contexts(pattern_id, handed_out) for pattern_id in tried}
+        recorded: set[PatternId] = set()
         for context in handed_out:
-            for pattern_id in told_of.intersection(context.pattern_ids) - done:
-                with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
+            for pattern_id in pattern_ids.intersection(context.pattern_ids) - recorded:
+                with suppress(NotFound):  # deleted meanwhile
                     await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
-                    done.add(pattern_id)
-        strange = [] if tried is None else sorted(map(str, told_of - {p for c in handed_out for p in c.pattern_ids}))
-        return EventResult(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
+                    recorded.add(pattern_id)
+        unknown = (
+            [] if tried is None else sorted(map(str, pattern_ids - {p for c in handed_out for p in c.pattern_ids}))
+        )
+        return EventResult(
+            outcomes=len(recorded), degraded=_NOT_HANDED_OUT.format(", ".join(unknown)) if unknown else None
+        )
 
-    async def _as_handed_out(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
-        """Return a pattern as it stands in contexts: where it was joined to another since, that one may."""
+    async def _pattern_in_contexts(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
+        """Return the id under which a pattern is in the contexts: its own, or the pattern it was merged into."""
         if any(pattern_id in context.pattern_ids for context in handed_out):
             return pattern_id
-        joined = await joined_to(self.stores, pattern_id)
-        return joined if any(joined in context.pattern_ids for context in handed_out) else pattern_id
+        target = await merge_target(self.stores, pattern_id)
+        return target if any(target in context.pattern_ids for context in handed_out) else pattern_id
 
-    async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
-        """Return those that wait for it, each once, and those that have this very one: an event may be told again.
+    async def _select_resolvable(
+        self, entries: Sequence[Entry], new_resolution: str, run_id: str | None
+    ) -> list[Entry]:
+        """Return the unresolved entries, and those with this very resolution, since an event may be repeated.
 
-        Those, too, that an agent resolved before somebody trusted did. What waits for a person waits for its resolution
-        as well, until it has one: it is looked at with it. Open ones that tell again what another run told are
-        abandoned first: a kill in between leaves what is to be resolved.
+        Includes entries that an agent resolved and a trusted key may overrule, and quarantined ones without a
+        resolution, which are reviewed with it. Abandons open entries that repeat another run's first: a kill in between
+        leaves those to be resolved.
         """
         who, keys = self.capture.by, self.capture.keys
-        read = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
-        repeated = await aside_if_long(read, partial(_repeated, entries, run_id))
+        length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
+        repeated = await aside_if_long(length, partial(_find_repeated, entries, run_id))
         if repeated:
             await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [
             entry
             for entry in entries
             if entry not in repeated
-            and (_is_unresolved(entry) or resolution(entry) == by or await overrules(who, keys, entry))
+            and (_is_unresolved(entry) or resolution(entry) == new_resolution or await can_overrule(who, keys, entry))
         ]
 
-    def _text(self, field: str, text: str) -> str:
-        return as_stored(field, text, redaction=self.capture.redaction)
+    def _clean_text(self, field: str, text: str) -> str:
+        return clean_text(field, text, redaction=self.capture.redaction)
 
 
 async def _resolve_each(
     entries: Iterable[Entry], resolve: Callable[[EntryId], Awaitable[EntryId]]
 ) -> tuple[EntryId, ...]:
-    """Resolve entries one after the other; return those that have the resolution."""
+    """Resolve entries one by one; return those that have the resolution."""
     resolved: list[EntryId] = []
     for entry in entries:
-        with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
+        with suppress(NotOpen, NotFound):  # resolved by another caller meanwhile
             resolved.append(await resolve(entry.entry_id))
     return tuple(dict.fromkeys(resolved))
 
 
-def _joined(*notes: str | None) -> str | None:
-    """Return several notes of what was not kept as one; None where there is none."""
+def _join_notes(*notes: str | None) -> str | None:
+    """Join notes for `degraded`; None where there are none."""
     return "; ".join(filter(None, notes)) or None
 
 
-def _statuses(entries: Iterable[Entry]) -> str:
-    """Return what became of entries, in words."""
+def _describe_statuses(entries: Iterable[Entry]) -> str:
+    """Return the statuses of entries in words."""
     words = {EntryStatus.ABANDONED: "abandoned"}
-    return " or ".join(sorted({words.get(entry.status, "resolved in other words") for entry in entries}))
+    return " or ".join(sorted({words.get(entry.status, "resolved with another solution") for entry in entries}))
 
 
-def _as_tried(tried: Collection[UUID | str] | None) -> list[PatternId] | None:
+def _parse_tried(tried: Collection[UUID | str] | None) -> list[PatternId] | None:
     return None if tried is None else [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
 
 
-def _check(**told: str | None) -> None:
-    for name, value in told.items():
+def _check_texts(**texts: str | None) -> None:
+    for name, value in texts.items():
         if value is not None:
             check_text(name, value)
 
 
-def _repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
-    """Return the open entries that tell what another one tells: of each situation all but that of a run, or the first.
+def _find_repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
+    """Return the open entries that repeat another: of each situation all but that of this run, or the first.
 
-    What takes several runs was solved once: resolved in each, it would count as a success in those that failed, too.
-    One of low trust takes the place of no other.
+    A task of several runs was solved once: resolved in each, it would count as a success in the failed runs, too.
+    A low-trust entry never displaces another.
     """
     still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
     still_open.sort(key=lambda entry: (entry.low_trust, entry.run_id != run_id))
-    kept: set[str] = set()
+    seen: set[str] = set()
     repeated = []
     for entry in still_open:
-        told = _telling(situation(entry))
-        if told in kept:
+        key = _comparison_key(situation(entry))
+        if key in seen:
             repeated.append(entry)
-        kept.add(told)
+        seen.add(key)
     return repeated
 
 
-def _telling(text: str) -> str:
-    """Return what two runs tell alike: the words; of a stack trace but for its numbers, as traces are merged."""
-    told = normalise(text)
-    return _NUMBER.sub("0", told) if read_trace(text) else told
+def _comparison_key(text: str) -> str:
+    """Return the text by which runs are compared: normalised; for a stack trace with its numbers masked."""
+    normal = normalise(text)
+    return _NUMBER.sub("0", normal) if read_trace(text) else normal
 
 
 def _is_unresolved(entry: Entry) -> bool:

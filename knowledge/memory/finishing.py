@@ -1,4 +1,4 @@
-"""The end of work that is broken off: it waits for nothing that may never answer."""
+"""Cleanup of cancelled work, which must not wait for a service that may never answer."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from typing import Final
 from knowledge.errors import HardwonError
 
 FINISH_SECONDS: Final = 5.0
-"""What a step that is under way may take when a checkpoint is broken off."""
+"""Time that a running step gets when a checkpoint is cancelled."""
 
 
-async def if_in_time(work: Awaitable[object]) -> None:
-    """Do what somebody else does later otherwise: its errors are nobody's, and it is broken off where it takes long."""
+async def try_finish(work: Awaitable[object]) -> None:
+    """Run best-effort cleanup for at most `FINISH_SECONDS`, ignoring errors; the next checkpoint makes up for it."""
     with suppress(HardwonError, TimeoutError):
         async with asyncio.timeout(FINISH_SECONDS):
             await work
 
 
-_going_on: set[asyncio.Task[None]] = set()
-"""Held here, since the event loop alone does not keep a task from being collected."""
+_running: set[asyncio.Task[None]] = set()
+"""References to running tasks; the event loop alone does not keep them from being garbage collected."""
 
 
-async def to_the_end(work: Coroutine[object, object, None]) -> None:
-    """Do what must be done however often its caller is cancelled: it goes on by itself then.
+async def run_to_completion(work: Coroutine[object, object, None]) -> None:
+    """Run work to its end even if its caller is cancelled, any number of times.
 
-    A deadline and the deadline of whoever called are two cancellations, and the second one comes in the middle of what
-    is done about the first.
+    A deadline and the caller's deadline are two cancellations; the second one arrives while the first is handled.
     """
-    going_on = asyncio.create_task(work)
-    _going_on.add(going_on)
-    going_on.add_done_callback(_done)
-    await asyncio.shield(going_on)
+    task = asyncio.create_task(work)
+    _running.add(task)
+    task.add_done_callback(_discard_finished)
+    await asyncio.shield(task)
 
 
-def _done(work: asyncio.Task[None]) -> None:
-    _going_on.discard(work)
+def _discard_finished(work: asyncio.Task[None]) -> None:
+    _running.discard(work)
     if not work.cancelled():
-        work.exception()  # of whoever still waits; else nobody's
+        work.exception()  # marks the error as retrieved

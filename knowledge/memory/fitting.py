@@ -1,4 +1,4 @@
-"""How well agent type, task type, technology and gate type of a pattern fit what is asked for; pure.
+"""Fit of a pattern's agent type, task type, technology and gate type to a query; pure.
 
 It ranks and never excludes.
 """
@@ -7,49 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from knowledge.memory.technologies import usual_name
+from knowledge.memory.technologies import canonical_name
 from knowledge.models import Evidence, Where
 
 MISSING_FACTOR = 0.95
-"""What a match counts for each field asked for that nobody told of it, as a gate's agent type."""
+"""Factor for each requested field that the pattern does not have, such as a gate's agent type."""
 
 OTHER_FACTOR = 0.9
-"""What it counts for each field that has another value.
+"""Factor for each requested field with another value.
 
-Both are ours, and small on purpose, so that fields put alike evidence in order and turn no evidence over: three others
-make 0.73, and that times the lower bound of 9 of 10 (0.73) is still above that of 1 of 1 (0.43), which times 0.73 is
-still above that of 1 of 2 (0.28). From 0.84 down for one other value that would no longer hold.
+Both are ours, and close to 1 on purpose, so that fields order patterns of similar evidence but never outweigh evidence:
+three other values make 0.73, and that times the lower bound of 9 of 10 (0.73) is still above that of 1 of 1 (0.43),
+which times 0.73 is still above that of 1 of 2 (0.28). At 0.84 and below for one other value that would no longer hold.
 """
 
-ENOUGH = 3
-"""So many patterns that fit (fewer where fewer are asked for) others do not crowd out, and so many are looked for."""
+MIN_FITTING = 3
+"""Patterns that fit (fewer where fewer are requested) which others do not displace, and which a search looks for."""
 
 _FIELDS = ("agent_type", "task_type", "technology", "gate_type")
 
 
 def fit(evidence: Evidence, where: Where) -> float:
-    """Return what a pattern counts by its fields, 0..1: 1 where all are as asked, and where nothing is asked."""
+    """Return the factor of a pattern's fields, 0..1; 1 where all match or none is requested."""
     factor = OTHER_FACTOR if evidence.of_project is False else 1.0
-    for told, asked in _asked_and_told(evidence, where):
-        if not told:
+    for values, requested in _field_values(evidence, where):
+        if not values:
             factor *= MISSING_FACTOR
-        elif asked not in told:
+        elif requested not in values:
             factor *= OTHER_FACTOR
     return factor
 
 
 def fits(evidence: Evidence, where: Where) -> bool:
-    """Return whether no field that is asked for has only other values; one that nobody told fits."""
-    return all(not told or asked in told for told, asked in _asked_and_told(evidence, where))
+    """Return whether every requested field is missing in the pattern or has the requested value."""
+    return all(not values or requested in values for values, requested in _field_values(evidence, where))
 
 
-def _asked_and_told(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
-    """Yield the values that are told of each field that is asked for, by any of its entries, and the one asked for.
+def _field_values(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
+    """Yield, for each requested field, the values of the pattern's entries and the requested one.
 
-    By their usual names, as conditions are compared.
+    By canonical names, as conditions are compared.
     """
     for field in _FIELDS:
-        asked = getattr(where, field)
-        if asked is not None:
-            told = (getattr(each, field) for each in evidence.circumstances)
-            yield {usual_name(value) for value in told if value is not None}, usual_name(asked)
+        requested = getattr(where, field)
+        if requested is not None:
+            values = (getattr(each, field) for each in evidence.circumstances)
+            yield {canonical_name(value) for value in values if value is not None}, canonical_name(requested)

@@ -1,4 +1,4 @@
-"""Work that is done on one thing after the other, where none may hold up the others."""
+"""Processing of items with bounded concurrency, where one item must not hold up the others."""
 
 from __future__ import annotations
 
@@ -11,43 +11,42 @@ from knowledge.logs import get_logger
 
 log = get_logger(__name__)
 
-_Thing = TypeVar("_Thing")
-_Done = TypeVar("_Done")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 async def process_each(
-    things: Iterable[_Thing], work: Callable[[_Thing], Awaitable[_Done]], *, at_once: int = 1
-) -> list[_Done]:
-    """Do some work on each, on so many at once; return what came of it, as it was done.
+    items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]], *, at_once: int = 1
+) -> list[_Result]:
+    """Apply `work` to each item, `at_once` at a time; return the results in completion order.
 
-    One on which it fails holds up no other: its error is raised once the others are done. Where a store or the embedder
-    does not answer, that is raised at once, and what is under way is cancelled; not so where one alone took too long,
-    or has spent its own budget.
+    An error does not stop the other items: the first one is raised at the end. Unavailable stores or embedders are
+    raised at once, and running work is cancelled; not so where one item took too long or has spent its own budget.
     """
-    done: list[_Done] = []
-    failed: list[HardwonError] = []
-    left = iter(things)
+    results: list[_Result] = []
+    errors: list[HardwonError] = []
+    remaining = iter(items)
 
-    async def each_that_is_left() -> None:
-        for thing in left:
+    async def work_through() -> None:
+        for item in remaining:
             try:
-                done.append(await work(thing))
+                results.append(await work(item))
             except HardwonError as error:
                 if isinstance(error, Unavailable) and not isinstance(error, TookTooLong | BudgetSpent):
                     raise
                 log.warning("put_off", reason=reason_of(error))
-                failed.append(error)
+                errors.append(error)
 
     if at_once == 1:
-        await each_that_is_left()
+        await work_through()
     else:
-        workers = [asyncio.create_task(each_that_is_left()) for _ in range(at_once)]
+        workers = [asyncio.create_task(work_through()) for _ in range(at_once)]
         try:
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-    if failed:
-        raise failed[0]
-    return done
+    if errors:
+        raise errors[0]
+    return results

@@ -1,4 +1,4 @@
-"""From what a search found and what stands in the entries behind it to matches, and whether any is one; pure."""
+"""Judges the points of a search by their texts: relevance, order, and the confidence in the best; pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from knowledge.search.reading import MOST_CANDIDATES, Candidate, Reading, featur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredPoint:
-    """A point that a search found, with both scores, the cosine on the bundled model's scale, and the fused one."""
+    """A point with its cosine on the bundled model's scale, its lexical coverage, and the fused score."""
 
     point_id: PointId
     cosine: float
@@ -25,12 +25,11 @@ class ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """The live patterns among what was found, the likeliest first.
+class JudgedMatches:
+    """The live patterns among the points, likeliest first.
 
-    `confidence` is how sure it is that one of them is meant, 0..1. `speak` is false where that is too little to say
-    anything unasked. Where nobody knows on which scale the model's cosines are, or with few candidates, only a floor of
-    relevance keeps silence.
+    `confidence`: that one of them is right, 0..1. `speak`: False where that is too low to inject any unasked. Where
+    the scale of the model's cosines is unknown, or with few candidates, only the relevance floor decides.
     """
 
     matches: tuple[Match, ...]
@@ -39,43 +38,45 @@ class Judged:
 
 
 def judge(
-    found: Sequence[ScoredPoint],
+    points: Sequence[ScoredPoint],
     evidence: Mapping[PointId, Evidence],
-    asked: Reading,
+    question: Reading,
     bound: BoundSpace,
     workspace: str,
-) -> Judged:
-    """Read the best of what was found, the highest fused score first, against the question and put it in order."""
-    alive = [each for each in found if each.point_id in evidence]
+) -> JudgedMatches:
+    """Compare the best points, highest fused score first, with the question and sort them."""
+    alive = [each for each in points if each.point_id in evidence]
     if not alive:
-        return Judged(matches=(), confidence=0.0, speak=False)
+        return JudgedMatches(matches=(), confidence=0.0, speak=False)
     read, rest = alive[:MOST_CANDIDATES], alive[MOST_CANDIDATES:]
     fused = [each.fused for each in read]
     scores = fused
     confidence, speak = relevance(fused[0], bound.calibration), True
     if stretch(bound) is not None:
-        told = features(
-            asked, [_candidate(each, evidence[each.point_id], workspace) for each in read], bound.mean_terms
+        features_of_read = features(
+            question, [_candidate(each, evidence[each.point_id], workspace) for each in read], bound.mean_terms
         )
-        likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in told]
+        likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in features_of_read]
         scores = likeness.on_the_fused_scale(likenesses, fused)
         if len(read) >= silence.FEWEST:
-            confidence = silence.confidence(silence.signs(fused, likenesses, told), silence.BUNDLED)
+            confidence = silence.confidence(silence.signs(fused, likenesses, features_of_read), silence.BUNDLED)
             speak = confidence >= silence.BUNDLED.level
-    last = min(scores)  # what was not read comes after what was
-    scores = [*scores, *(min(each.fused, last) for each in rest)]
+    lowest = min(scores)  # points that were not read come last
+    scores = [*scores, *(min(each.fused, lowest) for each in rest)]
     matches = [
         Match(evidence=evidence[each.point_id], relevance=relevance(score, bound.calibration), score=score)
         for each, score in zip(alive, scores, strict=True)
     ]
-    return Judged(matches=tuple(sorted(matches, key=lambda match: -match.score)), confidence=confidence, speak=speak)
+    return JudgedMatches(
+        matches=tuple(sorted(matches, key=lambda match: -match.score)), confidence=confidence, speak=speak
+    )
 
 
-def _candidate(found: ScoredPoint, evidence: Evidence, workspace: str) -> Candidate:
-    """Return the text that a point stands for, as far as the words of its pattern tell, with its scores."""
-    told = texts.views(evidence.words)
-    text = told[View.SITUATION]
-    task = told.get(View.TASK)
-    if task and found.point_id == point_id_of(workspace, evidence.pattern_id, View.TASK, texts.normalise(task)):
+def _candidate(point: ScoredPoint, evidence: Evidence, workspace: str) -> Candidate:
+    """Return the text that a point represents, as far as its pattern's words tell, with its scores."""
+    views = texts.views(evidence.words)
+    text = views[View.SITUATION]
+    task = views.get(View.TASK)
+    if task and point.point_id == point_id_of(workspace, evidence.pattern_id, View.TASK, texts.normalise(task)):
         text = task
-    return Candidate(text=text, cosine=found.cosine, coverage=found.coverage)
+    return Candidate(text=text, cosine=point.cosine, coverage=point.coverage)

@@ -1,4 +1,4 @@
-"""The batches of a checkpoint, leased and embedded, each under a lease that is kept alive until it is done with."""
+"""Batches of a checkpoint, leased and embedded; each lease is extended until its batch is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import timedelta
 from knowledge.errors import HardwonError, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import texts
-from knowledge.memory.finishing import FINISH_SECONDS, to_the_end
+from knowledge.memory.finishing import FINISH_SECONDS, run_to_completion
 from knowledge.memory.spaces import SpaceInUse, bind_space
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, EntryId, Vector, View
 from knowledge.models import Embedded as Answer
@@ -21,59 +21,59 @@ from knowledge.turns import all_of
 
 log = get_logger(__name__)
 
-_FEWEST = 16
-"""Entries of a batch at least, where there are so many: each costs some 20 ms, whatever its size."""
+_MIN_BATCH = 16
+"""Minimum number of entries of a batch: each batch costs some 20 ms, whatever its size."""
 
-_SHARE = 0.75
-"""What a batch takes of what is left, if it is not too much: it is decided while the next one is embedded, which takes
-four times as long an entry (measured with the bundled model, on two cores)."""
+_BATCH_SHARE = 0.75
+"""A batch's share of the remaining entries: it is decided while the next one is embedded, which takes four times as
+long per entry (measured with the bundled model, on two cores)."""
 
-_CALLS = 2
-"""Calls of an embedder at the same time: one is answered, one waits for its turn."""
+_MAX_CALLS = 2
+"""Concurrent calls of an embedder: one is being answered, one is queued."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A claim that is kept alive until it is let go of: extended each third of its time."""
+    """A claim with a heartbeat: extended each third of its time until it ends."""
 
     stores: Stores
     claim: Claim
     time: timedelta
-    _beating: asyncio.Task[None] | None = None
+    _heartbeat: asyncio.Task[None] | None = None
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What was claimed."""
+        """The claimed entries."""
         return self.claim.entries
 
-    def keep(self) -> None:
-        """Begin to extend it."""
-        self._beating = asyncio.create_task(self._beat())
+    def start(self) -> None:
+        """Start the heartbeat."""
+        self._heartbeat = asyncio.create_task(self._extend_until_cancelled())
 
-    async def _beat(self) -> None:
+    async def _extend_until_cancelled(self) -> None:
         while True:
             await asyncio.sleep(self.time.total_seconds() / 3)
             try:
                 await self.stores.entries.extend(self.claim, self.time)
-            except HardwonError as error:  # the next one may get through; if none does, the mark will say so
+            except HardwonError as error:  # the next one may succeed; if none does, marking will fail
                 log.warning("lease_not_extended", reason=str(error))
 
     async def end(self, *, give_back: bool) -> None:
-        """Extend it no longer; with `give_back` others may take at once what it still holds."""
-        if self._beating is not None:
-            self._beating.cancel()
+        """Stop the heartbeat; with `give_back` release the claim, so that others may claim the entries at once."""
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
             with suppress(asyncio.CancelledError):
-                await self._beating
+                await self._heartbeat
         if give_back:
-            with suppress(HardwonError):  # it runs out by itself where Postgres is gone too
+            with suppress(HardwonError):  # it expires by itself
                 await self.stores.entries.release(self.claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
+class BatchVectors:
     """The vectors of a batch's texts.
 
-    `read`: the texts of each entry as the model read them. `truncated`: how many were cut; `dead`: entries with a
+    `read`: each entry's texts as the model reads them. `truncated`: number of truncated texts. `dead`: entries with a
     refused text.
     """
 
@@ -85,31 +85,30 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Leased entries, the space to embed them into, and their embedding where it is under way."""
+    """Leased entries, the space to embed them into, and the running embedding task, if any."""
 
     lease: Lease
     in_use: SpaceInUse
-    begun: asyncio.Task[Embedded] | None
+    embedding: asyncio.Task[BatchVectors] | None
 
     async def drop(self) -> None:
-        """Embed it no longer, and let others take it."""
-        if self.begun is not None:
-            self.begun.cancel()
-            await asyncio.gather(self.begun, return_exceptions=True)
+        """Cancel the embedding and release the entries."""
+        if self.embedding is not None:
+            self.embedding.cancel()
+            await asyncio.gather(self.embedding, return_exceptions=True)
         await self.lease.end(give_back=True)
 
 
 @dataclass(slots=True, kw_only=True)
-class Leasing:
-    """Takes batch after batch of a selection, the next one while the one before is embedded.
+class BatchLeaser:
+    """Claims the batches of a selection; each is prefetched while the one before is embedded.
 
-    An embedder that is quick with few texts is given few at a time, so that others have their turn, but the next ones
-    before it is done with these, those of the next batch as well, so that it never waits. Its batches become smaller
-    towards the end, as nothing is embedded while the last one is decided and stored.
-    `at_start`: what of the selection was there when it began; once so many were taken as there were, only of these, as
-    a checkpoint beside captures would never end. (Not from the start: clocks of those who capture may be ahead.)
-    `bound`: is told the space whenever entries are to be embedded into it. `left`: how many entries there are to take,
-    as far as is known; none are after the last. `in_use`: the space of the last batch.
+    An embedder that is fast with few texts gets small calls, so that others can use it in between, and queued ones, so
+    that it is never idle. Batches become smaller towards the end, since nothing is embedded while the last one is
+    decided and stored. `at_start`: the part of the selection captured before the start; once `remaining` entries were
+    claimed, only these are, or a checkpoint would never end during captures. (Not earlier: the clocks of capturing
+    processes may be ahead.) `on_space_bound`: called with the space before entries are embedded into it. `remaining`:
+    estimated number of entries to claim. `in_use`: the space of the last batch.
     """
 
     stores: Stores
@@ -117,100 +116,100 @@ class Leasing:
     at_start: Selection
     batch: int
     time: timedelta
-    bound: Callable[[EmbeddingSpace], None]
-    left: int = 0
+    on_space_bound: Callable[[EmbeddingSpace], None]
+    remaining: int = 0
     in_use: SpaceInUse | None = field(default=None, init=False)
-    _taking: asyncio.Task[Batch | None] | None = field(default=None, init=False)
-    _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CALLS), init=False)
+    _prefetching: asyncio.Task[Batch | None] | None = field(default=None, init=False)
+    _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CALLS), init=False)
 
     async def next(self) -> Batch | None:
-        """Return the next batch, None where nothing is to be had."""
-        taking = self.take_ahead()
-        batch = await asyncio.shield(taking)  # where this is cancelled, `close` gives it back
-        self._taking = None
+        """Return the next batch, None where there is nothing to claim."""
+        task = self.prefetch()
+        batch = await asyncio.shield(task)  # where this is cancelled, `close` releases it
+        self._prefetching = None
         return batch
 
-    def take_ahead(self) -> asyncio.Task[Batch | None]:
-        """Begin to take the next batch."""
-        if self._taking is None:
-            self._taking = asyncio.create_task(self._take())
-        return self._taking
+    def prefetch(self) -> asyncio.Task[Batch | None]:
+        """Start to claim the next batch."""
+        if self._prefetching is None:
+            self._prefetching = asyncio.create_task(self._claim_batch())
+        return self._prefetching
 
     async def close(self) -> None:
-        """Give back what was taken and not asked for."""
-        taking, self._taking = self._taking, None
-        if taking is not None:
-            await asyncio.wait({taking}, timeout=FINISH_SECONDS)
-            taking.cancel()  # what Postgres leased without an answer to us, is free when the lease is over
-            (batch,) = await asyncio.gather(taking, return_exceptions=True)
+        """Release a prefetched batch."""
+        task, self._prefetching = self._prefetching, None
+        if task is not None:
+            await asyncio.wait({task}, timeout=FINISH_SECONDS)
+            task.cancel()  # a claim whose response was lost is free when its lease expires
+            (batch,) = await asyncio.gather(task, return_exceptions=True)
             if isinstance(batch, Batch):
                 await batch.drop()
 
-    async def _take(self) -> Batch | None:
-        selection = self.selection if self.left > 0 else self.at_start
+    async def _claim_batch(self) -> Batch | None:
+        selection = self.selection if self.remaining > 0 else self.at_start
         claim = await self.stores.entries.claim(selection, limit=self._limit(), lease=self.time)
         if not claim.entries:
             return None
-        self.left -= len(claim.entries)
+        self.remaining -= len(claim.entries)
         lease = Lease(self.stores, claim, self.time)
-        lease.keep()
+        lease.start()
         try:
-            self.in_use = in_use = await bind_space(self.stores, lease.entries, known=self.in_use)
-            self.bound(in_use.bound.space)
+            self.in_use = in_use = await bind_space(self.stores, lease.entries, previous=self.in_use)
+            self.on_space_bound(in_use.bound.space)
         except BaseException:
-            await to_the_end(lease.end(give_back=True))
+            await run_to_completion(lease.end(give_back=True))
             raise
         begun = None
         if in_use.embedder.enough_at_once is not None:
             begun = asyncio.create_task(self._embed(in_use.embedder, lease.entries))
-        return Batch(lease=lease, in_use=in_use, begun=begun)
+        return Batch(lease=lease, in_use=in_use, embedding=begun)
 
     def _limit(self) -> int:
         embedder = self.in_use.embedder if self.in_use else self.stores.embedder
         if embedder.enough_at_once is None:
             return self.batch
-        some = max(_FEWEST, int(self.left * _SHARE))
-        if 0 < self.left - some < _FEWEST // 2:  # a batch of their own would cost more than they
-            some = self.left
-        return min(self.batch, some)
+        size = max(_MIN_BATCH, int(self.remaining * _BATCH_SHARE))
+        if 0 < self.remaining - size < _MIN_BATCH // 2:  # a batch of their own would cost more
+            size = self.remaining
+        return min(self.batch, size)
 
-    async def embedded(self, batch: Batch) -> Embedded:
+    async def vectors_of(self, batch: Batch) -> BatchVectors:
         """Return the vectors of a batch's texts."""
-        return await (batch.begun or self._embed(batch.in_use.embedder, batch.lease.entries))
+        return await (batch.embedding or self._embed(batch.in_use.embedder, batch.lease.entries))
 
-    async def _embed(self, embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
+    async def _embed(self, embedder: Embedder, entries: Sequence[Entry]) -> BatchVectors:
         """Embed every text of the entries, each distinct one once."""
         return await self._embed_read(embedder, entries, await texts.all_as_embedded(entries))
 
     async def _embed_read(
         self, embedder: Embedder, entries: Sequence[Entry], read: Mapping[EntryId, Mapping[View, str]]
-    ) -> Embedded:
-        """Embed the texts that are to be read; a batch that is refused is halved to find which."""
+    ) -> BatchVectors:
+        """Embed the texts in `read`; a refused batch is halved to find the refused entries."""
         distinct = list(dict.fromkeys(text for entry in entries for text in read[entry.entry_id].values()))
         try:
             vectors, truncated = await self._vectors(embedder, distinct)
         except TextRejected as error:
             if len(entries) == 1:
                 dead = DeadEntry(entry_id=entries[0].entry_id, reason=str(error))
-                return Embedded(read=read, vectors={}, truncated=0, dead=[dead])
+                return BatchVectors(read=read, vectors={}, truncated=0, dead=[dead])
             middle = len(entries) // 2
-            one = await self._embed_read(embedder, entries[:middle], read)
-            other = await self._embed_read(embedder, entries[middle:], read)
-            return Embedded(
+            first = await self._embed_read(embedder, entries[:middle], read)
+            second = await self._embed_read(embedder, entries[middle:], read)
+            return BatchVectors(
                 read=read,
-                vectors={**one.vectors, **other.vectors},
-                truncated=one.truncated + other.truncated,
-                dead=[*one.dead, *other.dead],
+                vectors={**first.vectors, **second.vectors},
+                truncated=first.truncated + second.truncated,
+                dead=[*first.dead, *second.dead],
             )
-        return Embedded(read=read, vectors=vectors, truncated=truncated, dead=[])
+        return BatchVectors(read=read, vectors=vectors, truncated=truncated, dead=[])
 
-    async def _vectors(self, embedder: Embedder, told: Sequence[str]) -> tuple[dict[str, Vector], int]:
-        """Return vectors by text, and how many texts were cut; no call takes more texts than it gains by."""
-        few = embedder.enough_at_once or len(told)
-        answers = await all_of(self._call(embedder, told[at : at + few]) for at in range(0, len(told), few))
+    async def _vectors(self, embedder: Embedder, distinct: Sequence[str]) -> tuple[dict[str, Vector], int]:
+        """Return vectors by text and the number of truncated texts, in calls of at most `enough_at_once` texts."""
+        size = embedder.enough_at_once or len(distinct)
+        answers = await all_of(self._call(embedder, distinct[at : at + size]) for at in range(0, len(distinct), size))
         vectors = itertools.chain.from_iterable(answer.vectors for answer in answers)
-        return dict(zip(told, vectors, strict=True)), sum(len(answer.truncated) for answer in answers)
+        return dict(zip(distinct, vectors, strict=True)), sum(len(answer.truncated) for answer in answers)
 
-    async def _call(self, embedder: Embedder, some: Sequence[str]) -> Answer:
+    async def _call(self, embedder: Embedder, batch_texts: Sequence[str]) -> Answer:
         async with self._calls:
-            return await embedder.embed(some, "document")
+            return await embedder.embed(batch_texts, "document")

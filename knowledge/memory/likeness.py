@@ -1,8 +1,8 @@
-"""Do two texts tell of the same thing? Pure: from their profiles and the cosine of their vectors.
+"""Judges whether two texts describe the same thing, from their profiles and the cosine of their vectors; pure.
 
-Two questions are kept apart. *Likeness* is a probability at even odds, fitted on labelled pairs
-(`benchmarks/fit_merging.py`): it orders, and proposes twins to a person. To be *the same*, two texts need a ground
-besides, and nothing that tells them apart: texts about two things are often more alike than two tellings of one.
+*Likeness* is a probability at even odds, fitted on labelled pairs (`benchmarks/fit_merging.py`): it ranks pairs, and
+proposes twins to a person. To be *the same*, two texts also need a ground for it and no difference: texts about two
+things are often more similar than two descriptions of one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from knowledge.memory.differences import NOT_EVEN_TWINS, Difference, differences
 from knowledge.search.wording import TextProfile
 
 MERGE = 0.95
-"""From here on two texts are the same: there is a ground for it, and nothing tells them apart."""
+"""Probability from which two texts are the same: there is a ground for it, and no difference."""
 
 SUGGEST = 0.53
-"""From here on two texts are likely twins, for a person to judge. Measured in docs/evaluation.md."""
+"""Probability from which two texts are likely twins, for a person to judge. Measured in docs/evaluation.md."""
 
 
 class Ground(StrEnum):
-    """Why two texts are the same."""
+    """Reasons for two texts to be the same."""
 
     SAME_WORDS = "the same words"
-    SAME_NAMES = "all names of the terser text, a rare one among them, stand in the other"
+    SAME_NAMES = "all names of the shorter text, including a rare one, occur in the other"
     SAME_PLACE = "the same exception at the same place in the code, and a rare name in common"
 
 
 class Overlap(NamedTuple):
-    """What two texts share by their terms; every figure is 0..1, the cosine -1..1, the same whichever text is first.
+    """Overlap of two texts' terms; figures are 0..1, the cosine -1..1; symmetric.
 
-    `shared`, `contained`: how much of the text that is less, and more, covered by the other is covered, by rarity of
-    terms. `opening`: how much of the one's first sentence stands in the other, the better of both.
+    `shared`, `contained`: the covered share of the less covered text, and of the more covered one, weighted by rarity
+    of terms. `opening`: the share of one text's first sentence that occurs in the other, the larger of both.
     """
 
     cosine: float
@@ -47,10 +47,10 @@ class Overlap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What two texts share: their overlap, and figures of 0..1, the same whichever text is first.
+    """Features of two texts: their overlap, and further figures of 0..1; symmetric.
 
-    `names`: as `contained`, of names; `rarest`: rarity of the rarest common name; `named`: how much of the terser text
-    is common names.
+    `names`: as `contained`, of names. `rarest`: rarity of the rarest common name. `named`: the share of the shorter
+    text that is common names.
     """
 
     cosine: float
@@ -85,10 +85,10 @@ BUNDLED = Weights(constant=-3.62, cosine=1.80, shared=-0.80, contained=0.40, ope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """How much two texts must share to be the same; for texts of any embedding model.
+    """Thresholds for two texts to be the same; for any embedding model.
 
-    `names`: share of the terser text's names. `rarest`: rarity of the rarest common one; `rare`: of it in near copies
-    of a trace. `named`: how much of the terser text is common names. `likeness`: below it, names do not count.
+    `names`: share of the shorter text's names. `rarest`: rarity of the rarest common name; `rare`: the same in near
+    copies of a trace. `named`: share of the shorter text that is common names. `likeness`: names count only above it.
     """
 
     names: float = 0.95
@@ -99,12 +99,12 @@ class Gates:
 
 
 GATES = Gates()
-"""Ours. What they let through, and what others would: docs/evaluation.md."""
+"""Ours. Results of these and other thresholds: docs/evaluation.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How likely two texts tell of the same thing, and why."""
+    """The probability that two texts describe the same thing, and the reasons."""
 
     probability: float
     grounds: tuple[Ground, ...] = ()
@@ -112,59 +112,59 @@ class Judgement:
 
     @property
     def same(self) -> bool:
-        """Whether they are merged."""
+        """True where the texts are merged."""
         return self.probability >= MERGE
 
     @property
     def likely(self) -> bool:
-        """Whether they are at least proposed to a person."""
+        """True where the texts are at least proposed to a person."""
         return self.probability >= SUGGEST
 
 
 def weights_for(model: str) -> Weights | None:
-    """Return the weights that ship for an embedding model, None where it was not measured."""
+    """Return the weights fitted for an embedding model, None where it was not measured."""
     return BUNDLED if model == BUNDLED_MODEL else None
 
 
 def judge(features: Features, weights: Weights | None, gates: Gates = GATES) -> Judgement:
-    """Return whether two texts tell of the same thing. Without weights only the same words do."""
+    """Return the judgement on two texts. Without weights only texts in the same words are the same."""
     return Judgement(
         probability=same_probability(features, weights, gates),
-        grounds=found_grounds(features, weights, gates),
+        grounds=find_grounds(features, weights, gates),
         differences=features.differences,
     )
 
 
 def same_probability(features: Features, weights: Weights | None, gates: Gates = GATES) -> float:
-    """Return the probability that two texts tell of the same thing: `MERGE` or more only with a ground for it."""
+    """Return the probability that two texts describe the same thing; at least `MERGE` only with a ground for it."""
     if not NOT_EVEN_TWINS.isdisjoint(features.differences):
         return 0.0
     if weights is None:
         return 1.0 if features.same_words else 0.0
     likely = likeness(features, weights)
-    if found_grounds(features, weights, gates) and not features.differences:
+    if find_grounds(features, weights, gates) and not features.differences:
         return MERGE + (1 - MERGE) * (1.0 if features.same_words else likely)
     return MERGE * likely
 
 
-def likeness(found: Overlap | Features, weights: Weights) -> float:
-    """Return how likely two texts tell of the same thing at even odds, as the fitted pairs have it."""
+def likeness(overlap: Overlap | Features, weights: Weights) -> float:
+    """Return the probability that two texts describe the same thing, at even odds as in the fitted pairs."""
     return 1 / (
         1
         + math.exp(
             -(
                 weights.constant
-                + weights.cosine * found.cosine
-                + weights.shared * found.shared
-                + weights.contained * found.contained
-                + weights.opening * found.opening
+                + weights.cosine * overlap.cosine
+                + weights.shared * overlap.shared
+                + weights.contained * overlap.contained
+                + weights.opening * overlap.opening
             )
         )
     )
 
 
 class BestCase(StrEnum):
-    """What two texts can be at best."""
+    """The best possible result for two texts."""
 
     OTHER = "other"
     LIKELY = "likely twins"
@@ -174,67 +174,71 @@ class BestCase(StrEnum):
 def is_unlike_by_openings(
     one: TextProfile, other: TextProfile, cosine: float, weights: Weights, gates: Gates = GATES
 ) -> bool:
-    """Return whether `at_best` is `OTHER` for certain, whatever the rest of the texts says: for most it is.
+    """Return whether `best_case` is certain to be `OTHER`, judged by first sentences and term sets alone.
 
-    Their first sentences are looked at, and which terms the texts have at all, not what these weigh.
+    True for most pairs; the weights of the other terms are not needed.
     """
     opening = max(
-        _covered(one.opening, one.opening_weight, other.reading.term_ids),
-        _covered(other.opening, other.opening_weight, one.reading.term_ids),
+        _coverage(one.opening, one.opening_weight, other.reading.term_ids),
+        _coverage(other.opening, other.opening_weight, one.reading.term_ids),
     )
-    most = Overlap(
+    upper_bound = Overlap(
         cosine=cosine, shared=float(weights.shared > 0), contained=float(weights.contained > 0), opening=opening
     )
-    unlike = likeness(most, weights) < min(gates.likeness, SUGGEST / MERGE)
-    return unlike and not _may_be_same_otherwise(one, other)
+    unlike = likeness(upper_bound, weights) < min(gates.likeness, SUGGEST / MERGE)
+    return unlike and not _may_still_be_same(one, other)
 
 
-def _may_be_same_otherwise(one: TextProfile, other: TextProfile) -> bool:
+def _may_still_be_same(one: TextProfile, other: TextProfile) -> bool:
     return (one.place is not None and other.place is not None) or one.reading.same_words(other.reading)
 
 
-def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES) -> BestCase:
-    """Return what two texts can be, whatever else they share: most of those that are near are others.
+def best_case(
+    one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES
+) -> BestCase:
+    """Return the best possible result for two texts, by upper bounds; it is `OTHER` for most near pairs.
 
-    They can be the same by their names, if words in common can weigh as much as common names must, and hardly a word is
-    missing that is a name by its form; by the place in the code, if they hold a stack trace each; or as they are in the
-    same words.
+    They can be the same by their names, if common words can weigh as much as common names must and hardly a word that
+    looks like a name is missing; by the place in the code, if both have a stack trace; or by having the same words.
     """
     likely = likeness(overlap, weights)
     if likely >= gates.likeness:
         common = one.words.keys() & other.words.keys()
-        if _named_at_most(one, other, common) >= gates.named and _names_at_most(one, other, common) >= gates.names:
+        if (
+            _max_common_weight(one, other, common) >= gates.named
+            and _max_names_share(one, other, common) >= gates.names
+        ):
             return BestCase.SAME
-    if _may_be_same_otherwise(one, other):
+    if _may_still_be_same(one, other):
         return BestCase.SAME
     return BestCase.LIKELY if likely >= SUGGEST / MERGE else BestCase.OTHER
 
 
-def _named_at_most(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
-    """Return how much of the terser text common names can be: all words in common, as names are words."""
+def _max_common_weight(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
+    """Return an upper bound of the shorter text's share of common names: all common words, as names are words."""
     weight = math.fsum(max(one.words[word], other.words[word]) for word in common)
     return _ratio(weight, min(one.words_weight, other.words_weight))
 
 
-def _names_at_most(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
-    """Return which share of the terser text's names can stand in the other, whichever of them that is.
+def _max_names_share(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
+    """Return an upper bound of the share of the shorter text's names that occur in the other.
 
-    Names that the other lacks are missing, and all names together weigh as much as all words at most. Where a word
-    weighs more in one spelling than in another one, nothing is said.
+    Names missing in the other reduce it; all names weigh at most as much as all words. 1 where a word's weight depends
+    on its spelling.
     """
     if one.spelt_apart or other.spelt_apart or any(one.words[word] != other.words[word] for word in common):
         return 1.0
-    return 1 - min(_lacking(one, other), _lacking(other, one))
+    return 1 - min(_share_of_missing_names(one, other), _share_of_missing_names(other, one))
 
 
-def _lacking(one: TextProfile, other: TextProfile) -> float:
-    """Return the share of a text's words that are names by their form and do not stand in another text."""
+def _share_of_missing_names(one: TextProfile, other: TextProfile) -> float:
+    """Return the share of a text's words that look like names and do not occur in the other text."""
     missing = math.fsum(weight for word, weight in one.named_by_form.items() if word not in other.words)
     return _ratio(missing, one.words_weight)
 
 
-def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
-    """Return what speaks for two texts being the same."""
+def find_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
+    """Return the grounds for two texts being the same."""
     grounds = [Ground.SAME_WORDS] if features.same_words else []
     if weights is None:
         return tuple(grounds)
@@ -258,14 +262,14 @@ def overlap(a: TextProfile, b: TextProfile, cosine: float) -> Overlap:
         shared=_ratio(common, max(a.terms_weight, b.terms_weight)),
         contained=_ratio(common, min(a.terms_weight, b.terms_weight)),
         opening=max(
-            _covered(a.opening, a.opening_weight, b.terms),
-            _covered(b.opening, b.opening_weight, a.terms),
+            _coverage(a.opening, a.opening_weight, b.terms),
+            _coverage(b.opening, b.opening_weight, a.terms),
         ),
     )
 
 
 def features(a: TextProfile, b: TextProfile, overlap: Overlap, apart: tuple[Difference, ...] | None = None) -> Features:
-    """Compare two texts whose overlap is known, and maybe what tells them `apart`; symmetric."""
+    """Compare two texts whose overlap is known, and perhaps their differences `apart`; symmetric."""
     names = a.names.keys() & b.names.keys()
     names_weight = math.fsum(a.names[name] for name in names)
     return Features(
@@ -284,13 +288,13 @@ def features(a: TextProfile, b: TextProfile, overlap: Overlap, apart: tuple[Diff
     )
 
 
-def _covered(opening: Mapping[int, float], weight: float, terms: Collection[int]) -> float:
-    """Return how much of an opening stands in another text. `weight`: of the opening."""
+def _coverage(opening: Mapping[int, float], weight: float, terms: Collection[int]) -> float:
+    """Return the share of an opening that occurs in another text. `weight`: of the opening."""
     return _ratio(math.fsum(rarity for term, rarity in opening.items() if term in terms), weight)
 
 
 def _common(one: Mapping[int, float], other: Mapping[int, float]) -> float:
-    """Return the weight of common terms, added in one order whichever text is first."""
+    """Return the weight of common terms; symmetric."""
     return math.fsum(one[term] for term in one.keys() & other.keys())
 
 

@@ -1,4 +1,4 @@
-"""What a text must be to be stored, whichever field it is of."""
+"""Limits of stored texts: characters, length, and the bytes of ids."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ MAX_CHARS = {
     "query_prefix": 200,
     "document_prefix": 200,
 }
-"""How many characters some fields hold."""
+"""Maximum number of characters of some fields."""
 
 MAX_IDS_BYTES = 2600
-"""A workspace, project, task and run hold at most so many bytes of UTF-8 together: they are one key in Postgres, which
-holds 2,704 with what else is in it. 200 characters each are less, but for those beyond the BMP."""
+"""Maximum bytes of UTF-8 of workspace, project, task and run together: they form one key in Postgres, which holds
+2,704 bytes with its overhead. 200 characters each are fewer, except outside the BMP."""
 
 
 def check_text(field: str, value: object) -> None:
-    """Raise InvalidInput, naming the field, unless the value is a text to store: not blank, no NUL, not too long."""
+    """Raise InvalidInput, naming the field, unless the value is text: not blank, without NUL, not too long."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value.strip():
         raise InvalidInput(field, "is empty or blank")
     check_characters(field, value)
-    longest = MAX_CHARS.get(field)
-    if longest is not None and len(value) > longest:
-        raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
-    if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
+    max_chars = MAX_CHARS.get(field)
+    if max_chars is not None and len(value) > max_chars:
+        raise InvalidInput(field, f"has {len(value)} characters, more than the {max_chars} allowed")
+    if max_chars is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
         raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
 
 
 def check_ids(*, workspace: str, project_id: str, task_id: str | None, run_id: str | None) -> None:
-    """Raise InvalidInput, naming the longest but the workspace, unless these texts can be one key together."""
-    given = {"project_id": project_id, "task_id": task_id or "", "run_id": run_id or ""}
-    sizes = {name: len(value.encode()) for name, value in given.items()}
-    together = len(workspace.encode()) + sum(sizes.values())
-    if together > MAX_IDS_BYTES:
+    """Raise InvalidInput, naming the longest id but the workspace, unless these ids fit into one key."""
+    ids = {"project_id": project_id, "task_id": task_id or "", "run_id": run_id or ""}
+    sizes = {name: len(value.encode()) for name, value in ids.items()}
+    total = len(workspace.encode()) + sum(sizes.values())
+    if total > MAX_IDS_BYTES:
         longest = max(sizes, key=sizes.__getitem__)
         raise InvalidInput(
             longest,
-            f"has {sizes[longest]:,} bytes, and workspace, project_id, task_id and run_id have {together:,} together,"
+            f"has {sizes[longest]:,} bytes, and workspace, project_id, task_id and run_id have {total:,} together,"
             f" more than the {MAX_IDS_BYTES:,} allowed",
         )

@@ -1,4 +1,4 @@
-"""Workspaces whose texts stay here: asked at every call that would send one to an endpoint."""
+"""Local-only workspaces: checked before each call that would send a text to an endpoint."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from knowledge.spending import guessed_tokens, spending
 
 
 async def refuse_endpoint(stores: Stores, what: str) -> None:
-    """Raise LocalOnly where nothing of the workspace may go to an endpoint; `what` is what was about to ask it."""
+    """Raise LocalOnly where the workspace is local only; `what`: the operation that would call the endpoint."""
     if await stores.spaces.local_only():
         raise LocalOnly(stores.workspace, what)
 
 
 async def refuse_remote(stores: Stores, space: EmbeddingSpace) -> None:
-    """Raise LocalOnly where the workspace is local only, and a space is not embedded in process."""
+    """Raise LocalOnly where the workspace is local only and the space's embedder is remote."""
     if space.provider != LOCAL_PROVIDER:
         await refuse_endpoint(stores, f"embedding with {space.model}")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceEmbedder(Embedder):
-    """An embedder for the texts of one workspace: a remote one gets none of a workspace that is local only.
+    """Embedder for the texts of one workspace: refuses remote calls of a local-only workspace.
 
-    Nor does it get more of one than its budget for the day.
+    Also refuses those beyond the workspace's daily budget.
     """
 
     stores: Stores
@@ -36,7 +36,7 @@ class WorkspaceEmbedder(Embedder):
 
     @property
     def enough_at_once(self) -> int | None:
-        """Return the embedder's."""
+        """Return the embedder's value."""
         return self.embedder.enough_at_once
 
     async def space(self) -> EmbeddingSpace:
@@ -44,7 +44,7 @@ class WorkspaceEmbedder(Embedder):
         return await self.embedder.space()
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
-        """Embed texts, if they may go there. Raises LocalOnly or BudgetSpent, or what the embedder raises."""
+        """Embed texts. Raises LocalOnly, BudgetSpent, or what the embedder raises."""
         space = await self.embedder.space()
         if space.provider == LOCAL_PROVIDER:
             return await self.embedder.embed(texts, kind)
@@ -55,11 +55,11 @@ class WorkspaceEmbedder(Embedder):
             return embedded
 
     async def recognise(self, space: EmbeddingSpace) -> None:
-        """Have the embedder look whether it still makes the vectors of a space."""
+        """Have the embedder verify that it still produces the vectors of a space."""
         await self.embedder.recognise(space)
 
     def forget(self) -> None:
-        """Have the embedder forget what it embedded lately."""
+        """Clear the embedder's cache."""
         self.embedder.forget()
 
     async def of_space(self, space: EmbeddingSpace) -> Embedder:

@@ -1,4 +1,4 @@
-"""Does another model find the same texts near each other? By vectors alone, which are all that a switch exchanges."""
+"""Comparison of two embedding models by the nearest neighbours of the same texts, from vectors alone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from knowledge.models import Vector
 
-COMPARED = 100
-"""Texts of a workspace, of each kind, whose nearest neighbour is looked up in both spaces before a switch."""
+MAX_COMPARED = 100
+"""Texts per workspace and kind whose nearest neighbour is compared in both spaces before a switch."""
 
-AMONG = 400
-"""Texts of a workspace, of each kind, that are read for that from both spaces: those, and what may be near them."""
+MAX_SAMPLE = 400
+"""Texts per workspace and kind that are read from both spaces for that: the compared ones and possible neighbours."""
 
-ENOUGH = 12
-"""Texts of a workspace, of each kind, that a model can be judged by; of fewer, chance alone keeps too many."""
+MIN_TEXTS = 12
+"""Minimum texts per workspace and kind to judge a model; with fewer, chance alone keeps too many neighbours."""
 
-LEAST_KEPT = 0.5
-"""Below this share of nearest neighbours that stay near, a switch is refused: the new model sees other likenesses.
+MIN_KEPT = 0.5
+"""Share of nearest neighbours that must stay near, or a switch is refused: the new model finds other texts similar.
 
 Measured on 20 to 400 texts of the sets of docs/evaluation.md (failures, runbooks, passages), against the bundled
 model: multilingual-e5-small in four bits keeps 0.77 to 1.00, the bundled one by its first token instead of the mean
@@ -27,44 +27,44 @@ model: multilingual-e5-small in four bits keeps 0.77 to 1.00, the bundled one by
 vectors 0.22, and as much as 0.53 once in a hundred draws.
 """
 
-_NEAR = 10
-_SAME = 0.999
-"""Cosine of texts that are as good as one, and near each other for any model; ours."""
+_MAX_NEAR = 10
+_SAME_COSINE = 0.999
+"""Cosine of practically identical texts, which are near each other for any model; ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourCount:
-    """How many texts were asked for, and how many of their nearest neighbours stayed near."""
+    """Number of compared texts, and of those whose nearest neighbour stayed near."""
 
-    asked: int = 0
+    compared: int = 0
     kept: int = 0
 
     def __add__(self, other: NeighbourCount) -> NeighbourCount:
-        """Return both together."""
-        return NeighbourCount(self.asked + other.asked, self.kept + other.kept)
+        """Return the sum of both."""
+        return NeighbourCount(self.compared + other.compared, self.kept + other.kept)
 
     @property
     def share(self) -> float:
-        """The share that stayed near, 1 where nothing was asked."""
-        return self.kept / self.asked if self.asked else 1.0
+        """The share that stayed near, 1 where nothing was compared."""
+        return self.kept / self.compared if self.compared else 1.0
 
 
 def count_kept_neighbours(before: Vector, after: Vector) -> NeighbourCount:
-    """Return for how many of the same texts in two spaces the nearest other one stayed near; (n, dims), of length 1.
+    """Count the texts whose nearest neighbour in one space is near in the other; vectors: (n, dims), of length 1.
 
-    Near is among the ten nearest, of fewer than 50 texts among the nearest fifth; a tie counts as farther. Texts that
-    were as good as the same say nothing.
+    Near means among the ten nearest, of fewer than 50 texts among the nearest fifth; a tie counts as farther.
+    Practically identical texts are ignored.
     """
     texts = len(before)
-    if texts < ENOUGH:
+    if texts < MIN_TEXTS:
         return NeighbourCount()
-    near = min(_NEAR, texts // 5)
-    asked = min(texts, COMPARED)
-    was, now = before[:asked] @ before.T, after[:asked] @ after.T
-    silent = was > _SAME
-    silent[np.arange(asked), np.arange(asked)] = True
-    was[silent] = now[silent] = -np.inf
-    rows = np.flatnonzero(~silent.all(axis=1))
-    nearest = was[rows].argmax(axis=1)
-    places = (now[rows] >= now[rows, nearest][:, np.newaxis]).sum(axis=1)
+    near = min(_MAX_NEAR, texts // 5)
+    compared = min(texts, MAX_COMPARED)
+    cosines_before, cosines_after = before[:compared] @ before.T, after[:compared] @ after.T
+    ignored = cosines_before > _SAME_COSINE
+    ignored[np.arange(compared), np.arange(compared)] = True
+    cosines_before[ignored] = cosines_after[ignored] = -np.inf
+    rows = np.flatnonzero(~ignored.all(axis=1))
+    nearest = cosines_before[rows].argmax(axis=1)
+    places = (cosines_after[rows] >= cosines_after[rows, nearest][:, np.newaxis]).sum(axis=1)
     return NeighbourCount(len(rows), int((places <= near).sum()))

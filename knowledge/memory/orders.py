@@ -1,4 +1,4 @@
-"""How texts give orders to whoever is shown them, as expressions for re2, on a text in lower case; a table, no code."""
+"""Rules of prompt injection: re2 expressions for text in lower case, by kind. A table without code."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:du bist (?:jetzt|nun|ab sofort)|tu es (?:désormais|maintenant)|vous êtes (?:désormais|maintenant)|ahora eres|agora você é|ora sei|теперь ты|你现在是|あなたは今から)",
     ),
 }
-"""By kind."""
+"""Expressions by kind of injection."""
 
 LOOKALIKES: Final = str.maketrans(
-    # Cyrillic, Greek, Latin, Armenian, Cherokee, Lisu, Coptic; large and small alike where they look so
+    # Cyrillic, Greek, Latin, Armenian, Cherokee, Lisu, Coptic; capitals and small letters where they look alike
     "аеорсухіјѕһԁԛԝвкмнтгүӏѵғпьєԍ"
     "αορεικνυτχηωγϲϳσβμ"
     "ɑɡıℓ"

@@ -1,4 +1,4 @@
-"""Outcomes: what came of a pattern that was handed out, told by whoever saw it, or by an echo of its resolution."""
+"""Outcomes of patterns that were handed out: reported, or detected as an echo of a pattern's resolution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.forms import as_id, check_flag
 from knowledge.memory import texts
 from knowledge.memory.differences import says_otherwise
 from knowledge.memory.limits import check_ids, check_text
-from knowledge.memory.ranking import shared
+from knowledge.memory.ranking import word_overlap
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
@@ -22,31 +22,31 @@ from knowledge.search.tokens import NEGATIONS, written_words
 from knowledge.search.wording import Reading, without_list_marks
 from knowledge.turns import aside_if_long
 
-ECHO = 0.8
-"""A resolution that shares so much of its words with one that was handed out repeats it; ours."""
+MIN_ECHO_OVERLAP = 0.8
+"""Share of common words from which a resolution repeats one that was handed out; ours."""
 
-QUOTED = 5
-"""A part of what was handed out repeats it from so many words on; ours."""
+MIN_QUOTED_WORDS = 5
+"""Quoted words from which a text that only quotes a pattern repeats it; ours."""
 
-_MENTIONED = 3
-"""Advice of fewer words may stand in a sentence of something else; ours."""
+_MIN_ADVICE_WORDS = 3
+"""Shorter advice may occur in an unrelated sentence; ours."""
 
-MOST_QUOTED = 200
-"""Of a text of more sentences nobody asks whether they are quoted, which takes time; ours."""
+MAX_QUOTED_SENTENCES = 200
+"""Texts of more sentences are not searched for quotes, which would take too long; ours."""
 
-_TURNING = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding", "wrong"}
-"""With one of these beside it, what is quoted may be what a resolution advises against; ours."""
+_DENIAL_WORDS = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding", "wrong"}
+"""With one of these words in the sentence, a quote may be what the text advises against; ours."""
 
 _SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
-_FRAME = re.compile(
+_CONTEXT_LABELS = re.compile(
     r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Alternative to): .*$|- (?:Problem|Solution|When to try): )"
 )
-"""What stands around the texts of a pattern in a context."""
+"""The labels around a pattern's texts in a context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeService:
-    """Keeps whether what was handed out worked, in the name of `by`: the ledger that patterns are ranked by."""
+    """Records whether patterns that were handed out worked, on behalf of `by`; patterns are ranked by these records."""
 
     stores: Stores
     by: Provenance = TRUSTED
@@ -61,19 +61,19 @@ class OutcomeService:
         task_id: str | None = None,
         run_id: str | None = None,
     ) -> PatternId:
-        """Count an attempt with a pattern of a context, and a success if it worked; return whose it is.
+        """Count an attempt with a pattern of a context, and a success if it worked; return the pattern it counts for.
 
-        A distinct (project, task, run) is one attempt: told again it adds nothing, told otherwise it replaces what was
-        told. What is not given is taken from the context. Where the pattern was joined to another one since, it is that
-        one's. Raises NotFound for an unknown context or a pattern that is gone, InvalidInput for one that was not in
-        the context, or without a project.
+        A distinct (project, task, run) is one attempt: a repeated report adds nothing, a different one replaces the
+        first. Missing ids are taken from the context. For a pattern that was merged into another since, it counts for
+        that one. Raises NotFound for an unknown context or a deleted pattern, InvalidInput for a pattern that was not
+        in the context, or without a project.
         """
         context_id = ContextId(as_id("context_id", context_id))
         pattern_id = PatternId(as_id("pattern_id", pattern_id))
         check_flag("worked", worked)
         handed_out = await self.stores.contexts.get(context_id)
         if pattern_id not in handed_out.pattern_ids:
-            pattern_id = await joined_to(self.stores, pattern_id)
+            pattern_id = await merge_target(self.stores, pattern_id)
         if pattern_id not in handed_out.pattern_ids:
             raise InvalidInput("pattern_id", f"names a pattern that was not in context {context_id}")
         for name, value in (("project_id", project_id), ("task_id", task_id), ("run_id", run_id)):
@@ -99,47 +99,49 @@ class OutcomeService:
         return pattern_id
 
 
-async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
-    """Return the pattern that a person joined this one to, itself where nobody did.
+async def merge_target(stores: Stores, pattern_id: PatternId) -> PatternId:
+    """Return the pattern that a person merged this one into, or its own id.
 
-    Whoever was given it before knows no other.
+    Contexts from before the merge hold the old id.
     """
     return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
 
 
-async def certain(stores: Stores, handed_out: Sequence[HandedOut], solution: str | None) -> set[PatternId]:
-    """Return, of the patterns of which nothing was told, those that share the fate of their task.
+async def attributable_patterns(
+    stores: Stores, handed_out: Sequence[HandedOut], solution: str | None
+) -> set[PatternId]:
+    """Return the patterns without an outcome that the task's outcome can be attributed to.
 
-    Of rivals that were shown for it one was tried at most, and nobody said which: none counts but the one that the
-    `solution` repeats. Nor does one of which that says not to do so.
+    Of rivals shown for one task at most one was tried, and it is unknown which: only one that the `solution` repeats
+    counts. A pattern whose advice the `solution` denies does not count.
     """
-    untold = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
-    shown = untold.union(*(each.worked for each in handed_out))
+    without_outcome = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
+    shown = without_outcome.union(*(each.worked for each in handed_out))
     if len(shown) < 2 and solution is None:
-        return untold
-    found = set()
-    for pattern_id in untold:
-        with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
+        return without_outcome
+    attributable = set()
+    for pattern_id in without_outcome:
+        with suppress(NotFound):  # deleted meanwhile
             evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-            if await _aside(partial(_shares, solution, evidence, shown), solution or "", evidence):
-                found.add(pattern_id)
-    return found
+            if await _run_comparison(partial(_is_attributable, solution, evidence, shown), solution or "", evidence):
+                attributable.add(pattern_id)
+    return attributable
 
 
-def _shares(solution: str | None, evidence: Evidence, shown: set[PatternId]) -> bool:
-    """Return whether a pattern shares the fate of a task that these were shown for."""
+def _is_attributable(solution: str | None, evidence: Evidence, shown: set[PatternId]) -> bool:
+    """Return whether a task's outcome counts for this pattern, one of those `shown` for it."""
     if solution is not None and echoes(solution, evidence):
         return True
-    alone = shown.isdisjoint(evidence.rivals)
-    return alone and not (solution is not None and denies(solution, evidence))
+    has_no_rival = shown.isdisjoint(evidence.rivals)
+    return has_no_rival and not (solution is not None and denies(solution, evidence))
 
 
-async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
-    """Take an entry that repeats what was handed out for its very task for an outcome of that pattern, and delete it.
+async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
+    """Replace an entry that repeats a pattern handed out for its own task by an outcome of that pattern.
 
-    Returns the entry whose resolution it repeats, None where it is no echo. An agent that is told a solution and tells
-    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself. What was
-    `solved_in` a later run than it failed in worked in that one.
+    Returns the entry whose resolution it repeats, None where it is not an echo. An agent that reports back a solution
+    it was given confirms it, but teaches nothing new: counted as evidence, a pattern would reinforce itself.
+    `solved_in`: the run that solved it, where that is a later one than it failed in; the outcome is of that run.
     """
     resolution = texts.resolution(entry)
     if entry.task_id is None or not resolution:
@@ -148,27 +150,27 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
     worked_in = solved_in or entry.run_id
     runs = dict.fromkeys((worked_in, entry.run_id))
     contexts = [await stores.contexts.handed_out(entry.project_id, entry.task_id, run) for run in runs]
-    others: set[PatternId] = set()  # a task that is tried often is handed the same patterns each time
+    checked: set[PatternId] = set()  # a task that is retried gets the same patterns each time
     for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
-            if pattern_id in others:
+            if pattern_id in checked:
                 continue
-            others.add(pattern_id)
+            checked.add(pattern_id)
             try:
                 evidence = await stores.patterns.get(pattern_id, now=now)
             except NotFound:
                 continue
             words = evidence.words
-            repeated = partial(echoes, resolution, evidence)
-            if words.entry_id == entry.entry_id or not await _aside(repeated, resolution, evidence):
+            is_echo = partial(echoes, resolution, evidence)
+            if words.entry_id == entry.entry_id or not await _run_comparison(is_echo, resolution, evidence):
                 continue
-            others.discard(pattern_id)
+            checked.discard(pattern_id)
             outcome = Outcome(
                 context_id=handed_out.context_id,
                 pattern_id=pattern_id,
                 project_id=entry.project_id,
                 task_id=entry.task_id,
-                # an agent makes up no runs: what was handed out once worked once
+                # an agent's own run ids do not count: what was handed out once worked once
                 run_id=(None if entry.low_trust else worked_in) or handed_out.run_id or "",
                 worked=True,
                 recorded_by=entry.source or entry.resolved_by or entry.captured_by,
@@ -176,95 +178,99 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
             )
             try:
                 await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id)
-            except NotFound:  # the context or the pattern went just now: nothing was handed out any more
+            except NotFound:  # the context or the pattern was deleted meanwhile
                 continue
             return words.entry_id
     return None
 
 
-async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> EntryId | None:
-    """Return the entry whose resolution one repeated that was taken for an outcome and deleted, None for any other.
+async def find_echoed_entry(stores: Stores, entry_id: EntryId, resolution: str) -> EntryId | None:
+    """Return the entry that a deleted echo repeated, None where `entry_id` was not an echo.
 
-    So a call whose answer was lost may be repeated. Raises NotOpen where it was another resolution.
+    So a call whose response was lost can be retried. Raises NotOpen for another resolution than the echo's.
     """
     pattern_id = await stores.contexts.told_by(entry_id)
     if pattern_id is None:
         return None
     evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-    if not await _aside(partial(echoes, resolution, evidence), resolution, evidence):
+    if not await _run_comparison(partial(echoes, resolution, evidence), resolution, evidence):
         raise NotOpen(
-            f"entry {entry_id} was resolved with what had been handed out, and is an outcome of pattern {pattern_id}:"
-            " it cannot be given another resolution"
+            f"entry {entry_id} was resolved with a solution that had been handed out, and is now an outcome of pattern"
+            f" {pattern_id}: it cannot get another resolution"
         )
     return evidence.words.entry_id
 
 
-async def _aside(look: Callable[[], bool], told: str, evidence: Evidence) -> bool:
-    """Return what comes of comparing a text with what a pattern says; in a thread where they are long."""
+async def _run_comparison(compare: Callable[[], bool], text: str, evidence: Evidence) -> bool:
+    """Run a comparison of a text with a pattern's texts, in a thread where they are long."""
     words = evidence.words
-    return await aside_if_long(len(told) + len(texts.resolution(words)) + len(texts.situation(words)), look)
+    return await aside_if_long(len(text) + len(texts.resolution(words)) + len(texts.situation(words)), compare)
 
 
-def echoes(told: str, evidence: Evidence) -> bool:
-    """Return whether a text says what a pattern does: repeats its resolution, or quotes it in part.
+def echoes(text: str, evidence: Evidence) -> bool:
+    """Return whether a text repeats a pattern's resolution or quotes part of it.
 
-    With code that is put otherwise it does not: `git branch -D` is what put `git branch -d` right.
+    False where the code differs: `git branch -D` is the correction of `git branch -d`.
     """
     words = evidence.words
-    known = texts.resolution(words)
-    if Reading(told).put_otherwise(Reading(known)):
+    resolution = texts.resolution(words)
+    if Reading(text).put_otherwise(Reading(resolution)):
         return False
-    return repeats(told, known) or _quotes(told, known, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}")
+    return repeats(text, resolution) or _quotes(
+        text, resolution, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}"
+    )
 
 
-def denies(told: str, evidence: Evidence) -> bool:
-    """Return whether a text quotes what a pattern advises, and says beside it that this is not to be done."""
-    said = set(_sentences(_FRAME.sub("", told)))
-    advised = [each for each in _sentences(texts.resolution(evidence.words)) if each.count(" ") > _MENTIONED]
-    if len(said) > MOST_QUOTED or len(advised) > MOST_QUOTED:
+def denies(text: str, evidence: Evidence) -> bool:
+    """Return whether a text quotes a pattern's advice in a sentence that denies it."""
+    sentences = set(_sentences(_CONTEXT_LABELS.sub("", text)))
+    advice = [each for each in _sentences(texts.resolution(evidence.words)) if each.count(" ") > _MIN_ADVICE_WORDS]
+    if len(sentences) > MAX_QUOTED_SENTENCES or len(advice) > MAX_QUOTED_SENTENCES:
         return False
-    return any(part in sentence and not _stands_in(sentence, part) for part in advised for sentence in said)
+    return any(part in sentence and not _contains_undenied(sentence, part) for part in advice for sentence in sentences)
 
 
-def _quotes(told: str, known: str, beside: str) -> bool:
-    """Return whether each sentence of a text stands in a resolution, or some `beside` it, and enough words of it do."""
-    sentences = set(_sentences(_FRAME.sub("", told)))
-    if len(sentences) > MOST_QUOTED:
+def _quotes(text: str, resolution: str, other: str) -> bool:
+    """Return whether every sentence of a text is a quote of `resolution` or `other`, enough of them of the first."""
+    sentences = set(_sentences(_CONTEXT_LABELS.sub("", text)))
+    if len(sentences) > MAX_QUOTED_SENTENCES:
         return False
-    own, others, quoted = "\n".join(_sentences(known)), "\n".join(_sentences(beside)), 0
+    own_sentences, other_sentences, quoted = "\n".join(_sentences(resolution)), "\n".join(_sentences(other)), 0
     for sentence in sentences:
-        if _stands_in(own, sentence):
+        if _contains_undenied(own_sentences, sentence):
             quoted += sentence.count(" ") - 1
-        elif not _stands_in(others, sentence):
+        elif not _contains_undenied(other_sentences, sentence):
             return False
-    return quoted >= QUOTED
+    return quoted >= MIN_QUOTED_WORDS
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the words of each sentence, a blank around each."""
+    """Return each sentence as its words in lower case, with a space around each word."""
     split = (written_words(each.casefold()) for each in _SENTENCE.split(text))
     return [f" {' '.join(words)} " for words in split if words]
 
 
-def _stands_in(text: str, part: str) -> bool:
-    """Whether words stand together in a sentence of a text, and what else that one says does not deny them."""
+def _contains_undenied(text: str, part: str) -> bool:
+    """Return whether a sentence of the text contains these words and its other words do not deny them."""
     at = text.find(part)
     if at < 0:
         return False
     begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     rest = text[begin:at] + text[at + len(part) - 1 : end if end >= 0 else None]
-    return _TURNING.isdisjoint(rest.split())
+    return _DENIAL_WORDS.isdisjoint(rest.split())
 
 
-def repeats(told: str, known: str) -> bool:
-    """Whether a text says what another one does in nearly its words: at least `ECHO` of all their words are shared.
+def repeats(text: str, other: str) -> bool:
+    """Return whether two texts say the same in nearly the same words: `MIN_ECHO_OVERLAP` of all words are shared.
 
-    With another number, name or sign, or denied, it says something else: what was handed out, put right.
+    False where a number, name or sign differs, or one denies the other: that is a correction.
     """
-    if texts.normalise(told) == texts.normalise(known):
+    if texts.normalise(text) == texts.normalise(other):
         return True
-    return shared(term_counts(told), term_counts(known)) >= ECHO and not says_otherwise(_listed(told), _listed(known))
+    return word_overlap(term_counts(text), term_counts(other)) >= MIN_ECHO_OVERLAP and not says_otherwise(
+        _read_without_marks(text), _read_without_marks(other)
+    )
 
 
-def _listed(text: str) -> Reading:
+def _read_without_marks(text: str) -> Reading:
     return Reading(without_list_marks(text))

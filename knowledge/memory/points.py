@@ -1,4 +1,4 @@
-"""A text of an entry as the point that stands for it in the index: one place, whoever writes it."""
+"""Conversion of an entry's texts to the points that represent them in the index."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from knowledge.search.lexical import document_vector, term_counts
 
 
 def text_points(
-    workspace: str, pattern_id: PatternId, told: Mapping[View, str], vectors: Mapping[View, Vector]
+    workspace: str, pattern_id: PatternId, views: Mapping[View, str], vectors: Mapping[View, Vector]
 ) -> tuple[TextPoint, ...]:
     """Return the texts of an entry as points of its pattern."""
     return tuple(
         TextPoint(
-            point_id=point_id_of(workspace, pattern_id, view, texts.normalise(told[view])), view=view, vector=vector
+            point_id=point_id_of(workspace, pattern_id, view, texts.normalise(views[view])), view=view, vector=vector
         )
         for view, vector in vectors.items()
     )
@@ -35,7 +35,7 @@ def to_point(
     embedded_at: datetime,
     expires_at: datetime,
 ) -> Point:
-    """Return the point of a text of an entry; `gist`: the terms of what the model reads, where that is less."""
+    """Return the point of an entry's text; `gist`: the terms of the part that the model reads, if it is not all."""
     return Point(
         point_id=point_id,
         dense=vector,
@@ -52,14 +52,14 @@ def to_point(
     )
 
 
-def stored_text(stored: StoredPoint) -> str:
-    """Return the text that a stored point stands for."""
-    told = texts.views(stored.entry)
-    return told.get(stored.view) or told[View.SITUATION]
+def point_text(stored: StoredPoint) -> str:
+    """Return the text that a stored point represents."""
+    views = texts.views(stored.entry)
+    return views.get(stored.view) or views[View.SITUATION]
 
 
-def embedded_text(stored: StoredPoint) -> str:
-    """Return what the model reads of the text that a stored point stands for."""
+def model_text(stored: StoredPoint) -> str:
+    """Return the part of a stored point's text that the model reads."""
     read = texts.as_embedded(stored.entry)
     return read.get(stored.view) or read[View.SITUATION]
 
@@ -67,16 +67,16 @@ def embedded_text(stored: StoredPoint) -> str:
 def from_stored(
     stored: StoredPoint, vector: Vector, *, workspace: str, mean_terms: float, with_gist: bool = True
 ) -> Point:
-    """Return the point that the index is to hold for a stored one; without its gist, as it was written once."""
-    told, read = stored_text(stored), embedded_text(stored)
+    """Return the index's point for a stored one; without its gist, as earlier releases wrote it."""
+    text, read = point_text(stored), model_text(stored)
     return to_point(
         stored.entry,
         stored.view,
         workspace=workspace,
         point_id=stored.point_id,
         vector=vector,
-        counts=term_counts(told),
-        gist=term_counts(read) if with_gist and read != told else None,
+        counts=term_counts(text),
+        gist=term_counts(read) if with_gist and read != text else None,
         mean_terms=mean_terms,
         embedded_at=stored.embedded_at,
         expires_at=stored.expires_at,

@@ -1,4 +1,4 @@
-"""Preparing what is captured: checked, without secrets, judged; long texts in a thread."""
+"""Prepare new entries: validate, redact, look for suspicious text. Long texts are processed in a thread."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from uuid import uuid4
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import redacting
-from knowledge.memory.agents import kept_as
+from knowledge.memory.agents import agent_idempotency_key
 from knowledge.memory.applying import check_conditions
 from knowledge.memory.limits import check_ids
-from knowledge.memory.redacting import redacted, without_contexts
+from knowledge.memory.redacting import redact_entry, remove_contexts
 from knowledge.memory.suspicion import CONTEXT_FIELDS, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
 from knowledge.ports import Clock
 from knowledge.turns import AT_ONCE
 
-_FRAME = 300
-"""Characters whose reading takes as long as what an entry takes by itself."""
+_ENTRY_OVERHEAD = 300
+"""The fixed cost of preparing an entry, as the number of characters that take as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preparing:
-    """Makes entries of what is told, for one workspace. `redaction`: without the secrets in their texts.
+class EntryPreparer:
+    """Builds entries of one workspace from new ones.
 
-    `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person.
+    `redaction`: remove secrets from texts. `by`: who captures. `review`: the captures of low-trust keys that are
+    quarantined.
     """
 
     workspace: str
@@ -36,22 +37,22 @@ class Preparing:
     by: Provenance
     review: Review
 
-    async def prepared(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
-        """Return entries that can be stored, without secrets and contexts that they quote; or what is wrong with one.
+    async def prepare(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
+        """Return for each new entry an entry without secrets and quoted contexts, or the reason it is invalid.
 
-        All captures pass here. What is long is read in a thread, a slice at a time: of 15 MB it takes 10 s, and others
-        have a context to get meanwhile.
+        All captures pass here. Long input runs in a thread, batch by batch: 15 MB take 10 s, and other requests must
+        be served meanwhile.
         """
         if sum(map(_length, entries)) <= AT_ONCE:
-            return [self._read(told) for told in entries]
+            return [self._prepare_one(each) for each in entries]
         prepared: list[Entry | InvalidInput] = []
-        for told in _slices(entries):
-            prepared += await asyncio.to_thread(list, map(self._read, told))
+        for each in _batches(entries):
+            prepared += await asyncio.to_thread(list, map(self._prepare_one, each))
         return prepared
 
-    def as_stored(self, field: str, text: str) -> str:
-        """Return a text of a resolution as it is stored. Raises InvalidInput."""
-        return redacting.as_stored(field, text, redaction=self.redaction)
+    def clean_text(self, field: str, text: str) -> str:
+        """Return a resolution's text without quoted contexts and secrets. Raises InvalidInput."""
+        return redacting.clean_text(field, text, redaction=self.redaction)
 
     def check_conditions(self, conditions: AppliesWhen) -> None:
         """Raise InvalidInput unless these conditions of a resolution can be stored."""
@@ -59,35 +60,35 @@ class Preparing:
         if self.redaction:
             redacting.refuse_secrets(conditions)
 
-    def judged(self, *told: str | None) -> Provenance:
-        """Return who captures, with what in these texts is to be reviewed before anybody is shown them."""
+    def assess(self, *texts: str | None) -> Provenance:
+        """Return the provenance with the suspicions that these texts raise; they are shown only after review."""
         if not self.by.low_trust or self.review is Review.OFF:
             return self.by
-        text = "\n".join(each for each in told if each)
-        found = suspicions(text)
+        text = "\n".join(part for part in texts if part)
+        suspected = suspicions(text)
         if self.review is Review.EVERYTHING:
-            found = found or (UNREVIEWED,)
-        return replace(self.by, suspicions=found)
+            suspected = suspected or (UNREVIEWED,)
+        return replace(self.by, suspicions=suspected)
 
-    def _read(self, told: NewEntry) -> Entry | InvalidInput:
+    def _prepare_one(self, new: NewEntry) -> Entry | InvalidInput:
         try:
-            validate(told)
-            told = without_contexts(told)
-            told = redacted(told) if self.redaction else told
-            entry = self._new(told)
+            validate(new)
+            new = remove_contexts(new)
+            new = redact_entry(new) if self.redaction else new
+            entry = self._build_entry(new)
             check_ids(workspace=self.workspace, project_id=entry.project_id, task_id=entry.task_id, run_id=entry.run_id)
         except InvalidInput as error:
             return error
-        if told.workspace not in {None, self.workspace}:
-            return InvalidInput("workspace", f"is {told.workspace!r}, but {self.workspace!r} is open")
+        if new.workspace not in {None, self.workspace}:
+            return InvalidInput("workspace", f"is {new.workspace!r}, but {self.workspace!r} is open")
         return entry
 
-    def _new(self, entry: NewEntry) -> Entry:
-        told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
-        told["idempotency_key"] = kept_as(entry.idempotency_key, self.by)
-        by = self.judged(*(told[name] for name in CONTEXT_FIELDS))
+    def _build_entry(self, entry: NewEntry) -> Entry:
+        values = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
+        values["idempotency_key"] = agent_idempotency_key(entry.idempotency_key, self.by)
+        by = self.assess(*(values[name] for name in CONTEXT_FIELDS))
         return Entry(
-            **{**told, "workspace": self.workspace, "entry_type": EntryType(entry.entry_type)},
+            **{**values, "workspace": self.workspace, "entry_type": EntryType(entry.entry_type)},
             entry_id=EntryId(uuid4()),
             status=EntryStatus.QUARANTINED if by.suspicions else first_status(entry),
             content_hash=content_hash(entry),
@@ -100,16 +101,16 @@ class Preparing:
 
 
 def _length(entry: NewEntry) -> int:
-    """Return how many characters an entry has to be read: one that is not valid may hold anything."""
+    """Return the number of characters in an entry's texts; an invalid entry may hold other types."""
     texts = (getattr(entry, name) for name in CONTEXT_FIELDS)
     return sum(len(text) for text in texts if isinstance(text, str))
 
 
-def _slices(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
-    """Yield entries that are read in one go, in order: some, or one that is long."""
+def _batches(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
+    """Yield the entries in order, in batches of about `AT_ONCE` characters or one long entry."""
     start = length = 0
     for place, entry in enumerate(entries):
-        length += _length(entry) + _FRAME
+        length += _length(entry) + _ENTRY_OVERHEAD
         if length > AT_ONCE:
             yield entries[start : place + 1]
             start, length = place + 1, 0

@@ -1,4 +1,4 @@
-"""Pruning: a year after embedding, knowledge goes from both stores; what is on record of the work goes as late."""
+"""Pruning: delete knowledge a year after its embedding, and records of the work at the same age."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
-from knowledge.memory.beside import ToldBeside
+from knowledge.memory.beside import DocumentRecords
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
@@ -16,80 +16,80 @@ from knowledge.ports import Progress, StoreClock, Stores
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
-UNRESOLVED_FOR = timedelta(days=90)
-"""An entry that was open, abandoned, held back or dead for this long goes too."""
+UNRESOLVED_RETENTION = timedelta(days=90)
+"""Open, abandoned, quarantined or dead entries are deleted after this time."""
 
 SLICE = 5_000
 """Rows deleted in one transaction."""
 
-CLOCKS_APART = timedelta(hours=1)
-"""By which this machine may be ahead of Postgres; ours."""
+MAX_CLOCK_SKEW = timedelta(hours=1)
+"""Tolerated lead of this machine's clock over that of Postgres; ours."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePruningService:
-    """Automatically prunes knowledge past its year; contexts, checkpoints and what was told of documents go as late."""
+    """Prunes expired knowledge; contexts, checkpoints and records of documents are deleted at the same age."""
 
     stores: Stores
     retention_years: int
-    beside: ToldBeside | None = None
+    documents: DocumentRecords | None = None
     audit: Auditor = UNHEARD
     store_clock: StoreClock | None = None
 
     async def prune_old_knowledge(self) -> int:
-        """Delete expired knowledge from both stores; return how many entries went."""
+        """Delete expired knowledge from both stores; return the number of deleted entries."""
         report = await self.prune()
         return report.entries
 
     @step("prune")
     async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
-        """Delete expired entries, their points and patterns, and what was never resolved; or say what would go.
+        """Delete expired entries, their points and patterns, and unresolved entries; with `dry_run` only count them.
 
-        The index goes first, by its own filter: a kill in between leaves rows that the next run deletes. Slice by
-        slice, so that no transaction is long. Raises Conflict where the clock seems wrong: what is deleted by one
-        that is years ahead does not come back.
+        The index is pruned first, by its own filter: a kill in between leaves rows that the next run deletes. Works in
+        batches, so that no transaction is long. Raises Conflict where the clock seems wrong: deletions by a clock that
+        is years ahead cannot be undone.
         """
         now = self.stores.clock.now()
-        before = now - UNRESOLVED_FOR
+        opened_before = now - UNRESOLVED_RETENTION
         if dry_run:
-            return await self.stores.patterns.prunable(now, open_before=before)
+            return await self.stores.patterns.prunable(now, open_before=opened_before)
         await self._compare_clocks(now)
         for space in await self.stores.spaces.known():
             await self.stores.index.delete_expired(space, self.stores.workspace, now)
-        done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
+        report = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
         while True:
-            part = await self.stores.patterns.prune(now, open_before=before, limit=SLICE)
-            if not (part.entries or part.points or part.never_resolved):
+            batch = await self.stores.patterns.prune(now, open_before=opened_before, limit=SLICE)
+            if not (batch.entries or batch.points or batch.never_resolved):
                 break
-            done = PruneReport(
-                entries=done.entries + part.entries,
-                points=done.points + part.points,
-                patterns=done.patterns + part.patterns,
-                never_resolved=done.never_resolved + part.never_resolved,
+            report = PruneReport(
+                entries=report.entries + batch.entries,
+                points=report.points + batch.points,
+                patterns=report.patterns + batch.patterns,
+                never_resolved=report.never_resolved + batch.never_resolved,
             )
             if progress:
-                progress(done.entries, None)
+                progress(report.entries, None)
         await settle(self.stores)
         await reach_if_possible(self.stores)
-        for told in (self.stores.contexts, self.stores.checkpoints, self.beside):
-            while told is not None and await told.prune(add_years(now, -self.retention_years), limit=SLICE):
+        for records in (self.stores.contexts, self.stores.checkpoints, self.documents):
+            while records is not None and await records.prune(add_years(now, -self.retention_years), limit=SLICE):
                 continue
         while await self.stores.patterns.forget_projects(limit=SLICE):
             continue
-        if done.entries or done.never_resolved:
-            await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
-        log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
-        return done
+        if report.entries or report.never_resolved:
+            await self.audit.note("knowledge pruned", entries=report.entries, never_resolved=report.never_resolved)
+        log.info("knowledge_pruned", entries=report.entries, points=report.points, patterns=report.patterns)
+        return report
 
     async def _compare_clocks(self, now: datetime) -> None:
-        """Raise Conflict where it is much earlier by the store's clock: one of the two is wrong."""
+        """Raise Conflict where this machine's clock is far ahead of the store's: one of them is wrong."""
         if self.store_clock is None:
             return
         stores_now = await self.store_clock.now()
-        if now - stores_now > CLOCKS_APART:
+        if now - stores_now > MAX_CLOCK_SKEW:
             raise Conflict(
-                f"nothing is pruned, as the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
-                f" {stores_now:%Y-%m-%d %H:%M} (UTC): set the wrong one"
+                f"nothing is pruned, since the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
+                f" {stores_now:%Y-%m-%d %H:%M} (UTC): correct the wrong one"
             )

@@ -1,4 +1,4 @@
-"""Queries: how were such situations resolved before?"""
+"""Queries for earlier resolutions of similar situations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.forms import as_id, as_relevance, as_whole, check_flag
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
-from knowledge.memory.outcomes import joined_to
+from knowledge.memory.outcomes import merge_target
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, FactsTold, Pattern, PatternId, PointId, View, Where
@@ -21,16 +21,16 @@ from knowledge.steps import step
 from knowledge.turns import aside_if_long
 
 MAX_RESULTS = 100
-_DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
+_GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
 _MAX_QUERY_CHARS = 16_000
-"""A longer question keeps its ends, as what is embedded of an entry does; at four bytes each it fits MAX_TEXT_BYTES."""
+"""Longer queries are cut in the middle, as embedded texts of entries are; at four bytes each it fits MAX_TEXT_BYTES."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The patterns to show, and how sure it is that the right one is known, 0..1 (`knowledge.search.silence`).
+    """The patterns to show, and the confidence that the right one is known, 0..1 (`knowledge.search.silence`).
 
-    `sure` is whether that is enough to say something unasked.
+    `sure`: the confidence is high enough to inject patterns unasked.
     """
 
     patterns: list[Pattern]
@@ -60,23 +60,22 @@ class RAGQueryService:
         only_if_sure: bool = False,
         facts: FactsTold | None = None,
     ) -> list[Pattern]:
-        """Return the patterns to know before a task is assigned, best first.
+        """Return the relevant patterns for a task before it is assigned, best first.
 
-        The description is compared with task descriptions and with situations. A pattern of this agent type, task type
-        and technology counts more than one of which they are not told, as of a gate's, and that more than one of
-        others; none is left out for them (`knowledge.memory.fitting`). `min_relevance` (0..1) replaces the setting.
-        `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), nor what was
-        learned of another error of the same kind (`knowledge.search.error_codes`), for what is injected unasked.
-        `facts` are what is known of where the task is done, of `technology`, its `version`, `tool` and `error`; what is
-        known not to apply there is left out. Raises InvalidInput, Unavailable or SpaceMismatch.
+        The description is compared with task descriptions and situations. A pattern of this agent type, task type and
+        technology ranks above one without them, such as a gate's, and that above one with others; these fields exclude
+        none. `min_relevance` (0..1) replaces the setting. `only_if_sure`: for injection unasked; returns nothing where
+        the best is likely not a match (`knowledge.search.silence`), and excludes patterns of another error of the same
+        kind (`knowledge.search.error_codes`). `facts`: the task's `technology`, its `version`, `tool` and `error`;
+        patterns known not to apply are excluded. Raises InvalidInput, Unavailable or SpaceMismatch.
         """
         check_flag("only_if_sure", only_if_sure)
-        _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
+        _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
-            text=_asked("task_description", task_description),
+            text=_query_text("task_description", task_description),
             where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
-            floor=_floor(min_relevance, self.task_relevance),
-            max_results=_checked(max_results),
+            floor=_relevance_floor(min_relevance, self.task_relevance),
+            max_results=_parse_limit(max_results),
             facts=read_facts(facts, technology=technology),
             unasked=only_if_sure,
         )
@@ -97,17 +96,17 @@ class RAGQueryService:
         only_if_sure: bool = False,
         facts: FactsTold | None = None,
     ) -> list[Pattern]:
-        """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`.
+        """Return the patterns that solved similar failures, best first; ranks and raises as `query_for_task`.
 
-        The error message is a fact, too.
+        The error message is used as a fact, too.
         """
         check_flag("only_if_sure", only_if_sure)
-        _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
+        _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
-            text=await self._failure(failure_description, error_message),
+            text=await self._failure_text(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
-            floor=_floor(min_relevance, self.failure_relevance),
-            max_results=_checked(max_results),
+            floor=_relevance_floor(min_relevance, self.failure_relevance),
+            max_results=_parse_limit(max_results),
             facts=read_facts(facts, technology=technology, error=error_message),
             unasked=only_if_sure,
         )
@@ -124,33 +123,33 @@ class RAGQueryService:
         max_results: int = 5,
         min_relevance: float | None = None,
     ) -> list[Pattern]:
-        """Return what people decided on proposals like this one at such a gate, best first.
+        """Return decisions of people on similar proposals at such a gate, best first.
 
-        What they turned down, with the revision they accepted, and what passed at once: of both, while there are any.
-        Another gate's decisions follow only where there are fewer than three of this one (of `max_results`, if that is
-        less). What was decided in the project of `project_id` counts more. Raises as `query_for_task` does.
+        Both rejections, with the accepted revision, and first-attempt approvals, where there are any. Other gates'
+        decisions follow only where there are fewer than three of this one (or fewer than `max_results`). Decisions of
+        the project `project_id` rank higher. Raises as `query_for_task` does.
         """
         check_text("gate_type", gate_type)
-        _check_told(project_id=project_id)
+        _check_fields(project_id=project_id)
         question = Question(
-            text=_asked("proposal", proposal),
-            where=replace(self._where(), entry_types=_DECIDED, gate_type=gate_type),
-            floor=_floor(min_relevance, self.task_relevance),
-            max_results=_checked(max_results),
+            text=_query_text("proposal", proposal),
+            where=replace(self._where(), entry_types=_GATE_ENTRY_TYPES, gate_type=gate_type),
+            floor=_relevance_floor(min_relevance, self.task_relevance),
+            max_results=_parse_limit(max_results),
             project_id=project_id,
         )
-        found = await search(self.stores, self._redacted(question))
-        return _shown(rank_for_gate(found.matches, limit=max_results))
+        result = await search(self.stores, self._redact_question(question))
+        return _to_patterns(rank_for_gate(result.matches, limit=max_results))
 
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
     ) -> Answer:
-        """Return what would be injected for a failure, and how sure it is; as if points `without` were not there.
+        """Return the patterns that would be injected for a failure, with the confidence; ignores points `without`.
 
-        For measurements: what would be said of a failure that is not known.
+        For measuring the answer to an unknown failure.
         """
         question = Question(
-            text=await self._failure(failure_description, error_message),
+            text=await self._failure_text(failure_description, error_message),
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
             max_results=3,
@@ -162,17 +161,17 @@ class RAGQueryService:
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound.
 
-        Where a person joined it to another one since, it is that one.
+        Returns the pattern that it was merged into, if any.
         """
-        return to_pattern(await live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
+        return to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
 
     async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
-        """Return live patterns in the order of their ids, from behind `after` on, with relevance 1: for people."""
+        """Return live patterns by id, starting after `after`, with relevance 1; for people to browse."""
         after = None if after is None else PatternId(as_id("after", after))
-        found = await self.stores.patterns.page(
-            after=after, limit=_checked(limit, "limit"), now=self.stores.clock.now()
+        page = await self.stores.patterns.page(
+            after=after, limit=_parse_limit(limit, "limit"), now=self.stores.clock.now()
         )
-        return [to_pattern(evidence) for evidence in found]
+        return [to_pattern(evidence) for evidence in page]
 
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
@@ -181,94 +180,96 @@ class RAGQueryService:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
     async def _answer(self, question: Question) -> Answer:
-        found = await search(self.stores, self._redacted(question))
-        shown = _shown(rank(found.matches, limit=question.max_results))
-        return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
+        result = await search(self.stores, self._redact_question(question))
+        patterns = _to_patterns(rank(result.matches, limit=question.max_results))
+        return Answer(patterns=patterns, confidence=result.confidence, sure=result.speak)
 
-    async def _failure(self, failure: str, error: str | None) -> str:
-        """Return what is asked of a failure, of a long error its gist. Raises InvalidInput, naming the field."""
-        failure = _asked("failure_description", failure)
+    async def _failure_text(self, failure: str, error: str | None) -> str:
+        """Return the query text of a failure, with the gist of a long error. Raises InvalidInput, naming the field."""
+        failure = _query_text("failure_description", failure)
         if error is None:
             return failure
-        error = _asked("error_message", error, most=_as_an_entry_has(error))  # its gist is short
-        return _ends(await aside_if_long(len(failure) + len(error), partial(self._in_short, failure, error)))
+        error = _query_text("error_message", error, max_chars=_max_chars(error))  # its gist is short
+        return _truncate_middle(
+            await aside_if_long(len(failure) + len(error), partial(self._failure_gist, failure, error))
+        )
 
-    def _in_short(self, failure: str, error: str) -> str:
-        if self.redaction:  # first: half a secret is none that is known again
-            failure, error = _redacted_together(failure, error)
-        return texts.failure_in_short(failure, error)
+    def _failure_gist(self, failure: str, error: str) -> str:
+        if self.redaction:  # before truncation: half a secret is not recognised
+            failure, error = _redact_together(failure, error)
+        return texts.failure_gist(failure, error)
 
-    def _redacted(self, question: Question) -> Question:
-        """Return what is asked in the words that entries are stored in."""
+    def _redact_question(self, question: Question) -> Question:
+        """Return the question redacted, as entries are stored."""
         return replace(question, text=redact(question.text).text) if self.redaction else question
 
 
-def _check_told(**fields: object) -> None:
-    """Raise InvalidInput, naming the field, for what no entry could have as that field, where anything is told."""
-    for field, told in fields.items():
-        if told is not None:
-            check_text(field, told)
+def _check_fields(**fields: object) -> None:
+    """Raise InvalidInput, naming the field, for a value other than None that no entry could have in that field."""
+    for field, value in fields.items():
+        if value is not None:
+            check_text(field, value)
 
 
-def _redacted_together(one: str, other: str) -> tuple[str, str]:
-    """Return two texts redacted: a secret that one of them gives away is taken out of both."""
+def _redact_together(one: str, other: str) -> tuple[str, str]:
+    """Return two texts redacted; a secret found in one is removed from both."""
     lines = redact(f"{one}\n{other}", keep_lines=True).text.split("\n")
     of_one = one.count("\n") + 1
     return "\n".join(lines[:of_one]), "\n".join(lines[of_one:])
 
 
-def _checked(most: int, field: str = "max_results") -> int:
-    """Return how many results are asked for. Raises InvalidInput for too many, or none."""
-    return as_whole(field, most, least=1, most=MAX_RESULTS)
+def _parse_limit(limit: int, field: str = "max_results") -> int:
+    """Return a number of results. Raises InvalidInput unless it is 1 to `MAX_RESULTS`."""
+    return as_whole(field, limit, least=1, most=MAX_RESULTS)
 
 
-def _floor(told: float | None, usual: float) -> float:
-    """Return how like what is asked for a situation must be. Raises InvalidInput for what is no relevance."""
-    if told is None:
-        return usual
-    return as_relevance("min_relevance", told)
+def _relevance_floor(min_relevance: float | None, default: float) -> float:
+    """Return the minimum relevance of a situation. Raises InvalidInput for a value that is not a relevance."""
+    if min_relevance is None:
+        return default
+    return as_relevance("min_relevance", min_relevance)
 
 
-def _asked(field: str, text: str, *, most: int = _MAX_QUERY_CHARS) -> str:
-    """Return a text that is asked for, of a long one both ends. Raises InvalidInput, naming the field, for no text."""
+def _query_text(field: str, text: str, *, max_chars: int = _MAX_QUERY_CHARS) -> str:
+    """Return a query text, cut in the middle where it is long. Raises InvalidInput, naming the field."""
     if isinstance(text, str):
-        text = _ends(text, most)
+        text = _truncate_middle(text, max_chars)
     check_text(field, text)
     return text
 
 
-def _as_an_entry_has(text: object) -> int:
-    """Return how many characters of a text an entry could hold."""
+def _max_chars(text: object) -> int:
+    """Return the number of characters of this text that an entry could hold."""
     fits = not isinstance(text, str) or text.isascii() or len(text.encode(errors="replace")) <= MAX_TEXT_BYTES
-    return MAX_TEXT_BYTES - 1 if fits else _MAX_QUERY_CHARS  # and a line's end between the two ends
+    return MAX_TEXT_BYTES - 1 if fits else _MAX_QUERY_CHARS  # minus the line break between the two ends
 
 
-def _ends(text: str, most: int = _MAX_QUERY_CHARS) -> str:
-    """Return a text, or its beginning and its end, no word torn: half a secret is none that is known again."""
-    if len(text) <= most:
+def _truncate_middle(text: str, max_chars: int = _MAX_QUERY_CHARS) -> str:
+    """Return a text, or its beginning and end, cut between words: half a secret is not recognised."""
+    if len(text) <= max_chars:
         return text
-    half, text = most // 2, text.strip()
+    half, text = max_chars // 2, text.strip()
     return f"{text[:half].rsplit(maxsplit=1)[0]}\n{text[-half:].split(maxsplit=1)[-1]}"
 
 
-def _shown(matches: Sequence[Match]) -> list[Pattern]:
+def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:
     return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
 
 
-async def live(stores: Stores, pattern_id: PatternId) -> Evidence:
-    """Return a live pattern, or the one that a person joined it to. Raises NotFound."""
+async def get_live(stores: Stores, pattern_id: PatternId) -> Evidence:
+    """Return a live pattern, or the one that it was merged into. Raises NotFound."""
     now = stores.clock.now()
     try:
         return await stores.patterns.get(pattern_id, now=now)
     except NotFound:
-        joined = await joined_to(stores, pattern_id)
-        if joined == pattern_id:
+        target = await merge_target(stores, pattern_id)
+        if target == pattern_id:
             raise
-        return await stores.patterns.get(joined, now=now)
+        return await stores.patterns.get(target, now=now)
 
 
 def to_pattern(evidence: Evidence) -> Pattern:
-    """Return a pattern as it is shown, in the words of its most trusted evidence; its relevance is 1."""
+    """Return a pattern for display, in the words of its most trusted evidence; its relevance is 1."""
     words = evidence.words
     return Pattern(
         pattern_id=evidence.pattern_id,
@@ -293,7 +294,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
 
 
 def _when_to_try(evidence: Evidence) -> str:
-    """Return what was captured; else what a model wrote, marked as such; else what is known of where it worked."""
+    """Return the captured sentence; else a model's, marked as such; else one built from the evidence."""
     if evidence.distilled is not None and not evidence.when_to_try:
         return texts.model_written(evidence.distilled)
     return texts.when_to_try(evidence)

@@ -1,4 +1,4 @@
-"""Which of the matches are shown, and in which order; pure."""
+"""Selection and order of the matches to show; pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from knowledge.memory import texts
-from knowledge.memory.fitting import ENOUGH
+from knowledge.memory.fitting import MIN_FITTING
 from knowledge.memory.success import success_rate
 from knowledge.models import Entry, EntryType, Evidence
 from knowledge.search.lexical import term_counts
 
-COPY = 0.8
-"""A resolution that shares so much of its words with another one says the same; ours."""
+MIN_COPY_OVERLAP = 0.8
+"""Share of common words from which a resolution is a copy of another; ours."""
 
-AGENTS_WORD = 0.95
-"""What a solution counts that only its agent says works. Ours; with three fields of other values (`fitting.OTHER`) it
-makes 0.69, which still turns no evidence over: that times 9 of 10 is above 1 of 1, and times 1 of 1 above 1 of 2."""
+UNVERIFIED_FACTOR = 0.95
+"""Factor of a solution that only its agent says works. Ours; with three fields of other values it makes 0.69, which
+still does not outweigh evidence: that times 9 of 10 is above 1 of 1, and times 1 of 1 above 1 of 2."""
 
-_COMPARED = 2_000
-"""Characters of resolutions that are compared."""
+_MAX_COMPARED_CHARS = 2_000
+"""Characters of a resolution that are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A live pattern a search found. `score` is the raw fused one.
+    """A live pattern that a search found. `score`: the raw fused score.
 
-    `fit` is what its fields count, 0..1, and `fits` whether none of them is another one (`knowledge.memory.fitting`).
+    `fit`: the factor of its fields, 0..1. `fits`: no field has another value than requested.
     """
 
     evidence: Evidence
@@ -40,7 +40,7 @@ class Match:
 def strength(match: Match) -> float:
     """Return relevance times the lower bound of the success rate, times how well the fields fit, times trust.
 
-    A product, so that no evidence lifts what is not relevant.
+    A product, so that evidence cannot lift an irrelevant pattern.
     """
     evidence = match.evidence
     rate = success_rate(evidence.success_count, evidence.attempt_count)
@@ -48,95 +48,95 @@ def strength(match: Match) -> float:
 
 
 def _trust(words: Entry) -> float:
-    """Return what an entry counts by who vouches for it: a human at a gate, or what verified it, or its agent alone."""
-    return 1.0 if words.verified_by or words.entry_type is not EntryType.FAILURE_SOLUTION else AGENTS_WORD
+    """Return an entry's trust factor: 1 with a verification or a human's gate decision, less on its agent's word."""
+    return 1.0 if words.verified_by or words.entry_type is not EntryType.FAILURE_SOLUTION else UNVERIFIED_FACTOR
 
 
 def rank(matches: Iterable[Match], *, limit: int) -> list[Match]:
-    """Return the best `limit` matches, a pattern once, best first.
+    """Return the best `limit` matches, each pattern once, best first.
 
     Ties go to the higher raw score, then to more projects, then to the older pattern. Gate entries take at most two of
-    five places while others fit; so does what resolves it in nearly the words of one before, which is left out where
-    anything else is left. Whatever comes first, three of the places after it are for patterns of the fields asked for.
+    five places while others fit. Near copies of an earlier resolution come after all others. Apart from the first
+    place, three places are reserved for patterns of the requested fields.
     """
-    return _within_quotas(_in_order(matches, limit), limit)
+    return _apply_quotas(_order_matches(matches, limit), limit)
 
 
 def rank_for_gate(matches: Iterable[Match], *, limit: int) -> list[Match]:
-    """Return the best `limit` decisions of a gate, best first; those of another gate only behind fewer than three.
+    """Return the best `limit` decisions of a gate, best first; those of other gates only after fewer than three.
 
-    Of the gate's own, what was turned down and what passed both have two of five places, one of three, while there are
-    any. The rest is as in `rank`.
+    Rejections and approvals of the gate each have two of five places, one of three, while there are any. Otherwise as
+    in `rank`.
     """
     everything = list(matches)
-    shown = _both_kinds(_in_order((match for match in everything if match.fits), limit), limit)
-    if len(shown) < min(ENOUGH, limit):
+    shown = _balance_types(_order_matches((match for match in everything if match.fits), limit), limit)
+    if len(shown) < min(MIN_FITTING, limit):
         left = limit - len(shown)
-        shown += _both_kinds(_in_order((match for match in everything if not match.fits), left), left)
+        shown += _balance_types(_order_matches((match for match in everything if not match.fits), left), left)
     return shown
 
 
-def _in_order(matches: Iterable[Match], limit: int) -> list[Match]:
-    """Return the matches, a pattern once, best first, near copies last; of a key of low trust only its share."""
+def _order_matches(matches: Iterable[Match], limit: int) -> list[Match]:
+    """Return the matches, each pattern once, best first, near copies last; each low-trust key within its quota."""
     best: dict[object, Match] = {}
     for match in matches:
-        known = best.get(match.evidence.pattern_id)
-        if known is None or (strength(match), match.score) > (strength(known), known.score):
+        current = best.get(match.evidence.pattern_id)
+        if current is None or (strength(match), match.score) > (strength(current), current.score):
             best[match.evidence.pattern_id] = match
-    return _shares(_copies_last(sorted(best.values(), key=_order), limit), limit)
+    return _limit_sources(_move_copies_last(sorted(best.values(), key=_sort_key), limit), limit)
 
 
-def _shares(ordered: list[Match], limit: int) -> list[Match]:
-    """Return the matches without those of a key of low trust that has had its share, also where places stay empty."""
+def _limit_sources(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the matches without those beyond a low-trust key's quota, even where places stay empty."""
     sources: Counter[str | None] = Counter()
-    kept = []
+    within_quota = []
     for match in ordered:
         source = match.evidence.words.source
         sources[source] += 1
         if source is None or sources[source] <= source_quota(limit):
-            kept.append(match)
-    return kept
+            within_quota.append(match)
+    return within_quota
 
 
-def _rivals_together(ordered: list[Match]) -> list[Match]:
-    """Return the matches in order, each followed by its best rival: whoever tries one is to know of the other."""
-    beside: dict[object, Match] = {}
+def _group_rivals(ordered: list[Match]) -> list[Match]:
+    """Return the matches in order, each followed by its best rival, so that both are shown together."""
+    grouped: dict[object, Match] = {}
     for match in ordered:
-        if match.evidence.pattern_id not in beside:
-            beside[match.evidence.pattern_id] = match
+        if match.evidence.pattern_id not in grouped:
+            grouped[match.evidence.pattern_id] = match
             rivals = match.evidence.rivals
             rival = next((each for each in ordered if each.evidence.pattern_id in rivals), None) if rivals else None
             if rival is not None:
-                beside.setdefault(rival.evidence.pattern_id, rival)
-    return list(beside.values())
+                grouped.setdefault(rival.evidence.pattern_id, rival)
+    return list(grouped.values())
 
 
-def _both_kinds(ordered: list[Match], limit: int) -> list[Match]:
-    """Return the first `limit`, of which neither entry type takes all while there are others."""
+def _balance_types(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the first `limit` matches, of which neither entry type takes all while there are others."""
     share = limit - (gate_quota(limit) if limit > 1 else 0)
-    taken: Counter[EntryType] = Counter()
+    counts: Counter[EntryType] = Counter()
     shown: list[Match] = []
-    held_back: list[Match] = []
+    deferred: list[Match] = []
     for match in ordered:
-        taken[match.evidence.entry_type] += 1
-        (shown if taken[match.evidence.entry_type] <= share else held_back).append(match)
-    return sorted([*shown[:limit], *held_back][:limit], key=ordered.index)
+        counts[match.evidence.entry_type] += 1
+        (shown if counts[match.evidence.entry_type] <= share else deferred).append(match)
+    return sorted([*shown[:limit], *deferred][:limit], key=ordered.index)
 
 
 def gate_quota(limit: int) -> int:
-    """Return how many of `limit` places gate entries may take while others fit: 2 of 5, 1 of 3."""
+    """Return the number of `limit` places for gate entries while others fit: 2 of 5, 1 of 3."""
     return max(1, limit * 2 // 5)
 
 
 def source_quota(limit: int) -> int:
-    """Return how many of `limit` places what one key of low trust told may take: 1 of 3, 1 of 5."""
+    """Return the number of `limit` places for entries of one low-trust key: 1 of 3, 1 of 5."""
     return max(1, limit // 3)
 
 
-def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
-    """Return `limit` of the matches, in order; what has had its share comes in only where places are left."""
+def _apply_quotas(ordered: list[Match], limit: int) -> list[Match]:
+    """Return `limit` matches in order; those beyond a quota only fill places that are left."""
     gates_left = gate_quota(limit)
-    others_left = limit - min(ENOUGH, limit - 1, sum(match.fits for match in ordered))
+    others_left = limit - min(MIN_FITTING, limit - 1, sum(match.fits for match in ordered))
     shown: list[Match] = []
     of_other_fields: list[Match] = []
     gates: list[Match] = []
@@ -162,33 +162,33 @@ def _is_gate(match: Match) -> bool:
     return match.evidence.entry_type is not EntryType.FAILURE_SOLUTION
 
 
-def _copies_last(ordered: list[Match], limit: int) -> list[Match]:
-    """Return the matches, rivals together, those behind all others whose resolution repeats that of one before it.
+def _move_copies_last(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the matches with rivals grouped, and copies of an earlier resolution after all others.
 
-    Looked at up to where `limit` are found that no quota keeps out: what comes after them is not shown.
+    Stops once `limit` matches are found that no quota excludes: later ones are not shown.
     """
-    copies = _Copies(ordered)
-    told = _rivals_together(ordered)
+    copies = _CopyDetector(ordered)
+    grouped = _group_rivals(ordered)
     first: list[Match] = []
-    repeated: list[Match] = []
+    copy_matches: list[Match] = []
     sure = 0
-    for place, match in enumerate(told):
+    for place, match in enumerate(grouped):
         if sure == limit:
-            return [*first, *told[place:], *repeated]
+            return [*first, *grouped[place:], *copy_matches]
         if match in copies:
-            repeated.append(match)
+            copy_matches.append(match)
         else:
             first.append(match)
             sure += match.fits and not _is_gate(match) and match.evidence.words.source is None
-    return [*first, *repeated]
+    return [*first, *copy_matches]
 
 
-class _Copies:
-    """Which of some matches, the strongest first, repeat the resolution of one before them, be that a copy too.
+class _CopyDetector:
+    """The matches, strongest first, that repeat the resolution of a stronger one, which may be a copy itself.
 
-    Of rivals in nearly the same words the best two stand: where they differ, in a number or a denial, one tells of the
-    other. What one is depends on the stronger ones alone, and not on what those are: whoever becomes stronger makes
-    copies of others, but nobody stands apart for it, and so it loses no place.
+    Of rivals in nearly the same words the best two are not copies: they differ in a number or a denial. The result
+    depends only on the stronger matches, not on their being copies: a match that becomes stronger turns others into
+    copies, but frees none from being one, and so never loses a place.
     """
 
     def __init__(self, ordered: Sequence[Match]) -> None:
@@ -199,23 +199,23 @@ class _Copies:
     def __contains__(self, match: Match) -> bool:
         place = self._places[match.evidence.pattern_id]
         for other in self._ordered[len(self._words) : place + 1]:
-            self._words.append(term_counts(texts.resolution(other.evidence.words)[:_COMPARED]))
+            self._words.append(term_counts(texts.resolution(other.evidence.words)[:_MAX_COMPARED_CHARS]))
         repeated = {
             stronger.evidence.pattern_id
             for stronger, words in zip(self._ordered[:place], self._words, strict=False)
-            if shared(self._words[place], words) >= COPY
+            if word_overlap(self._words[place], words) >= MIN_COPY_OVERLAP
         }
         return len(repeated) > 1 or not repeated <= set(match.evidence.rivals)
 
 
-def shared(some: Counter[int], others: Counter[int]) -> float:
-    """Return which share of all the words of two texts both have, 0..1."""
+def word_overlap(some: Counter[int], others: Counter[int]) -> float:
+    """Return the share of all words of two texts that both have, 0..1."""
     both = sum(min(times, others[term]) for term, times in some.items() if term in others)
     either = some.total() + others.total() - both
     return both / either if either else 1.0
 
 
-def _order(match: Match) -> tuple[float, float, int, float, str]:
+def _sort_key(match: Match) -> tuple[float, float, int, float, str]:
     evidence = match.evidence
     return (
         -strength(match),

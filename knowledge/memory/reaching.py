@@ -1,7 +1,7 @@
-"""Reaching: entries that came when their pattern was full get points of their own once some of the others went.
+"""Reaching: entries without a point get one once their pattern has room in the index.
 
-A pattern has at most `MAX_POINTS` texts in the index, those that came first. Further entries are evidence beside them,
-and live on when the year of the first ones is over, or somebody deletes these: nothing would find them.
+A pattern has at most `MAX_POINTS` texts in the index, the earliest. Further entries are evidence without a point; when
+the earlier ones expire or are deleted, no query would find the pattern by the later ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from knowledge.ports import Stores
 _SLICE = 64
 
 MAX_TRIES = 50
-"""Attempts after which only a repair tries an entry again, ours: two days of hours. Who refused its text may have been
-told otherwise by then, and each try is a call."""
+"""Attempts after which only a repair retries an entry; ours: two days of hourly attempts, each of which is a call."""
 
 log = get_logger(__name__)
 
 
 async def reach_if_possible(stores: Stores, *, tries: int | None = MAX_TRIES) -> None:
-    """Put such entries into the index, or leave it to whoever comes next: nothing else waits for it.
+    """Index such entries, or leave it to the next process on an error; nothing else waits for it.
 
-    Their texts are embedded again: the vector of what stands in no index is not kept. One whose text is refused stays
-    where it is, makes room for those behind it, and is tried anew each time until it has had so many `tries`.
+    Their texts are embedded again, as vectors of unindexed texts are not stored. An entry whose text is refused is
+    skipped, and retried each time up to `tries` attempts.
     """
     try:
         reached = await _reach(stores, tries)
@@ -42,7 +41,7 @@ async def reach_if_possible(stores: Stores, *, tries: int | None = MAX_TRIES) ->
 
 
 async def _reach(stores: Stores, tries: int | None) -> int:
-    """Put such entries into the index; return how many. Raises Unavailable, or LocalOnly where no text may go there."""
+    """Index such entries; return their number. Raises Unavailable, or LocalOnly where no text may leave the machine."""
     reached = 0
     now = stores.clock.now()
     refused: set[EntryId] = set()
@@ -50,16 +49,16 @@ async def _reach(stores: Stores, tries: int | None) -> int:
         in_use = await space_in_use(stores)
         if in_use is None:
             break
-        taken = await _points(stores, in_use, entries)
-        left = {each.entry_id for each in entries}.difference(each.entry_id for each, _ in taken)
-        if left:
-            refused |= left
-            await stores.points.tried(left)
+        with_points = await _points(stores, in_use, entries)
+        refused_now = {each.entry_id for each in entries}.difference(each.entry_id for each, _ in with_points)
+        if refused_now:
+            refused |= refused_now
+            await stores.points.tried(refused_now)
         try:
-            new = await stores.points.reach(taken, in_use.bound.space)
+            new = await stores.points.reach(with_points, in_use.bound.space)
         except SpaceSwitched:
             continue
-        if not (new or left):  # others were quicker
+        if not (new or refused_now):  # other processes were faster
             break
         reached += new
     if reached:
@@ -70,14 +69,14 @@ async def _reach(stores: Stores, tries: int | None) -> int:
 async def _points(
     stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]
 ) -> list[tuple[Entry, tuple[TextPoint, ...]]]:
-    """Embed the texts of embedded entries; return those that are not refused with their points.
+    """Embed the texts of entries; return the accepted entries with their points.
 
-    Where any is refused, the slice is halved to find which.
+    A refused slice is halved to find the refused entries.
     """
     read = await texts.all_as_embedded(entries)
-    wanted = list(dict.fromkeys(text for of_entry in read.values() for text in of_entry.values()))
+    distinct = list(dict.fromkeys(text for of_entry in read.values() for text in of_entry.values()))
     try:
-        made = await in_use.embedder.embed(wanted, "document")
+        embedded = await in_use.embedder.embed(distinct, "document")
     except TextRejected as error:
         if len(entries) == 1:
             log.warning("entry_not_reached", entry_id=str(entries[0].entry_id), reason=reason_of(error))
@@ -85,11 +84,13 @@ async def _points(
         middle = len(entries) // 2
         one = await _points(stores, in_use, entries[:middle])
         return one + await _points(stores, in_use, entries[middle:])
-    vectors = dict(zip(wanted, made.vectors, strict=True))
+    vectors = dict(zip(distinct, embedded.vectors, strict=True))
 
-    found = []
+    with_points = []
     for entry in entries:
-        if entry.pattern_id is not None:  # as all have that are embedded
-            of_views = {view: vectors[text] for view, text in read[entry.entry_id].items()}
-            found.append((entry, text_points(stores.workspace, entry.pattern_id, texts.views(entry), of_views)))
-    return found
+        if entry.pattern_id is not None:  # true of all embedded entries
+            vectors_by_view = {view: vectors[text] for view, text in read[entry.entry_id].items()}
+            with_points.append(
+                (entry, text_points(stores.workspace, entry.pattern_id, texts.views(entry), vectors_by_view))
+            )
+    return with_points

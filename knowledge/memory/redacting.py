@@ -1,6 +1,6 @@
-"""What of an entry is left out before it is stored, of every text that a person or an agent wrote. Ids are left.
+"""Removal of secrets and quoted contexts from every text of an entry before it is stored. Ids are left as they are.
 
-Secrets, and contexts that were handed out: told back in a text, they would come back as lessons of their own.
+A context that was handed out and is quoted in a text would come back as a new lesson.
 """
 
 from __future__ import annotations
@@ -32,53 +32,55 @@ TEXTS = (
     "verified_by",
 )
 
-_OF_TASK = "task_description"
-"""What a context says of the task stays here: it is what this field is for."""
+_TASK_FIELD = "task_description"
+"""The field that keeps a context's paragraph about the task: that is what the field is for."""
 
 
-def without_contexts(entry: NewEntry) -> NewEntry:
-    """Return a valid entry without contexts that its texts quote. Raises InvalidInput where one has nothing else."""
-    told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
+def remove_contexts(entry: NewEntry) -> NewEntry:
+    """Return a valid entry without the contexts its texts quote. Raises InvalidInput for a text with nothing else."""
+    texts = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
     changed: dict[str, Any] = {
-        name: text for name, value in told.items() if (text := _without_context(name, value)) is not value
+        name: text for name, value in texts.items() if (text := _remove_contexts(name, value)) is not value
     }
     return replace(entry, **changed) if changed else entry
 
 
-def _without_context(field: str, text: str) -> str:
-    kept, rest = "", text
+def _remove_contexts(field: str, text: str) -> str:
+    result, rest = "", text
     while CONTEXT_OPENING in rest:
         before, _, after = rest.partition(CONTEXT_OPENING)
         _, closing, after = after.partition(CONTEXT_CLOSING)
         if not closing:
             break
-        kept, rest = kept + (before if field == _OF_TASK else _without_task(before)), after
+        result, rest = result + (before if field == _TASK_FIELD else _remove_task_paragraph(before)), after
     if rest is text:
         return text
-    told = (kept + rest).strip()
-    if not re.search(r"\w", told):
+    remaining = (result + rest).strip()
+    if not re.search(r"\w", remaining):
         raise InvalidInput(
-            field, "holds nothing but a context that was handed out: tell what happened, or what was done"
+            field, "holds nothing but a context that was handed out: describe what happened or what was done"
         )
-    return told
+    return remaining
 
 
-def _without_task(before: str) -> str:
-    """Return what stands before a block, without the paragraph about the task that a context begins with."""
+def _remove_task_paragraph(before: str) -> str:
+    """Return the text before a context's block without the paragraph about the task that opens the context."""
     above, blank, last = before.removesuffix("\n\n").rpartition("\n\n")
     return above + blank if before.endswith("\n\n") and last.lstrip().startswith("Task: ") else before
 
 
-def redacted(entry: NewEntry) -> NewEntry:
-    """Return a valid entry with its texts redacted, a secret that one of them gives away in the others as well.
+def redact_entry(entry: NewEntry) -> NewEntry:
+    """Return a valid entry with its texts redacted; a secret found in one of them is redacted in all.
 
-    Raises InvalidInput where that makes one too long, and for a secret in the expression of `applies_when`, which would
-    mean something else without.
+    Raises InvalidInput where a text becomes too long, and for a secret in the expression of `applies_when`: redacted,
+    it would match something else.
     """
-    told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
-    without = redact_together(list(told.values()))
+    texts = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
+    redacted_texts = redact_together(list(texts.values()))
     changed: dict[str, Any] = {
-        name: _told_of(name, each) for name, each in zip(told, without, strict=True) if each.text is not told[name]
+        name: _log_redaction(name, redacted)
+        for name, redacted in zip(texts, redacted_texts, strict=True)
+        if redacted.text is not texts[name]
     }
     if entry.applies_when:
         refuse_secrets(entry.applies_when)
@@ -90,26 +92,26 @@ def redacted(entry: NewEntry) -> NewEntry:
 
 
 def refuse_secrets(conditions: AppliesWhen) -> None:
-    """Raise InvalidInput for a secret in the expression of conditions."""
+    """Raise InvalidInput where the `error` expression of conditions contains a secret."""
     if conditions.error and (found := redact(conditions.error).found):
-        raise InvalidInput("applies_when", f"error holds what looks like a secret ({found[0]}): write it without")
+        raise InvalidInput("applies_when", f"error contains what looks like a secret ({found[0]}): remove it")
 
 
-def as_stored(field: str, text: str, *, redaction: bool) -> str:
-    """Return a text of a resolution as it is stored. Raises InvalidInput."""
+def clean_text(field: str, text: str, *, redaction: bool) -> str:
+    """Return a resolution's text without quoted contexts and, with `redaction`, secrets. Raises InvalidInput."""
     check_text(field, text)
-    text = _without_context(field, text)
-    told = _without(field, text) if redaction else text
-    if told is not text:
-        check_text(field, told)
-    return told
+    text = _remove_contexts(field, text)
+    cleaned = _redact_text(field, text) if redaction else text
+    if cleaned is not text:
+        check_text(field, cleaned)
+    return cleaned
 
 
-def _without(field: str, text: str) -> str:
-    return _told_of(field, redact(text))
+def _redact_text(field: str, text: str) -> str:
+    return _log_redaction(field, redact(text))
 
 
-def _told_of(field: str, told: Redacted) -> str:
-    if told.found:
-        log.info("text_redacted", field=field, kinds=sorted(set(told.found)))
-    return told.text
+def _log_redaction(field: str, redacted: Redacted) -> str:
+    if redacted.found:
+        log.info("text_redacted", field=field, kinds=sorted(set(redacted.found)))
+    return redacted.text

@@ -1,4 +1,4 @@
-"""The one-year rule, by the calendar, in UTC."""
+"""Retention by calendar years, in UTC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def add_years(moment: datetime, years: int) -> datetime:
-    """Return the same moment some calendar years later, in UTC; 29 February becomes the 28th where there is none.
+    """Return the same time `years` calendar years later, in UTC; 29 February becomes the 28th where there is none.
 
     As Postgres does it (`timestamp + interval '1 year'`); computed once per embedding and stored in both stores.
     """

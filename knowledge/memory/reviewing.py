@@ -1,4 +1,4 @@
-"""What a person looks at: entries that are held back, patterns that stand near every question."""
+"""Reviews by a person: quarantined entries, and patterns that are shown suspiciously often."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
 
 MAX_WAITING = 1000
-OFTEN = 20
-"""A pattern in fewer contexts is not near everything; ours."""
-TIMES_ITS_SUCCESSES = 10
-"""A pattern that is shown for so many times more tasks than it worked for; ours."""
-LATELY = timedelta(days=30)
+MIN_CONTEXTS = 20
+"""Contexts from which a pattern may be shown suspiciously often; ours."""
+MIN_TASKS_PER_SUCCESS = 10
+"""Tasks shown per success from which a pattern is shown suspiciously often; ours."""
+ALARM_PERIOD = timedelta(days=30)
 _REJECTED = "entry rejected"
 
 
@@ -29,7 +29,7 @@ class ReviewService:
     audit: Auditor = UNHEARD
 
     async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
-        """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
+        """Return quarantined entries with their suspicions, oldest first, starting after `after`."""
         limit = as_whole("limit", limit, least=1, most=MAX_WAITING)
         after = None if after is None else EntryId(as_id("after", after))
         return await self.provenance.waiting(limit=limit, after=after)
@@ -39,9 +39,9 @@ class ReviewService:
         return await self.stores.entries.get(EntryId(as_id("entry_id", entry_id)))
 
     async def approve(self, entry_id: EntryId) -> Entry:
-        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict.
+        """Release a quarantined entry that a person vouches for; return it. Raises NotFound or Conflict.
 
-        One that was approved stays so: a call whose answer was lost may be repeated.
+        Idempotent, so that a call whose response was lost can be retried.
         """
         entry_id = EntryId(as_id("entry_id", entry_id))
         entry = await self.stores.entries.get(entry_id)
@@ -50,16 +50,16 @@ class ReviewService:
         elif entry.suspicions and not entry.low_trust:
             approved = entry
         else:
-            raise _waits_for_none(entry)
+            raise _not_waiting(entry)
         if approved is None:
             raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
         await self.audit.note("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
         return approved
 
     async def reject(self, entry_id: EntryId) -> None:
-        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait.
+        """Delete a quarantined entry. Raises NotFound, or Conflict for one that is not quarantined.
 
-        One that was rejected lately stays so: a call whose answer was lost may be repeated.
+        Idempotent, so that a call whose response was lost can be retried.
         """
         entry_id = EntryId(as_id("entry_id", entry_id))
         try:
@@ -69,17 +69,17 @@ class ReviewService:
                 return
             raise
         if entry.status is not EntryStatus.QUARANTINED:
-            raise _waits_for_none(entry)
+            raise _not_waiting(entry)
         await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
         await self.audit.note(
             _REJECTED, entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
         )
 
     async def alarms(self) -> list[OftenShown]:
-        """Return patterns that were lately shown for far more tasks than they ever worked for, the worst first."""
-        since = self.stores.clock.now() - LATELY
-        return await self.provenance.often_shown(since=since, least=OFTEN, times=TIMES_ITS_SUCCESSES)
+        """Return patterns recently shown for far more tasks than they ever worked for, worst first."""
+        since = self.stores.clock.now() - ALARM_PERIOD
+        return await self.provenance.often_shown(since=since, least=MIN_CONTEXTS, times=MIN_TASKS_PER_SUCCESS)
 
 
-def _waits_for_none(entry: Entry) -> Conflict:
-    return Conflict(f"entry {entry.entry_id} is {entry.status}: it waits for no review")
+def _not_waiting(entry: Entry) -> Conflict:
+    return Conflict(f"entry {entry.entry_id} is {entry.status}: it does not wait for a review")

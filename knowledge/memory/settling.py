@@ -1,12 +1,11 @@
-"""Settling: where the index may hold something else than Postgres says, it is made to hold that.
+"""Settling: reconcile the index with Postgres wherever they may differ.
 
-A checkpoint writes the points of its own entries. Whatever else changes what a point should be (an entry is deleted,
-abandoned, expires, or another checkpoint came in between) leaves a note at the point's row in the same transaction, and
-whoever comes next settles it: alone with the patterns, so that no entry joins between the look and the write. Whoever
-puts points right or back (`verify --repair`, `rebuild`, an import) does so here, too: what was read before and written
-after a checkpoint wrote the same point would undo it. A rebuild notes down every point before it drops the index, so
-that whoever comes after its death puts back the rest. Whoever finds fewer points in the index than it must hold does so
-as well: a Qdrant server came back without its volume, or with that of last week. By the hour the ids are compared.
+A checkpoint writes the points of its own entries. Any other change of a point (an entry is deleted, abandoned, expires,
+or another checkpoint overtook) marks the point's row in the same transaction, and the next process settles it under
+the patterns' lock, so that no entry joins between the read and the write. Repairs (`verify --repair`, `rebuild`, an
+import) write here, too: a point read before and written after a checkpoint wrote it would undo that. A rebuild marks
+every point before it drops the index, so that after a kill the next process restores the rest. The same happens when
+the index holds fewer points than it must: a Qdrant server lost its volume, or got last week's. Ids are compared hourly.
 """
 
 from __future__ import annotations
@@ -24,29 +23,28 @@ from knowledge.ports import Stores, Unsettled
 from knowledge.turns import let_others_run
 
 GRACE = timedelta(hours=24)
-"""A point that went from the index is deleted there once more after this time: a checkpoint that was about to write it
-when its entry was deleted, and died before it could take it back, has ended by then (its deadline is 6 hours)."""
+"""A deleted point is deleted from the index once more after this time: a checkpoint that wrote it after the deletion
+and was killed before it could settle it has ended by then (its deadline is 6 hours)."""
 
 SLICE = 256
 
-_STRETCH = 1024
-"""Points looked at together: of 20,000 ids in the embedded engine, all are read in 0.1 s, 9 ms at a time."""
+_PAGE = 1024
+"""Ids compared at a time: the embedded engine reads 20,000 in 0.1 s, 9 ms at a time."""
 
-_LOOKS = 3
-"""So often fewer points than there must be are found before they are taken for lost."""
+_MAX_COUNTS = 3
+"""Counts that must all be too low before points are considered lost."""
 
 log = get_logger(__name__)
 
 
 Written = Callable[[Sequence[Point]], None]
-"""Is told what was put into the index."""
+"""Callback with the points written to the index."""
 
 
 async def settle(stores: Stores, *, whole: bool = True, written: Written | None = None) -> None:
-    """Settle what is noted down and, where the index lost points, all of them; not the latter unless `whole`.
+    """Settle the marked points and, with `whole`, all points where the index lost some.
 
-    `whole` may take as long as a rebuild. Raises Unavailable when a store does not answer; what is not settled stays
-    noted.
+    `whole` may take as long as a rebuild. Raises Unavailable when a store does not answer; the rest stays marked.
     """
     if whole:
         await _note_if_lost(stores)
@@ -55,26 +53,25 @@ async def settle(stores: Stores, *, whole: bool = True, written: Written | None 
 
 
 async def _note_if_lost(stores: Stores) -> None:
-    """Note down all points where the index holds fewer than it must: it was lost, or restored from an older copy."""
+    """Mark all points where the index holds fewer than it must: it was lost, or restored from an older copy."""
     bound = await stores.spaces.bound()
     if bound is None:
         return
     await stores.index.ensure(bound.space, in_use=False)
-    for look in range(_LOOKS):  # Postgres first, as what comes and goes in between is no loss
-        fewest = await stores.points.fewest(bound.space, stores.clock.now(), roughly=look == 0)
-        found = await stores.index.count(bound.space, stores.workspace)
-        if found >= fewest:
+    for look in range(_MAX_COUNTS):  # Postgres first: points that expire in between are not lost
+        minimum = await stores.points.fewest(bound.space, stores.clock.now(), roughly=look == 0)
+        count = await stores.index.count(bound.space, stores.workspace)
+        if count >= minimum:
             return
-    log.warning("index_lost_points", workspace=stores.workspace, found=found, fewest=fewest)
+    log.warning("index_lost_points", workspace=stores.workspace, found=count, fewest=minimum)
     await stores.points.doubt_all()
 
 
 async def settle_differing(stores: Stores) -> None:
-    """Settle each point that the index lacks, or has although nothing stands behind it. Raises as `settle` does.
+    """Settle each point that the index lacks or that has no row in Postgres. Raises as `settle` does.
 
-    An index that was put back from a copy holds as many points as it must, and others, where some were deleted since.
-    Postgres is read after the index, which a checkpoint writes second: what has no row by then is nobody's. Both are
-    read in the order of ids.
+    An index restored from a copy may hold the right number of points but the wrong ones. Postgres is read after the
+    index, since a checkpoint writes it first: a point without a row by then is orphaned. Both are read in id order.
     """
     bound = await stores.spaces.bound()
     if bound is None:
@@ -82,24 +79,24 @@ async def settle_differing(stores: Stores) -> None:
     await stores.index.ensure(bound.space, in_use=False)
     after: PointId | None = None
     while True:
-        there = await stores.index.ids(bound.space, stores.workspace, after=after, limit=_STRETCH)
-        standing = await stores.points.standing(bound.space, stores.clock.now(), after=after, limit=_STRETCH)
-        stretch = compared(there, standing, page=_STRETCH)
-        wrong = sorted(stretch.lacking.union(stretch.strange))
-        if wrong:
-            lacking, strange = len(stretch.lacking), len(stretch.strange)
+        index_ids = await stores.index.ids(bound.space, stores.workspace, after=after, limit=_PAGE)
+        stored_ids = await stores.points.standing(bound.space, stores.clock.now(), after=after, limit=_PAGE)
+        comparison = compared(index_ids, stored_ids, page=_PAGE)
+        differing = sorted(comparison.lacking.union(comparison.strange))
+        if differing:
+            lacking, strange = len(comparison.lacking), len(comparison.strange)
             log.warning("index_differed", workspace=stores.workspace, lacking=lacking, strange=strange)
-        for start in range(0, len(wrong), SLICE):
-            await settle_points(stores, wrong[start : start + SLICE])
-        if stretch.end is None:
+        for start in range(0, len(differing), SLICE):
+            await settle_points(stores, differing[start : start + SLICE])
+        if comparison.end is None:
             return
-        after = stretch.end
+        after = comparison.end
         await let_others_run()
 
 
-async def settle_points(stores: Stores, which: Sequence[PointId], *, written: Written | None = None) -> None:
-    """Settle these points, noted down or not. Raises as `settle` does."""
-    await _settle_slice(stores, limit=0, also=which, written=written)
+async def settle_points(stores: Stores, point_ids: Sequence[PointId], *, written: Written | None = None) -> None:
+    """Settle these points, marked or not. Raises as `settle` does."""
+    await _settle_slice(stores, limit=0, also=point_ids, written=written)
 
 
 async def _settle_slice(
@@ -110,10 +107,10 @@ async def _settle_slice(
     dropped: bool = True,
     written: Written | None,
 ) -> int:
-    """Settle up to `limit` points and those of `also`; return how many were looked at."""
+    """Settle up to `limit` marked points and those of `also`; return the number of points compared."""
     while True:
         now = stores.clock.now()
-        truth: list[Point] = []
+        written_points: list[Point] = []
         touched: list[PointId] = []
         try:
             async with stores.points.settling(
@@ -122,39 +119,39 @@ async def _settle_slice(
                 touched = [*unsettled.gone, *(stored.point_id for stored in unsettled.stored)]
                 if unsettled.bound is None or not touched:
                     return 0
-                truth = await _as_stored(stores, unsettled, unsettled.bound, now)
+                written_points = await _write_points(stores, unsettled, unsettled.bound, now)
         except SpaceSwitched:
             continue
         except StorageUnavailable:
-            # Postgres may have ended the transaction before the index did what it was told, and others been at these
-            # points in between: whoever comes next compares them once more
+            # Postgres may have ended the transaction before the index applied the write, and others may have changed
+            # these points in between: mark them to be compared again
             if touched:
                 await stores.points.doubt(touched)
             raise
         if written:
-            written(truth)
+            written(written_points)
         return len(touched)
 
 
-async def _as_stored(stores: Stores, unsettled: Unsettled, bound: BoundSpace, now: datetime) -> list[Point]:
-    """Make the index hold what is stored; return the points that were put there."""
+async def _write_points(stores: Stores, unsettled: Unsettled, bound: BoundSpace, now: datetime) -> list[Point]:
+    """Write the stored points to the index and delete the others; return the points written."""
     if unsettled.gone:
         for space in unsettled.spaces:
             await stores.index.delete(space, unsettled.gone)
     live = [stored for stored in unsettled.stored if stored.expires_at > now]
     # in a thread: a second for a slice of long texts
-    truth = await asyncio.to_thread(_truth, live, stores.workspace, bound.mean_terms)
-    if truth:
-        await stores.index.ensure(bound.space, in_use=False)  # whoever dropped it may have died
-        await stores.index.upsert(bound.space, truth)
+    expected = await asyncio.to_thread(_build_points, live, stores.workspace, bound.mean_terms)
+    if expected:
+        await stores.index.ensure(bound.space, in_use=False)  # a killed rebuild may have dropped it
+        await stores.index.upsert(bound.space, expected)
     if expired := [stored.point_id for stored in unsettled.stored if stored.expires_at <= now]:
-        # pruning takes these from the index first: put back now, they would outlive their rows
+        # pruning deletes these from the index first: written now, they would outlive their rows
         await stores.index.delete(bound.space, expired)
-    return truth
+    return expected
 
 
-def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> list[Point]:
-    """Return the points that the index is to hold."""
+def _build_points(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> list[Point]:
+    """Return the points that the index must hold."""
     return [
         from_stored(stored, stored.vector, workspace=workspace, mean_terms=mean_terms)
         for stored in live
@@ -163,7 +160,7 @@ def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> li
 
 
 async def settle_if_possible(stores: Stores, *, whole: bool = True) -> None:
-    """Settle now, or leave it to whoever comes next: what was asked for is done, and the note is written."""
+    """Settle now, or leave it to the next process on an error; the points are marked already."""
     try:
         await settle(stores, whole=whole)
     except HardwonError as error:

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
-from knowledge.memory.finishing import to_the_end
+from knowledge.memory.finishing import run_to_completion
 from knowledge.memory.locality import refuse_remote
-from knowledge.memory.neighbours import AMONG, LEAST_KEPT, NeighbourCount, count_kept_neighbours
+from knowledge.memory.neighbours import MAX_SAMPLE, MIN_KEPT, NeighbourCount, count_kept_neighbours
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
 from knowledge.models import BoundSpace, EmbeddingSpace
@@ -24,15 +24,15 @@ from knowledge.search.calibration import shipped
 
 log = get_logger(__name__)
 
-FEW = 64
-"""Texts that may be left to embed during the switch, which holds up the marks of checkpoints for a minute at most."""
+MAX_DURING_SWITCH = 64
+"""Texts that may remain to be embedded during the switch, which blocks checkpoints' marks for a minute at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReembedReport:
-    """What a change of model did. `kept`: share of nearest neighbours that stayed near, 1 where texts were too few.
+    """Result of a change of model. `kept`: share of nearest neighbours that stayed near, 1 where texts were too few.
 
-    `from_model` is None where nothing was embedded before; `forgotten`: models whose vectors were dropped.
+    `from_model`: None where nothing was embedded before. `forgotten`: models whose vectors were dropped.
     """
 
     from_model: str | None
@@ -45,7 +45,7 @@ class ReembedReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """A model as an operator names it. What is None is as the settings say; a key goes to its own `base_url` only."""
+    """A model as named by an operator. None means as in the settings; a key is only sent to its own `base_url`."""
 
     model: str
     dims: Annotated[int | None, Field(ge=2, le=65536)] = None
@@ -58,11 +58,11 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUpkeepService:
-    """Upkeep of all workspaces. `of` gives the upkeep of one.
+    """Upkeep of all workspaces. `of` returns the upkeep of one.
 
-    `use` makes this process embed with another embedder. `make` makes the embedder of a model; it raises InvalidInput
-    where there can be none. `let_go` is told of each that was made when nothing more is done with it here: it is closed
-    unless it came into use.
+    `use`: make this process embed with another embedder. `make`: create the embedder of a model; raises InvalidInput
+    where that is impossible. `let_go`: called once a created embedder is no longer needed here; closes it unless it is
+    in use.
     """
 
     workspaces: Callable[[], Awaitable[list[str]]]
@@ -73,54 +73,54 @@ class StoreUpkeepService:
     audit: Auditor = UNHEARD
 
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
-        """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile.
+        """Drop the collection in use and restore it from Postgres with the same ids; queries find less meanwhile.
 
-        Where it is killed, the next checkpoint or prune puts back the rest. `dry_run`: only say what it would cost.
+        After a kill the next checkpoint or prune restores the rest. `dry_run`: only report the cost.
         """
         if dry_run:
             return await self._rebuild_cost()
-        done = RebuildReport(points=0, embedded=0)
+        report = RebuildReport(points=0, embedded=0)
         async for upkeep in self._each():
             await upkeep.stores.points.doubt_all()
         if not await self._drop_in_use():
-            return done
-        async for upkeep in self._each():  # those, too, that came just before the drop
-            await upkeep.stores.points.doubt_all()  # what a checkpoint put into the one that was dropped, and marks now
-            part = await upkeep.refill(progress=_after(done.points, progress))
-            written = await upkeep.beside.refill()
-            done = RebuildReport(
-                points=done.points + part.points,
-                embedded=done.embedded + part.embedded + written.embedded,
-                passages=done.passages + written.points,
+            return report
+        async for upkeep in self._each():  # including workspaces that appeared just before the drop
+            await upkeep.stores.points.doubt_all()  # points that a checkpoint wrote before the drop
+            refilled = await upkeep.refill(progress=_offset_progress(report.points, progress))
+            documents = await upkeep.documents.refill()
+            report = RebuildReport(
+                points=report.points + refilled.points,
+                embedded=report.embedded + refilled.embedded + documents.embedded,
+                passages=report.passages + documents.points,
             )
-        log.info("index_rebuilt", points=done.points, passages=done.passages, embedded=done.embedded)
-        return done
+        log.info("index_rebuilt", points=report.points, passages=report.passages, embedded=report.embedded)
+        return report
 
     async def _drop_in_use(self) -> bool:
-        """Drop the collections in use and make them anew, empty; return False where nothing was ever embedded."""
+        """Recreate the collections in use, empty; return False where nothing was ever embedded."""
         async for upkeep in self._each():
             in_use = await space_in_use(upkeep.stores)
             if in_use is None:
                 return False
-            await to_the_end(self._anew(upkeep, in_use.bound.space))
-            return True  # they are of the whole store
+            await run_to_completion(self._recreate(upkeep, in_use.bound.space))
+            return True  # collections are shared by all workspaces
         return False
 
-    async def _anew(self, upkeep: KnowledgeUpkeepService, space: EmbeddingSpace) -> None:
-        """Drop and make anew, never the one without the other: a checkpoint beside it would have nowhere to write."""
+    async def _recreate(self, upkeep: KnowledgeUpkeepService, space: EmbeddingSpace) -> None:
+        """Drop and recreate the collections, never only one step: a concurrent checkpoint could not write."""
         await upkeep.stores.index.anew(space)
-        await upkeep.beside.drop(space)
+        await upkeep.documents.drop(space)
 
     async def _rebuild_cost(self) -> RebuildReport:
-        points = lacking = passages = 0
+        points = missing = passages = 0
         async for upkeep in self._each():
             in_use = await space_in_use(upkeep.stores)
             if in_use is not None:
                 of_workspace = await upkeep.upkeep.tally(in_use.bound.space)
-                of_documents = await upkeep.beside.tally(in_use.bound.space)
+                of_documents = await upkeep.documents.tally(in_use.bound.space)
                 points, passages = points + of_workspace[0], passages + of_documents[0]
-                lacking += of_workspace[1] + of_documents[1]
-        return RebuildReport(points=points, embedded=lacking, dry_run=True, passages=passages)
+                missing += of_workspace[1] + of_documents[1]
+        return RebuildReport(points=points, embedded=missing, dry_run=True, passages=passages)
 
     async def reembed_to(
         self,
@@ -130,10 +130,9 @@ class StoreUpkeepService:
         forget_old: bool = False,
         progress: Progress | None = None,
     ) -> ReembedReport:
-        """Change over to the model an operator names, as `reembed` does; `forget_old` then drops all other vectors.
+        """Switch to a model that an operator names, as `reembed` does; `forget_old` then drops all other vectors.
 
-        The audit log has what was changed or dropped, nothing where nothing was. Raises InvalidInput, or what `reembed`
-        raises.
+        Changes are noted in the audit log. Raises InvalidInput, or what `reembed` raises.
         """
         embedder = self.make(choice)
         try:
@@ -150,7 +149,7 @@ class StoreUpkeepService:
         forget_old: bool,
         progress: Progress | None,
     ) -> ReembedReport:
-        every = await self._every()
+        every = await self._list_upkeeps()
         if not every:
             return await self.reembed(embedder, force=force, progress=progress)
         async with every[0].upkeep.changing():
@@ -159,7 +158,7 @@ class StoreUpkeepService:
                 await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
             if not forget_old:
                 return report
-            forgotten = await self._forget_unused(await self._every())
+            forgotten = await self._forget_unused(await self._list_upkeeps())
         if forgotten and not report.switched:
             await self.audit.note("vectors of other models dropped", model=choice.model, forgotten=forgotten)
         return replace(report, forgotten=forgotten)
@@ -167,13 +166,13 @@ class StoreUpkeepService:
     async def reembed(
         self, embedder: Embedder, *, force: bool = False, progress: Progress | None = None
     ) -> ReembedReport:
-        """Embed everything with another model beside the one in use, then switch; queries and captures go on.
+        """Embed everything with another model next to the one in use, then switch; queries and captures continue.
 
-        May be broken off and called again; after the switch `finish` does the rest as well. Going back is the same call
-        with the old model, whose vectors are still there. Raises Conflict, and switches nothing, where the new model
-        keeps too few neighbours, unless `force`, and beside another change of model.
+        Can be interrupted and called again; after the switch `finish` completes it as well. To go back, call it with
+        the old model, whose vectors are still there. Raises Conflict without switching during another change of model,
+        and, unless `force`, where the new model keeps too few neighbours.
         """
-        every = await self._every()
+        every = await self._list_upkeeps()
         if not every:
             await self.use(embedder)
             model = (await embedder.space()).model
@@ -182,27 +181,27 @@ class StoreUpkeepService:
             return await self._reembed(every, embedder, force=force, progress=progress)
 
     async def finish(self) -> bool:
-        """Finish a change of model that died after its switch; return whether there was one. For the clock.
+        """Finish a change of model that was killed after its switch; return whether there was one. For the scheduler.
 
-        Points of documents go that the index has for spaces that are not in use. Does nothing beside a change that is
-        under way. Raises SpaceMismatch where this process embeds with another model.
+        Also drops documents' points of unused spaces. Does nothing during a running change. Raises SpaceMismatch where
+        this process embeds with another model.
         """
-        every = await self._every()
+        every = await self._list_upkeeps()
         if not every or not await every[0].upkeep.unused_spaces():
             return False
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as locks:
             try:
-                await held.enter_async_context(every[0].upkeep.changing())
+                await locks.enter_async_context(every[0].upkeep.changing())
             except Conflict:
                 return False
-            died = await every[0].upkeep.unfinished()
-            if died and (in_use := await space_in_use(every[0].stores)):
+            was_interrupted = await every[0].upkeep.unfinished()
+            if was_interrupted and (in_use := await space_in_use(every[0].stores)):
                 space = in_use.bound.space
                 embedded = await self._finish(space, await every[0].stores.embedder.of_space(space))
                 log.warning("space_switch_finished", model=space.model, embedded=embedded)
             for other in await every[0].upkeep.unused_spaces():
-                await every[0].beside.leave(other)
-        return died
+                await every[0].documents.leave(other)
+        return was_interrupted
 
     async def _reembed(
         self,
@@ -216,32 +215,38 @@ class StoreUpkeepService:
         space = await embedder.space()
         if bound is None or bound.space.fingerprint == space.fingerprint:
             await self.use(embedder)
-            was = None if bound is None else bound.space.model
-            embedded = 0 if bound is None else await self._finish(space, embedder)  # one may have died there
-            return ReembedReport(from_model=was, to_model=space.model, embedded=embedded, kept=1.0, switched=False)
+            from_model = None if bound is None else bound.space.model
+            embedded = (
+                0 if bound is None else await self._finish(space, embedder)
+            )  # an earlier switch may have been killed
+            return ReembedReport(
+                from_model=from_model, to_model=space.model, embedded=embedded, kept=1.0, switched=False
+            )
         for upkeep in every:
             await refuse_remote(upkeep.stores, space)
-        await embedder.recognise(space)  # that there may be nothing left to embed does not mean it is the same model
+        await embedder.recognise(space)  # even with nothing left to embed it may be another model
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)
-        while (more := await _backfill(every, into, embedder, lacking=True)) > FEW:
+        while (more := await _backfill(every, into, embedder, only_missing=True)) > MAX_DURING_SWITCH:
             embedded += more
-        embedded += more + await self._documents_into(every, space, embedder, progress=_after(embedded, progress))
-        kept = await _neighbours_kept(every, bound.space, space)
-        if kept < LEAST_KEPT and not force:
+        embedded += more + await self._backfill_documents(
+            every, space, embedder, progress=_offset_progress(embedded, progress)
+        )
+        kept = await _share_of_kept_neighbours(every, bound.space, space)
+        if kept < MIN_KEPT and not force:
             raise Conflict(
                 f"{space.model} keeps only {kept:.0%} of the nearest neighbours that {bound.space.model} finds:"
-                " nothing was switched; say --force if that is wanted"
+                " nothing was switched; use --force to switch anyway"
             )
-        # from here on both are known: what is asked for in either space is embedded by its own
+        # from here on queries in either space are embedded by its own embedder
         await self.use(embedder)
         async with every[0].upkeep.switching(space):
-            # what came in since, in new workspaces too: nothing is marked while the lock is held
-            by_now = await self._every()
-            for upkeep in by_now:
+            # entries captured since, in new workspaces too: nothing is marked while the lock is held
+            every_now = await self._list_upkeeps()
+            for upkeep in every_now:
                 await refuse_remote(upkeep.stores, space)
-            embedded += await _backfill(by_now, into, embedder, lacking=True)
+            embedded += await _backfill(every_now, into, embedder, only_missing=True)
         embedded += await self._finish(space, embedder)
         log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
         return ReembedReport(
@@ -249,23 +254,23 @@ class StoreUpkeepService:
         )
 
     async def _finish(self, space: EmbeddingSpace, embedder: Embedder) -> int:
-        """Put into the space in use what came, went or changed beside the switch; return how many texts were embedded.
+        """Apply changes made during the switch to the space in use; return the number of texts embedded.
 
-        Costs nothing but a look where there is nothing to do.
+        Cheap where there is nothing to do.
         """
-        every = await self._every()
-        embedded = await self._documents_into(every, space, embedder)  # what was shown since, for the old space
+        every = await self._list_upkeeps()
+        embedded = await self._backfill_documents(every, space, embedder)  # documents added since, to the old space
         others = [other for other in await every[0].stores.spaces.known() if other.fingerprint != space.fingerprint]
         for upkeep in every:
             for other in others:
-                await upkeep.beside.switched(other, space)
+                await upkeep.documents.note_switch(other, space)
         await every[0].stores.index.ensure(space)
-        for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
+        for upkeep in every:  # deleted or changed since they were written, now or when the space was last in use
             await upkeep.verify(repair=True)
         await every[0].upkeep.finished()
         return embedded
 
-    async def _documents_into(
+    async def _backfill_documents(
         self,
         every: Sequence[KnowledgeUpkeepService],
         space: EmbeddingSpace,
@@ -273,25 +278,25 @@ class StoreUpkeepService:
         *,
         progress: Progress | None = None,
     ) -> int:
-        """Put documents into the collection of a space; return how many texts were embedded."""
+        """Write documents to the collection of a space; return the number of texts embedded."""
         embedded = 0
         for upkeep in every:
-            told = _after(embedded, progress)
-            embedded += (await upkeep.beside.backfill(space, embedder, progress=told)).embedded
+            offset_progress = _offset_progress(embedded, progress)
+            embedded += (await upkeep.documents.backfill(space, embedder, progress=offset_progress)).embedded
         return embedded
 
     async def _forget_unused(self, every: Sequence[KnowledgeUpkeepService]) -> int:
-        """Drop collections and vectors of spaces that are not in use: after that going back costs embedding again."""
+        """Drop collections and vectors of unused spaces; going back then costs embedding again."""
         spaces = await every[0].upkeep.unused_spaces()
-        for space in spaces:  # they are of the whole store: any workspace will do for what was learned
+        for space in spaces:  # patterns' collections are shared by all workspaces: any will do
             for upkeep in every:
-                await upkeep.beside.forget(space)
+                await upkeep.documents.forget(space)
             await every[0].stores.index.drop(space)
             await every[0].upkeep.forget_space(space)
         await every[0].upkeep.forget_unknown()
         return len(spaces)
 
-    async def _every(self) -> list[KnowledgeUpkeepService]:
+    async def _list_upkeeps(self) -> list[KnowledgeUpkeepService]:
         return [upkeep async for upkeep in self._each()]
 
     async def _each(self) -> AsyncIterator[KnowledgeUpkeepService]:
@@ -304,35 +309,37 @@ async def _backfill(
     into: BoundSpace,
     embedder: Embedder,
     *,
-    lacking: bool = False,
+    only_missing: bool = False,
     progress: Progress | None = None,
 ) -> int:
     embedded = before = 0
     total = sum([(await upkeep.upkeep.tally(into.space))[0] for upkeep in every]) if progress else None
     for upkeep in every:
-        told = _after(before, progress, total)
-        embedded += await upkeep.backfill(into, embedder, lacking=lacking, progress=told)
+        offset_progress = _offset_progress(before, progress, total)
+        embedded += await upkeep.backfill(into, embedder, only_missing=only_missing, progress=offset_progress)
         before += (await upkeep.upkeep.tally(into.space))[0] if progress else 0
     return embedded
 
 
-def _after(before: int, progress: Progress | None, total: int | None = None) -> Progress | None:
-    """Return what is told of a part's progress, where `before` were done before it."""
+def _offset_progress(before: int, progress: Progress | None, total: int | None = None) -> Progress | None:
+    """Return a progress callback for a part of the work, offset by `before`."""
     if progress is None:
         return None
 
-    def told(done: int, _: int | None) -> None:
+    def report(done: int, _: int | None) -> None:
         progress(before + done, total if total is None else max(total, before + done))
 
-    return told
+    return report
 
 
-async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: EmbeddingSpace, new: EmbeddingSpace) -> float:
-    """Return the share of nearest neighbours that stayed near: of situations or of passages, whichever kept fewer."""
-    learned, written = NeighbourCount(), NeighbourCount()
+async def _share_of_kept_neighbours(
+    every: Sequence[KnowledgeUpkeepService], old: EmbeddingSpace, new: EmbeddingSpace
+) -> float:
+    """Return the share of nearest neighbours that stayed near, the smaller of situations and passages."""
+    of_situations, of_passages = NeighbourCount(), NeighbourCount()
     for upkeep in every:
-        situations = await upkeep.stores.spaces.sample_in_both(old, new, AMONG)
-        learned += await asyncio.to_thread(count_kept_neighbours, *situations)
-        passages = await upkeep.beside.sample_in_both(old, new, AMONG)
-        written += await asyncio.to_thread(count_kept_neighbours, *passages)
-    return min(learned.share, written.share)
+        situations = await upkeep.stores.spaces.sample_in_both(old, new, MAX_SAMPLE)
+        of_situations += await asyncio.to_thread(count_kept_neighbours, *situations)
+        passages = await upkeep.documents.sample_in_both(old, new, MAX_SAMPLE)
+        of_passages += await asyncio.to_thread(count_kept_neighbours, *passages)
+    return min(of_situations.share, of_passages.share)

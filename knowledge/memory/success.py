@@ -1,15 +1,15 @@
-"""How often a pattern works, by its attempts; pure."""
+"""Success rate of a pattern, by its attempts; pure."""
 
 from __future__ import annotations
 
 import math
 
-FAILING = 0.25
-"""What works no more often than this is kept from agents. Ours: six failures and no success, or eleven after one."""
+MAX_FAILING_RATE = 0.25
+"""Patterns that work no more often are not shown to agents. Ours: six failures without success, or eleven after one."""
 
 
 def success_rate(successes: int, attempts: int) -> float:
-    """Return a lower bound of how often it works: the mean of the Beta posterior less its standard deviation.
+    """Return a lower bound of the success rate: the mean of the Beta posterior less its standard deviation.
 
     The posterior of a uniform prior is Beta(s + 1, n - s + 1), with mean (s + 1) / (n + 2) (Laplace's rule of
     succession) and variance m (1 - m) / (n + 3). So 9 of 10 (0.73) comes before 1 of 1 (0.43), and 1 of 2 (0.28) last.
@@ -19,8 +19,8 @@ def success_rate(successes: int, attempts: int) -> float:
 
 
 def is_failing(successes: int, attempts: int) -> bool:
-    """Return whether so many attempts say that it does not work: the upper bound of how often it does is low."""
-    return sum(_posterior(successes, attempts)) < FAILING
+    """Return whether the upper bound of the success rate is below `MAX_FAILING_RATE`."""
+    return sum(_posterior(successes, attempts)) < MAX_FAILING_RATE
 
 
 def _posterior(successes: int, attempts: int) -> tuple[float, float]:

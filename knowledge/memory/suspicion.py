@@ -1,7 +1,7 @@
-"""Does a text give orders to whoever is shown it? Pure, linear in its length; what is found waits for a person.
+"""Detection of prompt injection in a text. Pure, linear in its length; a suspicious text waits for a person's review.
 
-No list of phrases is ever whole: this keeps away what is known, and a setting keeps back all that agents tell. What it
-knows was fitted to payloads written for the purpose, against real reports, reviews and test failures.
+No list of phrases is complete: this finds known ones, and a setting quarantines all that agents capture. The rules were
+fitted to payloads written for the purpose, against real reports, reviews and test failures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import re2
 
-from knowledge.memory.disguises import TooDeep, decoded, folded, respelt
+from knowledge.memory.disguises import TooDeep, decode, fold_letters, respell
 from knowledge.memory.orders import RULES
 from knowledge.unseen import seen
 
@@ -36,26 +36,26 @@ CONTEXT_FIELDS: Final = (
     "technology",
     "gate_type",
 )
-"""The fields of an entry whose text may stand in a context."""
+"""The fields of an entry whose text may appear in a context."""
 
 UNREVIEWED: Final = "unreviewed"
 HIDDEN: Final = "hidden-characters"
 
 
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
-_SMUGGLED = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
-_TURNED = re.compile("[\u202d\u202e]")
-_SPACED = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
-_ROTATED = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
-_REVERSED = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
-_MARKS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
+_ZERO_WIDTH = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
+_DIRECTION_OVERRIDE = re.compile("[\u202d\u202e]")
+_SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
+_ROT13_WORDS = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
+_REVERSED_WORDS = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
+_EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
 _FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
-_HIDDEN_LEAST = 2
+_MIN_SMUGGLED = 2
 
 
 @cache
 def _automaton() -> Any:
-    """Return all rules as one automaton, and the kind of each."""
+    """Return all rules compiled to one automaton, and the kind of each."""
     options = re2.Options()
     options.max_mem = 256 << 20
     options.log_errors = False
@@ -66,25 +66,25 @@ def _automaton() -> Any:
 
 
 def suspicions(text: str) -> tuple[str, ...]:
-    """Return the kinds of what gives orders in a text, sorted; none is what most texts have."""
-    found = set()
-    if not text.isascii() and _hidden(text):
-        found.add(HIDDEN)
-    if _SPACED.search(text):  # nobody spells a sentence who wants it read
-        found.add(HIDDEN)
+    """Return the kinds of injection found in a text, sorted; empty for most texts."""
+    kinds = set()
+    if not text.isascii() and _has_hidden_text(text):
+        kinds.add(HIDDEN)
+    if _SPACED_LETTERS.search(text):  # nobody who wants to be read spells a sentence letter by letter
+        kinds.add(HIDDEN)
     try:
-        for told in chain([text], decoded(text)):
-            for reading in _readings(told):
-                found.update(_kinds(reading))
+        for layer in chain([text], decode(text)):
+            for reading in _readings(layer):
+                kinds.update(_kinds(reading))
     except TooDeep:
-        found.add(HIDDEN)
-    return tuple(sorted(found))
+        kinds.add(HIDDEN)
+    return tuple(sorted(kinds))
 
 
-def _hidden(text: str) -> bool:
-    """Return whether a text holds what only machines read: split words, letters turned round, tags."""
-    split = len(_SMUGGLED.findall(text)) >= _HIDDEN_LEAST
-    return split or bool(_TURNED.search(text)) or bool(_TAGS.search(text))
+def _has_hidden_text(text: str) -> bool:
+    """Return whether a text holds what only machines read: split words, direction overrides, tag characters."""
+    split = len(_ZERO_WIDTH.findall(text)) >= _MIN_SMUGGLED
+    return split or bool(_DIRECTION_OVERRIDE.search(text)) or bool(_TAGS.search(text))
 
 
 def _kinds(text: str) -> Iterator[str]:
@@ -94,23 +94,23 @@ def _kinds(text: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """Yield a text as it may be meant: plain, and where there are signs of it, spelt out, disguised."""
-    plain = _lines(seen(text))
+    """Yield a text's possible readings: plain, and where there are signs of a disguise, without it."""
+    plain = _plain_lines(seen(text))
     yield plain
-    if not text.isascii() and (told := text.translate(_FROM_TAGS)) != text:
-        yield _lines(seen(told))
+    if not text.isascii() and (tagged := text.translate(_FROM_TAGS)) != text:
+        yield _plain_lines(seen(tagged))
     if not text.isascii():
-        plain = _lines(folded(seen(text)))
+        plain = _plain_lines(fold_letters(seen(text)))
         yield plain
-    yield " ".join(plain.translate(_MARKS).split())  # across lines, through emphasis
-    yield from respelt(plain)
-    if _ROTATED.search(plain):
+    yield " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
+    yield from respell(plain)
+    if _ROT13_WORDS.search(plain):
         yield codecs.encode(plain, "rot13")
-    if _REVERSED.search(plain):
+    if _REVERSED_WORDS.search(plain):
         yield plain[::-1]
 
 
-def _lines(text: str) -> str:
-    """Return a text in plain small letters, with one blank between words."""
+def _plain_lines(text: str) -> str:
+    """Return a text in lower case, with one space between words."""
     plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return "\n".join([" ".join(line.split()) for line in plain.lower().splitlines()])

@@ -1,10 +1,10 @@
-"""Names of technologies and tools as they are compared: without case, and one of several that mean the same."""
+"""Canonical names of technologies and tools: case-folded, with aliases resolved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_ALSO_CALLED: Mapping[str, str] = {
+_ALIASES: Mapping[str, str] = {
     "postgres": "postgresql",
     "psql": "postgresql",
     "node": "node.js",
@@ -28,10 +28,10 @@ _ALSO_CALLED: Mapping[str, str] = {
     "gha": "github-actions",
     "github actions": "github-actions",
 }
-"""Names that mean the same: who tells one is not known to be without the other. Ours; versions are of both alike."""
+"""Aliases of the same technology, which share their versions. Ours."""
 
 
-def usual_name(name: str) -> str:
-    """Return a name as it is compared: Python and python are one technology, postgres and PostgreSQL, too."""
-    told = name.strip().casefold()
-    return _ALSO_CALLED.get(told, told)
+def canonical_name(name: str) -> str:
+    """Return a name's canonical form: Python and python are one technology, as are postgres and PostgreSQL."""
+    folded = name.strip().casefold()
+    return _ALIASES.get(folded, folded)

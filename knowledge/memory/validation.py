@@ -1,4 +1,4 @@
-"""What a learning moment must be to be stored: checked whole, before anything is."""
+"""Validation of new entries, done in full before anything is stored."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from knowledge.memory.applying import check_conditions
 from knowledge.memory.limits import check_text
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
-_REQUIRED = {
+_REQUIRED_FIELDS = {
     EntryType.FAILURE_SOLUTION: ("project_id", "agent_type", "failure_description"),
     EntryType.GATE_REJECTION: ("project_id", "gate_type", "human_feedback"),
     EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
 }
-_COMMON = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology", "task_description"} | {
-    "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
+_COMMON_FIELDS = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology"} | {
+    "task_description", "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by",
+    "success_verified",
 }  # fmt: skip
-_OWN = {
+_TYPE_FIELDS = {
     EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
     EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
     EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
 }
-_TEXTS = tuple(
+_TEXT_FIELDS = tuple(
     field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
 )
 
 
 def validate(entry: NewEntry) -> None:
-    """Raise InvalidInput, naming the first field that is wrong, unless the entry can be stored."""
+    """Raise InvalidInput, naming the first invalid field, unless the entry can be stored."""
     try:
         entry_type = EntryType(entry.entry_type)
     except ValueError:
         raise InvalidInput("entry_type", f"must be one of {', '.join(EntryType)}, not {entry.entry_type!r}") from None
-    for name in _REQUIRED[entry_type]:
+    for name in _REQUIRED_FIELDS[entry_type]:
         if getattr(entry, name) is None:
             raise InvalidInput(name, f"is required for a {entry_type}")
-    for name in _TEXTS:
+    for name in _TEXT_FIELDS:
         value = getattr(entry, name)
         if value is None:
             continue
-        if name not in _COMMON and name not in _OWN[entry_type]:
+        if name not in _COMMON_FIELDS and name not in _TYPE_FIELDS[entry_type]:
             raise InvalidInput(name, f"does not belong to a {entry_type}")
         check_text(name, value)
     if entry.applies_when is not None:
@@ -52,7 +53,7 @@ def validate(entry: NewEntry) -> None:
 
 
 def first_status(entry: NewEntry) -> EntryStatus:
-    """Return the status a new entry has: staged where its resolution is there and, for a failure, verified."""
+    """Return the initial status: staged where there is a resolution and, for a failure, it is verified; else open."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:
             ready = entry.solution_steps is not None and entry.success_verified
@@ -63,13 +64,13 @@ def first_status(entry: NewEntry) -> EntryStatus:
     return EntryStatus.STAGED if ready else EntryStatus.OPEN
 
 
-_WHO = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
-_HASHED = tuple(field.name for field in fields(NewEntry) if field.name not in _WHO)
+_IDENTITY_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
+_HASHED_FIELDS = tuple(field.name for field in fields(NewEntry) if field.name not in _IDENTITY_FIELDS)
 
 
 def content_hash(entry: NewEntry) -> str:
-    """Return the sha256 of what was told, without who told it: project, task, run and idempotency key are apart."""
-    told = {name: value for name in _HASHED if (value := getattr(entry, name)) is not None}
+    """Return the sha256 of an entry's content: all fields but workspace, project, task, run and idempotency key."""
+    content = {name: value for name in _HASHED_FIELDS if (value := getattr(entry, name)) is not None}
     if entry.applies_when is not None:
-        told["applies_when"] = asdict(entry.applies_when)
-    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        content["applies_when"] = asdict(entry.applies_when)
+    return sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

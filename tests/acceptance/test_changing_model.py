@@ -73,7 +73,7 @@ class Scrambled(HashingEmbedder):
 
 async def refuse_scrambled(knowledge: Knowledge) -> None:
     before = await knowledge.stores.spaces.bound()
-    with pytest.raises(Conflict, match="nothing was switched; say --force"):
+    with pytest.raises(Conflict, match="nothing was switched; use --force"):
         await knowledge.store_upkeep.reembed(Scrambled(model="scrambled"))
     assert await knowledge.stores.spaces.bound() == before
 

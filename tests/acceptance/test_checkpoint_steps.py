@@ -267,13 +267,13 @@ async def test_a_checkpoint_that_waits_for_what_a_killed_one_took_says_so(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G17: a minute of silence looks like a hang."""
-    monkeypatch.setattr(embedding_run, "_TOLD_AFTER_LOOKS", 2)
+    monkeypatch.setattr(embedding_run, "_POLLS_BEFORE_WARNING", 2)
     await capture(small, *different(3))
     await small.stores.entries.claim(Selection(), limit=3, lease=timedelta(seconds=2))
     assert (await small.checkpoints.process_all()).embedded == 3
     (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told.startswith("checkpoint_waits ")
-    assert "60 s after its last sign of life" in told
+    assert "60 s after the last heartbeat" in told
 
 
 async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:
@@ -388,7 +388,7 @@ async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_
 @pytest.mark.parametrize(
     ("place", "wrong", "told"),
     [
-        ("patterns.mark_embedded:before:2", ValueError("a defect of ours"), "unforeseen: ValueError"),
+        ("patterns.mark_embedded:before:2", ValueError("a defect of ours"), "unexpected error: ValueError"),
         ("patterns.mark_embedded:before:2", asyncio.CancelledError(), "it was cancelled"),
         ("entries.abandon:before:1", StorageUnavailable("Postgres went away"), "Postgres went away"),
     ],
@@ -498,7 +498,7 @@ async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
     hung = wired(small, Trips({"entries.claim:before:1": hang}))
     checkpoints = replace(hung.checkpoints, deadline=timedelta(seconds=0.3))
     async with asyncio.timeout(PATIENCE_SECONDS):
-        with pytest.raises(Unavailable, match="did not end within"):
+        with pytest.raises(Unavailable, match="did not finish within"):
             await checkpoints.process_all()
     assert (await small.checkpoints.process_all()).embedded == 3
 

@@ -61,14 +61,14 @@ async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it
     common: TermFrequencies, lexicon: Lexicon
 ) -> None:
     await lexicon.count([{CART: 1}] * 5 + [{}] * 5)
-    common.saw(ONE, FIRST)
-    common.saw(OTHER, SECOND)
+    common.add(ONE, FIRST)
+    common.add(OTHER, SECOND)
     known = TermStatistics(documents=13, frequencies={CART: 8, TOTAL: 1, COUPON: 1})
     assert await common.of([CART, TOTAL, COUPON]) == known
-    async with common.counting([ONE]):
+    async with common.count_in_lexicon([ONE]):
         await lexicon.count(FIRST)
     assert await common.of([CART, TOTAL, COUPON]) == known
-    async with common.counting([OTHER]):
+    async with common.count_in_lexicon([OTHER]):
         await lexicon.count(SECOND)
     assert await common.of([CART, TOTAL, COUPON]) == known
     assert lexicon.asked == [[CART, TOTAL, COUPON], [], []], "each term is asked for once"
@@ -77,8 +77,8 @@ async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it
 async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(
     common: TermFrequencies, lexicon: Lexicon
 ) -> None:
-    common.saw(ONE, FIRST)
-    async with common.counting([ONE]):
+    common.add(ONE, FIRST)
+    async with common.count_in_lexicon([ONE]):
         await lexicon.count(FIRST)
         asking = asyncio.create_task(common.of([CART]))
         await asyncio.wait({asking}, timeout=0.2)  # without its turn it would find them in the lexicon, too
@@ -86,9 +86,9 @@ async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(
 
 
 async def test_a_count_that_failed_leaves_what_was_seen_as_it_was(common: TermFrequencies) -> None:
-    common.saw(ONE, FIRST)
+    common.add(ONE, FIRST)
     with pytest.raises(OSError, match="gone"):
-        async with common.counting([ONE]):
+        async with common.count_in_lexicon([ONE]):
             raise OSError("gone")
     assert (await common.of([CART])).frequencies == {CART: 2}
 
@@ -97,11 +97,11 @@ async def test_a_batch_that_was_given_back_and_comes_again_counts_once(
     common: TermFrequencies, lexicon: Lexicon
 ) -> None:
     """It stayed at the head of the line: what was counted then was another one, and it counted twice to the end."""
-    common.saw(ONE, FIRST)
+    common.add(ONE, FIRST)
     common.forget(ONE)
-    common.saw(OTHER, FIRST)
+    common.add(OTHER, FIRST)
     assert await common.of([CART]) == TermStatistics(documents=2, frequencies={CART: 2})
-    async with common.counting([OTHER]):
+    async with common.count_in_lexicon([OTHER]):
         await lexicon.count(FIRST)
     assert await common.of([CART]) == TermStatistics(documents=2, frequencies={CART: 2})
 
@@ -109,7 +109,7 @@ async def test_a_batch_that_was_given_back_and_comes_again_counts_once(
 async def test_no_more_terms_are_kept_than_memory_allows(
     common: TermFrequencies, lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commonness, "_MOST_KEPT", 2)
+    monkeypatch.setattr(commonness, "_MAX_CACHED", 2)
     await common.of([CART, TOTAL, COUPON])
     await common.of([CART])
     assert lexicon.asked == [[CART, TOTAL, COUPON], [CART]]

@@ -178,7 +178,7 @@ async def test_two_checkpoints_at_once_pay_for_each_pattern_once(distilling: Kno
     assert sorted(counts(report) for report in both) == [(0, 0, 0, 0), (6, 6, 0, 0)]
     (left,) = [report.distillation for report in both if counts(report)[0] == 0]
     assert left is not None
-    assert left.error == "another checkpoint has patterns of the workspace distilled: what is due is left to it"
+    assert left.error == "another checkpoint is distilling this workspace's patterns: the due ones are left to it"
     assert len(server.chats) == 6
 
 
@@ -244,7 +244,7 @@ async def test_an_answer_with_an_invented_name_is_refused_and_said_why(
     assert report.distillation is not None
     assert report.distillation.refusals == (
         RefusedDistillation(
-            pattern_id=pattern.pattern_id, reason="problem: names 'cart.total', which none of the entries does"
+            pattern_id=pattern.pattern_id, reason="problem: names 'cart.total', which does not occur in the entries"
         ),
     )
     assert pattern.distilled is None
@@ -315,7 +315,7 @@ async def test_an_endpoint_that_hangs_is_waited_for_until_the_deadline_only(
     report = await replace(distilling.checkpoints, distillation=hurried).process_all(distill=True)
     assert (report.embedded, counts(report), report.error) == (3, (1, 0, 0, 0), None)
     assert report.distillation is not None
-    assert "did not end within 0:00:01" in (report.distillation.error or "")
+    assert "did not finish within 0:00:01" in (report.distillation.error or "")
 
 
 # nothing of a deleted text stays
@@ -450,4 +450,6 @@ def test_the_command_distils_and_a_query_shows_it(home: Path, database_url: str,
         ours.here("capture", filed(home, more))
         done = ours.run("checkpoint", "--distill")
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 of 1 patterns distilled, 1 refused")
-        assert "is not distilled: title: names '9.9', which none of the entries does" in " ".join(done.stderr.split())
+        assert "is not distilled: title: names '9.9', which does not occur in the entries" in " ".join(
+            done.stderr.split()
+        )

@@ -101,7 +101,7 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
         await knowledge.stores.contexts.record_outcomes([outcome], knowledge.stores.clock.now())
     joined = await knowledge.grouping.join(*both)
     assert joined.success_count == 3
-    with pytest.raises(NotFound, match="nothing in it was told by one"):
+    with pytest.raises(NotFound, match="nothing in it was captured with such a key"):
         await knowledge.revocations.revoke(Chosen(key_id="agent1"))
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
@@ -331,7 +331,7 @@ async def test_what_cannot_be_joined_or_split_is_refused_and_nothing_is_changed(
         (knowledge.grouping.join(keep, keep), "is the pattern to keep"),
         (knowledge.grouping.join(keep, of_gate), "gate_approval"),
         (knowledge.grouping.split([]), "is empty"),
-        (knowledge.grouping.split([one]), "all that pattern"),
+        (knowledge.grouping.split([one]), "all entries of pattern"),
         (knowledge.grouping.split([one, other]), "2 patterns"),
         (knowledge.grouping.suggest(limit=0), "limit"),
     ):
@@ -363,7 +363,7 @@ async def test_what_has_expired_is_neither_joined_nor_split_off_and_nothing_is_c
     for joining in (knowledge.grouping.join(third, gone), knowledge.grouping.join(gone, third)):
         with pytest.raises(NotFound, match=f"no live pattern {gone}"):
             await joining
-    with pytest.raises(InvalidInput, match="entry_ids: are no live ones"):
+    with pytest.raises(InvalidInput, match="entry_ids: are not live"):
         await knowledge.grouping.split([one])
     assert await patterns_of(knowledge, one, other, late) == before == [third, gone, third]
 

@@ -198,7 +198,7 @@ async def test_of_several_failures_those_that_are_named_are_resolved_and_the_oth
     strange, invented = uuid4(), "entry 1"
     solved = await solves(hooks, failures=[last, strange, invented])
     assert solved.entry_ids == (last,)
-    assert "failures: passed over what is no " in (solved.degraded or "")
+    assert "failures: ignored ids that are not a failure of this task" in (solved.degraded or "")
     told = await hooks.knowledge.events.task_solved(**SOLVED, failures=[last, strange])
     assert str(strange) in (told.degraded or "")
     statuses = [(await hooks.knowledge.capture.get(each)).status for each in (first, last)]
@@ -278,7 +278,7 @@ async def test_a_solution_that_comes_second_neither_wins_nor_breaks_anything(hoo
     first, second = sorted(told, key=lambda kept: -len(kept.entry_ids))
     assert (first.entry_ids, first.degraded) == ((entry_id,), None)
     assert second.entry_ids == ()
-    assert "solution_steps: not kept" in (second.degraded or "")
+    assert "solution_steps: not stored" in (second.degraded or "")
     assert (await hooks.knowledge.capture.get(entry_id)).solution_steps in {SOLUTION, OTHER}
 
 
@@ -826,7 +826,7 @@ async def test_what_was_tried_and_never_handed_out_is_named(hooks: OrchestratorH
         project_id="second", task_id="T-1", run_id="1", tried=[pattern.pattern_id, PatternId(strange)]
     )
     assert kept.outcomes == 1
-    assert kept.degraded == f"tried: passed over what was not handed out for this task and run: {strange}"
+    assert kept.degraded == f"tried: ignored patterns that were not handed out for this task and run: {strange}"
     assert hooks.counts["task_solved_degraded"] == 1
 
 
@@ -854,7 +854,7 @@ async def test_a_solution_that_nothing_waits_for_is_not_dropped_without_a_word(h
     await hooks.settled()
     kept = await solves(hooks)
     assert kept.entry_ids == ()
-    assert "no failure of this task waits for a solution: what is on record of it is abandoned" in (kept.degraded or "")
+    assert "no failure of this task is open: those on record are abandoned" in (kept.degraded or "")
     assert (await solves(hooks, task_id="T-2")).degraded is None, "nothing ever failed there"
 
 

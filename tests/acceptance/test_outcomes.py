@@ -304,7 +304,7 @@ async def test_resolving_with_what_was_handed_out_may_be_repeated_where_the_answ
     await given(knowledge)
     for said in (SOLUTION, f"{SOLUTION}!", SOLUTION):
         assert await knowledge.capture.resolve_failure(opened, solution_steps=said, verified_by="pytest") == first
-    with pytest.raises(NotOpen, match="and is an outcome of pattern"):
+    with pytest.raises(NotOpen, match="and is now an outcome of pattern"):
         await knowledge.capture.resolve_failure(opened, solution_steps="Restart the database", verified_by="pytest")
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
     await knowledge.capture.delete(first)

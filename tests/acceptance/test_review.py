@@ -177,10 +177,10 @@ async def test_an_approved_entry_is_embedded_and_shown_and_a_rejected_one_is_gon
     with pytest.raises(NotFound):
         await reviewer.reviews.reject(EntryId(uuid4()))
     assert await reviewer.reviews.approve(ids[0]) == approved
-    with pytest.raises(Conflict, match="is staged: it waits for no review"):
+    with pytest.raises(Conflict, match="is staged: it does not wait for a review"):
         await reviewer.reviews.reject(ids[0])
     never = await agent.capture.capture(failure(failure_description="the search fails"))
-    with pytest.raises(Conflict, match="waits for no review"):
+    with pytest.raises(Conflict, match="does not wait for a review"):
         await reviewer.reviews.approve(never)
     await knowledge.capture.delete(never)
     await knowledge.checkpoints.process_all()
@@ -200,7 +200,7 @@ async def test_what_waits_goes_on_where_who_is_trusted_tells_the_very_same(knowl
     entry_id = await agent.capture.capture(told)
     entry = await knowledge.capture.get(entry_id)
     assert (entry.captured_by, entry.low_trust, entry.status) == ("boss", False, EntryStatus.STAGED)
-    with pytest.raises(NotFound, match="nothing in it was told by one"):
+    with pytest.raises(NotFound, match="nothing in it was captured with such a key"):
         await knowledge.revocations.revoke(Chosen(key_id="agent1"))
     (noted,) = await knowledge.audits.list()
     assert (noted.who, noted.what, json.loads(noted.details)["entry"]) == ("key boss", "entry approved", str(entry_id))
@@ -468,7 +468,7 @@ async def test_an_agents_key_learns_no_id_of_what_others_told_nor_what_became_of
     for told in (str(refused.value), answer.error or ""):
         assert str(turned_down) not in told
         assert "open" not in told
-        assert "not kept" in told
+        assert "not stored" in told
     with pytest.raises(RejectionOnRecord, match=str(turned_down)):
         await boss.capture.capture(tried)
     own = await agent.capture.capture(rejection(revision_approach=None, task_id="own"))
@@ -677,7 +677,7 @@ async def test_t1_however_much_an_agent_tells_of_a_task_what_is_trusted_is_resol
     await agent.capture.capture_all(noise)
     solved = await solve(orchestrator, run_id="1")
     assert theirs in solved.entry_ids
-    assert "100 entries of this task were looked at, and there may be more" in str(solved.degraded)
+    assert "only 100 entries of this task were looked at; there may be more" in str(solved.degraded)
 
 
 async def test_t1_a_solution_is_given_to_one_of_the_failures_that_an_agent_made_up(knowledge: Knowledge) -> None:
@@ -687,7 +687,7 @@ async def test_t1_a_solution_is_given_to_one_of_the_failures_that_an_agent_made_
     solved = await solve(orchestrator, "Remove the unused import")
     assert len(set(made_up) & set(solved.entry_ids)) == 1
     assert theirs in solved.entry_ids
-    assert "of what one agent's key told, the latest failure has this solution" in str(solved.degraded)
+    assert "of the failures captured by one agent's key, only the latest got this solution" in str(solved.degraded)
     for _ in range(2):
         again = await solve(orchestrator, "Remove the unused import")
         assert set(again.entry_ids) == set(solved.entry_ids), "the event may be told again"
@@ -744,7 +744,7 @@ async def test_t6_an_agent_learns_of_no_entry_what_became_of_it(knowledge: Knowl
         with pytest.raises(NotOpen) as refused:
             await agent.capture.resolve_failure(entry_id, solution_steps="Another one", verified_by="me")
         told.add(str(refused.value).replace(str(entry_id), "ID"))
-    assert told == {"entry ID takes no such resolution from this key"}
+    assert told == {"entry ID cannot be resolved this way with this key"}
 
 
 async def test_a_failure_that_comes_back_after_its_project_ended_waits_again(knowledge: Knowledge) -> None:

@@ -184,7 +184,7 @@ async def test_a_secret_in_the_expression_of_a_condition_is_refused_by_its_kind(
     with pytest.raises(InvalidInput) as refused:
         await knowledge.capture.capture(failure("it broke", applies_when=AppliesWhen(error=f"bad {TOKEN}")))
     assert refused.value.field == "applies_when"
-    assert refused.value.reason == "error holds what looks like a secret (github-token): write it without"
+    assert refused.value.reason == "error contains what looks like a secret (github-token): remove it"
     assert "it broke" not in await stored(knowledge)
 
 

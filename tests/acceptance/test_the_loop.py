@@ -86,7 +86,7 @@ async def test_an_approval_after_a_rejection_is_refused_and_says_what_to_do(know
     with pytest.raises(RejectionOnRecord, match=f"resolve that rejection .* instead .entry {rejected}"):
         await knowledge.capture.capture_gate_approval(**gate, approved_approach="smaller steps")
     await knowledge.checkpoints.process_checkpoint("first", "project_completion")
-    with pytest.raises(RejectionOnRecord, match="no first attempt, and the rejection is abandoned already"):
+    with pytest.raises(RejectionOnRecord, match="not a first attempt, and the rejection is abandoned already"):
         await knowledge.capture.capture_gate_approval(**gate, approved_approach="smaller steps")
     other = gate | {"task_id": "T-2"}
     accepted = await knowledge.capture.capture_gate_approval(**other, approved_approach="smaller steps")

@@ -262,7 +262,7 @@ async def _until_terminated(job: Job) -> None:
 
 
 def _work(told: dict[str, Any]) -> None:
-    embedding_run._LOOK_AGAIN_SECONDS = 0.05
+    embedding_run._POLL_SECONDS = 0.05
     job = Job(**told | {"mutant": told.get("mutant") and Mutant(told["mutant"])})
     set_checkpoints(batch=job.batch, lease=timedelta(seconds=max(1, job.lease_seconds)))
     asyncio.run(Worker(job).run_as_member() if job.endpoint else _until_terminated(job))

@@ -87,7 +87,7 @@ def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine
     first, second = profile(one, rarity), profile(other, rarity)
     overlap = likeness.overlap(first, second, cosine)._replace(opening=opening)
     judged = likeness.judge(likeness.features(first, second, overlap), likeness.BUNDLED)
-    at_best = likeness.at_best(first, second, overlap, likeness.BUNDLED)
+    at_best = likeness.best_case(first, second, overlap, likeness.BUNDLED)
     assert not judged.likely or at_best is not BestCase.OTHER
     assert not judged.same or at_best is BestCase.SAME
 
@@ -102,7 +102,7 @@ def test_texts_told_apart_by_their_openings_are_others_by_all_that_they_share(
     first, second = profile(one, rarity), profile(other, rarity)
     if likeness.is_unlike_by_openings(first, second, cosine, likeness.BUNDLED):
         overlap = likeness.overlap(first, second, cosine)
-        assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is BestCase.OTHER
+        assert likeness.best_case(first, second, overlap, likeness.BUNDLED) is BestCase.OTHER
 
 
 def test_most_texts_are_told_apart_by_their_openings() -> None:
@@ -137,10 +137,10 @@ def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particular
 
 def test_resolutions_told_apart_by_a_number_need_not_be_read_and_others_do() -> None:
     comparing = that_read([])
-    assert comparing.other_resolutions(FIX, FIX.replace("42", "43"), (None, None))
+    assert comparing.are_other_resolutions(FIX, FIX.replace("42", "43"), (None, None))
     assert not comparing.unread
-    assert not comparing.other_resolutions(FIX, FIX.replace("shop", "the shop"), (None, None))
-    assert not comparing.other_resolutions(FIX, FIX.replace("again", "once more"), (None, None))
+    assert not comparing.are_other_resolutions(FIX, FIX.replace("shop", "the shop"), (None, None))
+    assert not comparing.are_other_resolutions(FIX, FIX.replace("again", "once more"), (None, None))
     assert list(comparing.unread) == [FIX, FIX.replace("shop", "the shop"), FIX.replace("again", "once more")]
 
 
@@ -153,6 +153,6 @@ def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_
     rarity = Rarity(whole(["cart shop_total", "cart item_total"]))
     first, second = profile("cart shop_total", rarity), profile("cart item_total", rarity)
     overlap = likeness.Overlap(cosine=0.9, shared=0.5, contained=0.5, opening=1.0)
-    assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is BestCase.LIKELY
+    assert likeness.best_case(first, second, overlap, likeness.BUNDLED) is BestCase.LIKELY
     same = profile("cart shop_total", rarity)
-    assert likeness.at_best(first, same, overlap, likeness.BUNDLED) is BestCase.SAME
+    assert likeness.best_case(first, same, overlap, likeness.BUNDLED) is BestCase.SAME

@@ -23,7 +23,7 @@ from knowledge.memory.consolidation import (
     Embedding,
     Nearby,
     decide,
-    missing,
+    find_missing,
     near_in_batch,
     nearest_founders,
 )
@@ -48,7 +48,7 @@ from tests.support.entries import CART, failure, rejection, stored
 def embedding(entry: NewEntry, entry_id: UUID | None = None) -> Embedding:
     kept = stored(entry, entry_id)
     told = texts.views(kept)
-    return Embedding(entry=kept, told=told, read=told, vectors={view: np.ones(2, dtype=np.float32) for view in told})
+    return Embedding(entry=kept, views=told, read=told, vectors={view: np.ones(2, dtype=np.float32) for view in told})
 
 
 def decided(
@@ -58,7 +58,7 @@ def decided(
     workspace: str = "default",
 ) -> list[Decision]:
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in embeddings}
-    return decide(embeddings, held=held | (earlier or {}), known=known or {}, workspace=workspace)
+    return decide(embeddings, held=held | (earlier or {}), existing=known or {}, workspace=workspace)
 
 
 def test_the_first_of_its_kind_founds_a_pattern_with_an_id_of_its_own() -> None:
@@ -86,7 +86,7 @@ def test_entries_of_one_batch_found_and_join_each_others_patterns() -> None:
 
 def test_what_the_lease_no_longer_holds_is_not_decided() -> None:
     one, lost = embedding(failure()), embedding(failure(solution_steps="Reject it"))
-    decisions = decide([lost, one], held={one.entry.entry_id: None}, known={}, workspace="default")
+    decisions = decide([lost, one], held={one.entry.entry_id: None}, existing={}, workspace="default")
     assert [each.entry for each in decisions] == [one.entry]
 
 
@@ -145,7 +145,7 @@ def test_a_known_key_is_no_reason_to_join_where_the_resolution_is_put_otherwise(
 
     def found(*there: str) -> list[Decision]:
         resolutions = {known: there}
-        return decide([forced, again], held=held, known={key: known}, workspace="default", resolutions=resolutions)
+        return decide([forced, again], held=held, existing={key: known}, workspace="default", resolutions=resolutions)
 
     own = pattern_id_of("default", forced.entry.entry_id)
     assert [(each.pattern_id, each.match_key) for each in found(LENIENT)] == [(own, forced.wording_key)] * 2
@@ -171,7 +171,7 @@ def told(situation: str, resolution: str, *, at: float = 0.0, number: int | None
         UUID(int=number) if number is not None else None,
     )
     return Embedding(
-        entry=kept, told=texts.views(kept), read=texts.as_embedded(kept), vectors={View.SITUATION: toward(at)}
+        entry=kept, views=texts.views(kept), read=texts.as_embedded(kept), vectors={View.SITUATION: toward(at)}
     )
 
 
@@ -192,7 +192,7 @@ def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 
 
 
 def around_of(batch: Sequence[Embedding], **known: Any) -> Nearby:
-    return Nearby(within=near_in_batch(batch), **{"comparing": comparing()} | known)
+    return Nearby(within=near_in_batch(batch), **{"comparer": comparing()} | known)
 
 
 def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10, model: str | None = None) -> Decision:
@@ -202,11 +202,11 @@ def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10,
     }
     nearby = around_of(
         [entry],
-        comparing=comparing(model) if model else comparing(),
+        comparer=comparing(model) if model else comparing(),
         candidates={entry.entry.entry_id: candidates},
         resolutions={} if degrees is None else around,
     )
-    (decision,) = decide([entry], held={entry.entry.entry_id: None}, known={}, workspace="default", nearby=nearby)
+    (decision,) = decide([entry], held={entry.entry.entry_id: None}, existing={}, workspace="default", nearby=nearby)
     return decision
 
 
@@ -272,18 +272,18 @@ def test_under_a_model_that_nobody_measured_only_equal_texts_join() -> None:
 def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_merged() -> None:
     entry, other = told(IMPORT, PIN), candidate(MODULE, "Keep shop under 3: requirements.txt")
     nearby = around_of([entry], candidates={entry.entry.entry_id: [other]})
-    wanted = missing([entry], workspace="default", nearby=nearby).resolutions
+    wanted = find_missing([entry], workspace="default", nearby=nearby).resolutions
     assert set(wanted) == {PIN, other.resolution}
     assert [link.kind for link in beside(entry, other, degrees=None).links] == [LinkKind.TWIN]
     equal = replace(nearby, candidates={entry.entry.entry_id: [candidate(MODULE, PIN)]})
-    assert missing([entry], workspace="default", nearby=equal).resolutions == []
+    assert find_missing([entry], workspace="default", nearby=equal).resolutions == []
 
 
 def test_entries_of_a_batch_join_each_other_in_other_words() -> None:
     one, two, far = told(MODULE, PIN, number=1), told(IMPORT, PIN, at=30, number=2), told(CART, PIN, at=90, number=3)
     nearby = around_of([far, two, one])
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in (one, two, far)}
-    decisions = decide([far, two, one], held=held, known={}, workspace="default", nearby=nearby)
+    decisions = decide([far, two, one], held=held, existing={}, workspace="default", nearby=nearby)
     assert [each.founds for each in decisions] == [True, False, True]
     assert decisions[1].pattern_id == decisions[2].pattern_id
 
@@ -292,7 +292,7 @@ def test_a_pattern_does_not_drift_from_text_to_text() -> None:
     """The third is like the second, which joined; it is compared with the first, that founded."""
     chain = [told(MODULE, PIN, number=1), told(IMPORT, PIN, at=60, number=2), told(IMPORT + "!", PIN, at=120, number=3)]
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in chain}
-    decisions = decide(chain, held=held, known={}, workspace="default", nearby=around_of(chain))
+    decisions = decide(chain, held=held, existing={}, workspace="default", nearby=around_of(chain))
     assert [each.founds for each in decisions] == [True, False, True]
 
 
@@ -309,10 +309,10 @@ def test_the_order_of_a_batch_changes_no_decision(batch: list[Embedding]) -> Non
     resolutions = {PIN: toward(0), REWORDED: toward(5), UPGRADE: toward(80)}
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in batch}
     nearby = around_of(batch, resolutions=resolutions)
-    decisions = decide(batch, held=held, known={}, workspace="default", nearby=nearby)
+    decisions = decide(batch, held=held, existing={}, workspace="default", nearby=nearby)
     by_entry = {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in decisions}
     nearby = around_of(BATCH, resolutions=resolutions)
-    first = decide(BATCH, held=held, known={}, workspace="default", nearby=nearby)
+    first = decide(BATCH, held=held, existing={}, workspace="default", nearby=nearby)
     assert by_entry == {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in first}
 
 

@@ -82,7 +82,7 @@ class Answers:
     async def find_open_failure(self, task: Task) -> Entry | None:
         return self.failure
 
-    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+    async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
         return self.tried.intersection(patterns)
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:

@@ -18,7 +18,7 @@ from knowledge.memory.distilling import (
     instructions,
     read_answer,
     records,
-    shown,
+    select_material,
 )
 from knowledge.models import Entry
 from knowledge.search.naming import invented
@@ -39,7 +39,7 @@ CART = [stored(failure(error_message="TypeError: int and NoneType", task_id=f"T-
 
 
 def read(**changes: Any) -> Any:
-    return read_answer(json.dumps(ANSWER | changes), shown(CART))
+    return read_answer(json.dumps(ANSWER | changes), select_material(CART))
 
 
 # what a model may say
@@ -113,7 +113,7 @@ def test_no_number_passes_that_is_not_told(number: int, form: str) -> None:
 def test_a_whole_answer_is_read_whatever_stands_around_it() -> None:
     text = json.dumps(ANSWER | {"reasoning": "because 42"})
     for around in (text, f"```json\n{text}\n```", f"Here it is:\n{text}\nDone."):
-        answer = read_answer(around, shown(CART))
+        answer = read_answer(around, select_material(CART))
         assert (answer.title, answer.when_not_to_try) == (ANSWER["title"], "")
 
 
@@ -124,22 +124,25 @@ def test_line_breaks_become_blanks() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "answer: is no JSON object"),
-        ("I cannot do that.", "answer: is no JSON object"),
-        ("[1, 2]", "answer: is no JSON object"),
-        (json.dumps(ANSWER)[:-5], "answer: is no JSON object"),
+        ("", "answer: is not a JSON object"),
+        ("I cannot do that.", "answer: is not a JSON object"),
+        ("[1, 2]", "answer: is not a JSON object"),
+        (json.dumps(ANSWER)[:-5], "answer: is not a JSON object"),
         (json.dumps({"title": "A thing"}), "problem: is missing"),
         (json.dumps(ANSWER | {"title": ""}), "title: String should have at least 1 character"),
         (json.dumps(ANSWER | {"title": "a" * 121}), "title: String should have at most 120 characters"),
         (json.dumps(ANSWER | {"problem": "word " * 200}), "problem: String should have at most 800 characters"),
         (json.dumps(ANSWER | {"when_to_try": ["a", "b"]}), "when_to_try: Input should be a valid string"),
         (json.dumps(ANSWER | {"title": "a\0b"}), "title: holds a NUL character"),
-        (json.dumps(ANSWER | {"problem": "On line 7 it fails"}), "problem: names '7', which none of the entries does"),
+        (
+            json.dumps(ANSWER | {"problem": "On line 7 it fails"}),
+            "problem: names '7', which does not occur in the entries",
+        ),
     ],
 )
 def test_anything_else_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_answer(text, shown(CART))
+        read_answer(text, select_material(CART))
     assert str(refused.value).startswith(said)
 
 
@@ -147,7 +150,7 @@ def test_anything_else_is_refused_with_the_reason(text: str, said: str) -> None:
 def test_no_text_makes_the_reader_fail_in_another_way(text: str) -> None:
     for written in (text, "{" + text + "}"):
         with pytest.raises(InvalidInput):
-            read_answer(written, shown(CART))
+            read_answer(written, select_material(CART))
 
 
 # what is asked
@@ -155,7 +158,7 @@ def test_no_text_makes_the_reader_fail_in_another_way(text: str) -> None:
 
 def test_records_stand_between_their_fences_and_say_neither_who_nor_where() -> None:
     entry = stored(failure(project_id="secret-project", task_id="T-17", run_id="R-1", verified_by="alice"))
-    asked = records(shown([entry, stored(rejection())]), "0123")
+    asked = records(select_material([entry, stored(rejection())]), "0123")
     lines = asked.split("\n")
     assert lines.count("0123 record") == lines.count("0123 end") == 2
     assert "solution_steps: Treat a missing price as zero" in lines
@@ -170,16 +173,16 @@ def test_every_entry_type_shows_its_situation_and_its_resolution() -> None:
         (rejection(), ("no migration plan", "Expand")),
         (approval(), ("product list", "ETag")),
     ):
-        assert all(word in records(shown([stored(entry)]), "f") for word in words)
+        assert all(word in records(select_material([stored(entry)]), "f") for word in words)
 
 
 def test_long_texts_are_cut_alike_and_short_ones_kept() -> None:
     long = [stored(failure(failure_description="a" * 60_000, solution_steps="b" * 60_000)) for _ in range(8)]
-    asked = records(shown(long), "f")
+    asked = records(select_material(long), "f")
     assert len(asked) < MAX_CHARS + 3_000
     assert asked.count(" ... (cut)") == 16
     assert asked.count("technology: python") == 8
-    one = records(shown(long[:1]), "f")
+    one = records(select_material(long[:1]), "f")
     assert one.count("a") > 10_000
 
 

@@ -21,8 +21,8 @@ from knowledge.memory.expressions import MAX_CHARS, MAX_TEXT_CHARS, expression
     ],
 )
 def test_expressions_as_people_write_them(source: str, text: str) -> None:
-    assert expression(source).found_in(text)
-    assert not expression(source).found_in("something else entirely")
+    assert expression(source).matches(text)
+    assert not expression(source).matches("something else entirely")
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,15 @@ def test_expressions_as_people_write_them(source: str, text: str) -> None:
 )
 def test_no_expression_blows_up(source: str) -> None:
     began = time.perf_counter()
-    assert not expression(source).found_in("a" * 100_000 + "!")
+    assert not expression(source).matches("a" * 100_000 + "!")
     assert time.perf_counter() - began < 3, "a moment, on a busy machine; with Python's own engine it never ends"
 
 
 def test_of_a_long_text_the_beginning_and_the_end_are_looked_at() -> None:
     padding = "x" * MAX_TEXT_CHARS
-    assert expression("^first").found_in(f"first{padding}")
-    assert expression("last$").found_in(f"{padding}last")
-    assert not expression("middle").found_in(f"{padding}middle{padding}")
+    assert expression("^first").matches(f"first{padding}")
+    assert expression("last$").matches(f"{padding}last")
+    assert not expression("middle").matches(f"{padding}middle{padding}")
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_what_is_not_allowed_is_said(source: str, why: str) -> None:
 
 
 def test_letters_beyond_ascii_are_letters() -> None:
-    assert expression("^größe .ß$").found_in("größe üß")
-    assert not expression("^größe .$").found_in("größe üß")
+    assert expression("^größe .ß$").matches("größe üß")
+    assert not expression("^größe .$").matches("größe üß")

@@ -32,7 +32,7 @@ def test_vectors_that_have_nothing_to_do_with_the_texts_keep_what_chance_keeps(t
     kept = sum(
         (count_kept_neighbours(some(texts, seed=at), some(texts, seed=100 + at)) for at in range(20)), NeighbourCount()
     )
-    assert kept.asked == 20 * min(texts, 100)
+    assert kept.compared == 20 * min(texts, 100)
     assert kept.share <= most
 
 
@@ -51,4 +51,4 @@ def test_texts_that_are_the_same_but_for_their_names_say_nothing() -> None:
 def test_fewer_than_twelve_texts_say_nothing() -> None:
     assert count_kept_neighbours(some(11), some(11, seed=2)) == NeighbourCount()
     assert NeighbourCount().share == 1.0
-    assert count_kept_neighbours(some(12), some(12)).asked == 12
+    assert count_kept_neighbours(some(12), some(12)).compared == 12
