@@ -30,12 +30,14 @@ from knowledge.wiring import Knowledge, open_knowledge
 from tests.support.certificates import trust_nobody
 from tests.support.embedders import HashingEmbedder
 from tests.support.folders import keep_in_memory
+from tests.support.models import keep_model
 from tests.support.postgres import create_database, drop_database, throwaway_postgres
 from tests.support.statements import keep_statements
 
 TEMPLATE = "hardwon_template"
 
 keep_in_memory()
+keep_model()
 keep_statements()
 trust_nobody()
 

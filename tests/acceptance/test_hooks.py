@@ -68,10 +68,14 @@ class SlowEmbedder(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
-@pytest_asyncio.fixture(params=["in process", "over HTTP"], loop_scope="module")
+AT_BOTH_DOORS = pytest.mark.parametrize("opened", ["in process", "over HTTP"], indirect=True)
+"""For what depends on how an event is sent: one test an event, and texts; the rest is the service's own work."""
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncIterator[AnyKnowledge]:
-    """The services, in process and over HTTP."""
-    if request.param == "in process":
+    """The services in process, and over HTTP where a test asks for both doors."""
+    if getattr(request, "param", "in process") == "in process":
         yield knowledge
         return
     transport = httpx.ASGITransport(app=make_app(knowledge))
@@ -133,6 +137,7 @@ async def started(hooks: OrchestratorHooks, run: str | None = "1") -> Pattern:
 # failures
 
 
+@AT_BOTH_DOORS
 async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks: OrchestratorHooks) -> None:
     nothing = await hooks.task_started(task(), "backend")
     assert (nothing.patterns, nothing.degraded) == ((), None)
@@ -189,6 +194,7 @@ async def test_without_a_run_a_failure_that_came_back_after_its_solution_is_said
     assert in_another.degraded is None
 
 
+@AT_BOTH_DOORS
 async def test_of_several_failures_those_that_are_named_are_resolved_and_the_others_stay_open(
     hooks: OrchestratorHooks,
 ) -> None:
@@ -262,6 +268,7 @@ async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hook
     assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
 
 
+@AT_BOTH_DOORS
 async def test_events_told_again_come_to_the_same(hooks: OrchestratorHooks) -> None:
     failed = [await fails(hooks) for _ in range(2)]
     solved = [await solves(hooks) for _ in range(2)]
@@ -285,6 +292,7 @@ async def test_a_solution_that_comes_second_neither_wins_nor_breaks_anything(hoo
 # outcomes
 
 
+@AT_BOTH_DOORS
 async def test_a_task_solved_with_what_it_was_given_is_a_success_of_that(hooks: OrchestratorHooks) -> None:
     await learned(hooks)
     for run, expected in (("1", (2, 2, 2)), ("2", (3, 3, 2))):
@@ -294,6 +302,7 @@ async def test_a_task_solved_with_what_it_was_given_is_a_success_of_that(hooks: 
     assert (await hooks.task_solved(project_id="second", task_id="T-1", run_id="2")).outcomes == 0, "told before"
 
 
+@AT_BOTH_DOORS
 async def test_a_task_that_fails_in_spite_of_it_is_an_attempt_and_stays_one(
     hooks: OrchestratorHooks, clock: SetClock
 ) -> None:
@@ -364,6 +373,7 @@ async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(
     assert await record(hooks) == (2, 2, 2)
 
 
+@AT_BOTH_DOORS
 async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_kept(hooks: OrchestratorHooks) -> None:
     """An agent made one up, and the solution that it had found was lost with it."""
     await learned(hooks)
@@ -391,6 +401,7 @@ async def decides(hooks: OrchestratorHooks, *, accepted: bool, **told: Any) -> E
     return await hooks.gate_decided(accepted=accepted, **defaults | told)
 
 
+@AT_BOTH_DOORS
 async def test_rejections_stay_open_until_a_revision_passes(hooks: OrchestratorHooks) -> None:
     first = await decides(hooks, accepted=False, proposal="Rename it in place", human_feedback="No migration plan")
     second = await decides(hooks, accepted=False, proposal="Rename it at night", human_feedback="Still no plan")
@@ -402,6 +413,7 @@ async def test_rejections_stay_open_until_a_revision_passes(hooks: OrchestratorH
     assert entry.revision_approach == "Expand, migrate, contract"
 
 
+@AT_BOTH_DOORS
 async def test_what_passes_at_the_first_attempt_is_an_approval(hooks: OrchestratorHooks) -> None:
     await decides(hooks, accepted=False, human_feedback="No", task_id="T-2")
     kept = await decides(hooks, accepted=True, proposal="Cache the list", approach="An ETag, five minutes")
@@ -410,6 +422,7 @@ async def test_what_passes_at_the_first_attempt_is_an_approval(hooks: Orchestrat
     assert entry.approved_approach == "An ETag, five minutes"
 
 
+@AT_BOTH_DOORS
 async def test_a_second_acceptance_after_a_rejection_is_told_to_be_no_first_attempt(hooks: OrchestratorHooks) -> None:
     await decides(hooks, accepted=False, proposal="Rename it", human_feedback="No plan")
     await decides(hooks, accepted=True, proposal="Expand, migrate, contract")
@@ -422,6 +435,7 @@ async def test_a_second_acceptance_after_a_rejection_is_told_to_be_no_first_atte
 # checkpoints
 
 
+@AT_BOTH_DOORS
 @pytest.mark.parametrize(
     ("end", "after"),
     [
@@ -532,6 +546,7 @@ async def test_checkpoints_are_counted_and_logged_by_the_names_of_their_hooks(
 # what is wrong, what is down
 
 
+@AT_BOTH_DOORS
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [({"failure_description": " "}, "failure_description: "), ({"task_id": "\0"}, "task_id: holds a NUL")],
@@ -549,6 +564,7 @@ async def test_what_is_wrong_with_an_event_is_said_and_not_raised(
         await hooks.knowledge.events.task_failed(**told | wrong)
 
 
+@AT_BOTH_DOORS
 async def test_of_a_text_that_is_too_long_both_ends_are_kept_and_it_says_so(hooks: OrchestratorHooks) -> None:
     """A log with a NUL in it, and with an address for which a longer word is stored: the failure was lost for it."""
     log = "mail to al@acme.io\0\n" + "INFO   tried again\n" * 5000 + "E   ConnectionError: refused"
@@ -574,6 +590,7 @@ async def test_of_a_text_that_is_too_long_both_ends_are_kept_and_it_says_so(hook
     assert rejected.degraded is None
 
 
+@AT_BOTH_DOORS
 @pytest.mark.parametrize(
     "text",
     [
@@ -597,6 +614,7 @@ async def test_an_event_with_all_the_text_it_may_have_is_kept_whatever_it_is_wri
     assert (kept.degraded, len(kept.entry_ids)) == (None, 1)
 
 
+@AT_BOTH_DOORS
 @pytest.mark.long
 async def test_a_task_or_a_question_of_any_length_is_asked_for_by_its_ends(hooks: OrchestratorHooks) -> None:
     """Over HTTP a task with a log of megabytes in it got no knowledge, and a question raised."""
@@ -618,6 +636,7 @@ async def test_a_task_or_a_question_of_any_length_is_asked_for_by_its_ends(hooks
         await queries.query_for_task("\ud800" + middle)
 
 
+@AT_BOTH_DOORS
 @pytest.mark.parametrize(
     ("told", "field"),
     [
@@ -643,6 +662,7 @@ async def test_a_task_without_words_gets_a_context_that_says_so(hooks: Orchestra
     assert hooks.counts["task_started_degraded"] == 1
 
 
+@AT_BOTH_DOORS
 @pytest.mark.parametrize(("told", "kept"), [(17, "17"), (UUID(int=17), str(UUID(int=17)))])
 async def test_ids_as_databases_give_them_are_kept_as_texts(
     hooks: OrchestratorHooks, told: int | UUID, kept: str

@@ -187,9 +187,11 @@ async def test_a_limit_beyond_the_models_own_is_an_error_not_a_wrong_vector(fold
     await embedder.aclose()
 
 
-async def test_first_calls_at_once_load_the_weights_once(embedder: LocalEmbedder) -> None:
+async def test_first_calls_at_once_load_the_weights_once() -> None:
+    embedder = LocalEmbedder(replace(bundled_model(), name="not loaded by another test"))
     spaces = await asyncio.gather(*(embedder.space() for _ in range(20)))
     assert all(space is spaces[0] for space in spaces)
+    await embedder.aclose()
 
 
 def test_one_embedder_serves_event_loops_one_after_another() -> None:

@@ -33,6 +33,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 def test_g21_a_full_disk_under_the_index_stops_checkpoints_alone_and_only_until_there_is_room(
     home: Path, database_url: str
 ) -> None:
@@ -62,6 +63,7 @@ def test_g21_a_full_disk_under_postgres_is_named_and_loses_nothing_acknowledged(
     assert (told["lost"], told["sound"]) == (0, True), told
 
 
+@pytest.mark.long
 def test_g21_a_full_disk_under_the_log_stops_no_work(home: Path, database_url: str) -> None:
     """G21: what would be logged is lost, and nothing else."""
     commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})

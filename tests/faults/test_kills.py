@@ -15,6 +15,8 @@ from tests.faults.worker import GRACE_SECONDS
 from tests.support.faults import Mutant
 from tests.support.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.long  # each starts workers and kills them
+
 
 @pytest.mark.timeout(180)
 def test_g2_a_kill_at_any_named_place_loses_and_doubles_nothing(alone: Ground) -> None:

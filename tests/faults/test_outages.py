@@ -28,6 +28,7 @@ QUICK = RetryPolicy(
 )
 
 
+@pytest.mark.long
 async def test_g5_all_is_embedded_soon_after_an_outage_of_the_embedder_and_nothing_is_given_up(
     settings: KnowledgeSettings,
 ) -> None:
@@ -128,6 +129,7 @@ async def comes_back(stage: Stage) -> bool:
     return False
 
 
+@pytest.mark.long
 async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stage: Stage) -> None:
     """G11: refused, hanging or dripping, 200 of 200 within 300 ms + 50 ms; when it is back, so is the knowledge."""
     for part in stage.wires:
@@ -138,6 +140,7 @@ async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stag
         assert await comes_back(stage), f"{part} is back, and what was learned is not"
 
 
+@pytest.mark.long
 async def test_g11_an_open_breaker_answers_within_5_ms(stage: Stage, opens: Opens) -> None:
     """G11: the median, as other tests run beside this one; the long form asks it of every call."""
     took = await asked_while_open(stage, calls=200)

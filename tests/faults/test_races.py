@@ -29,6 +29,7 @@ from tests.support.entries import failure, stored
 from tests.support.faults import Trips, wired
 
 
+@pytest.mark.long
 async def test_g13_prune_checkpoints_and_deletions_at_once_lose_and_bring_back_nothing(alone: Ground) -> None:
     """G13."""
     async with races(alone, seed=13) as running:
@@ -125,6 +126,7 @@ async def learned(knowledge: Knowledge, run: str) -> EntryId:
     return entry_id
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_g1_an_acknowledged_capture_survives_the_death_of_its_client_and_of_postgres(herd: Herd) -> None:
     """G1."""
@@ -135,6 +137,7 @@ def test_g1_an_acknowledged_capture_survives_the_death_of_its_client_and_of_post
     assert found.acknowledged >= 12
 
 
+@pytest.mark.long
 async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone: Ground) -> None:
     """G23."""
     soak = Soak(random.Random(23), ground=alone)

@@ -143,6 +143,7 @@ async def documents(knowledge: Knowledge) -> int:
     return (await knowledge.stores.spaces.statistics([])).documents - 1
 
 
+@pytest.mark.long
 async def test_g20_an_old_writer_goes_on_while_a_new_version_migrates_and_works(
     old_database: str, home: Path, tmp_path: Path
 ) -> None:

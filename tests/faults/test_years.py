@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock
 from tests.faults.years import ZONES, live_through, moments, years_that_differ
@@ -18,6 +20,7 @@ def test_g12_a_year_is_the_same_moment_in_every_zone() -> None:
     assert sum((moment.month, moment.day) == (2, 29) for moment in found) > 500
 
 
+@pytest.mark.long
 async def test_g12_a_clock_that_steps_deletes_nothing_early_and_shows_nothing_expired(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

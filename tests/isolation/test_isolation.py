@@ -10,8 +10,9 @@ from tests.isolation.leaks import Leak
 from tests.isolation.life import one_store
 from tests.isolation.mutants import CAUGHT, GUARDED, Mutant, mutated
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 async def test_t7_random_operations_see_their_own_workspace_alone(database_url: str, home: Path) -> None:
     async with one_store(database_url, home, workspaces=12, seed=1) as life:
         await life.live(800)
@@ -31,4 +32,4 @@ async def test_t7_a_statement_that_forgets_the_workspace_still_sees_its_own_alon
 ) -> None:
     with mutated(mutant):
         async with one_store(database_url, home, workspaces=6, seed=2) as life:
-            await life.live(400)
+            await life.live(150)

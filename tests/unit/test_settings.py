@@ -132,6 +132,12 @@ def test_each_variable_sets_its_setting(variable: str, monkeypatch: pytest.Monke
     assert getattr(KnowledgeSettings(), name) == value
 
 
+@pytest.mark.parametrize(("told", "meant"), [("1", True), ("true", True), ("", False), ("false", False), ("no", False)])
+def test_a_switch_is_read_in_the_words_of_people(told: str, monkeypatch: pytest.MonkeyPatch, *, meant: bool) -> None:
+    monkeypatch.setenv("HARDWON_PG_KEEP", told)
+    assert KnowledgeSettings().pg_keep is meant
+
+
 @pytest.mark.parametrize(("variable", "told"), REFUSED)
 def test_a_wrong_value_is_refused_with_the_name_of_the_variable(
     variable: str, told: str, monkeypatch: pytest.MonkeyPatch
