@@ -45,7 +45,7 @@ trust_nobody()
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks of our own."""
     config.addinivalue_line(
-        "markers", "long: takes three seconds or more: `make test` leaves it out, `make long` does not"
+        "markers", "long: takes a second or more alone on a core: `make test` leaves it out, `make long` does not"
     )
     config.addinivalue_line("markers", "own_stores: has stores of its own where the others of its module share theirs")
 

@@ -87,6 +87,7 @@ async def test_g22_a_model_that_sees_other_likenesses_is_refused_unless_forced(k
     assert forced.kept < 0.5
 
 
+@pytest.mark.long
 async def test_g22_a_model_is_refused_for_documents_alone(knowledge: Knowledge) -> None:
     """G22: passages were not compared."""
     for at, told in enumerate((each, also) for each in FAILURES for also in ("in the shop", "in the office")):

@@ -263,6 +263,7 @@ async def test_what_was_leased_ahead_is_kept_however_long_it_waits(opens: Opens)
     assert left == [0]
 
 
+@pytest.mark.long
 async def test_a_checkpoint_that_waits_for_what_a_killed_one_took_says_so(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -503,6 +504,7 @@ async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
     assert (await small.checkpoints.process_all()).embedded == 3
 
 
+@pytest.mark.long
 async def test_a_project_that_takes_too_long_holds_up_no_other(
     small: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,6 +525,7 @@ async def test_a_project_that_takes_too_long_holds_up_no_other(
     assert (await small.stats()).entries == {"embedded": 2, "staged": 1}
 
 
+@pytest.mark.long
 async def test_a_checkpoint_ends_while_captures_go_on(opens: Opens, clock: SetClock) -> None:
     """It took whatever came until nothing came any more."""
     trips = Trips({f"index.upsert:before:{call}": lambda: asyncio.sleep(0.05) for call in range(1, 10_000)})

@@ -389,6 +389,7 @@ def test_a_stream_that_was_closed_is_told_in_one_sentence(beside: Commands, comm
     assert (done.returncode, done.stderr) == (code, said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["2>/dev/full", "2>&-"])
 def test_g21_work_is_done_whatever_becomes_of_what_is_told_beside_it(beside: Commands, where: str) -> None:
     """G21. A disk of logs that was full stopped checkpoints, captures and the server, which keep theirs elsewhere."""

@@ -72,6 +72,7 @@ async def test_a_document_that_only_names_the_beginning_of_a_key_is_kept_whole(k
     assert whole[0].text == f"# TLS\n\n{guide}"
 
 
+@pytest.mark.long
 async def test_a_secret_cannot_be_guessed_from_the_hash_of_its_document(knowledge: Knowledge) -> None:
     """Whoever reads what is kept knows all of a text but a weak password: no hash may tell when a guess is right."""
     texts = [

@@ -554,6 +554,7 @@ async def test_a2_17_the_main_agent_has_the_subagent_as_a_tool_where_the_flag_is
         assert bool(await knowledge.answering.journal.events(name=COMPLETED)) is enabled
 
 
+@pytest.mark.long
 async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:

@@ -22,6 +22,7 @@ from tests.support.entries import failure, learn
 from tests.support.faults import Trips, wired
 
 
+@pytest.mark.long
 async def test_g22_the_hourly_comparison_leaves_alone_what_a_change_of_model_is_filling(knowledge: Knowledge) -> None:
     """G22: a change takes hours, and the job that comes meanwhile took the new collection for one of no use."""
     await learn(knowledge, failure())
@@ -86,6 +87,7 @@ async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_noth
         ]
 
 
+@pytest.mark.long
 async def test_g15_documents_that_a_killed_rebuild_left_out_come_back_with_the_next_that_are_added(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:

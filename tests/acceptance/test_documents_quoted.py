@@ -177,6 +177,7 @@ async def test_what_answers_is_told_with_what_it_leads_to(opens: Opens, question
     assert answer.citations[0].quote in SCHEDULER
 
 
+@pytest.mark.long
 async def test_a_row_about_what_is_asked_is_as_near_as_itself_and_not_as_its_table(opens: Opens) -> None:
     """All the other rows of a passage are about something else, and made it too far from any question."""
     names = ["mustard", "granite", "violins", "harbours", "candles", "parrots", "tunnels", "biscuits", "glaciers"]
@@ -232,6 +233,7 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
         yield opened
 
 
+@pytest.mark.long
 @over(
     "question, told, other",
     [
@@ -256,6 +258,7 @@ async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
     assert other not in text
 
 
+@pytest.mark.long
 @over("question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"])
 async def test_another_version_or_year_than_is_there_is_not_answered_from_those_that_are(
     harbour: Knowledge, question: str

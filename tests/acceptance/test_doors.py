@@ -139,6 +139,7 @@ def test_a_route_that_does_not_say_what_it_does_or_says_what_nobody_may_cannot_b
     door.app.get("/v1/open")(free()(endpoint))
 
 
+@pytest.mark.long
 async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_body_is_read(door: Door) -> None:
     """T6. 403 where the table says so: no statement is sent, no byte of the body is asked for."""
     refused = 0
@@ -333,6 +334,7 @@ async def test_t11_nothing_that_postgres_or_the_logs_hold_opens_the_door(
 # how often one may ask
 
 
+@pytest.mark.long
 async def test_t12_a_key_that_asks_too_often_is_told_when_to_come_again_and_disturbs_no_other(
     knowledge: Knowledge,
 ) -> None:
@@ -448,6 +450,7 @@ def test_t12_buckets_are_kept_in_bounded_memory_and_fill_again() -> None:
     assert len(buckets._buckets) == MAX_BUCKETS
 
 
+@pytest.mark.long
 async def test_the_client_comes_again_when_a_rate_is_exceeded(knowledge: Knowledge) -> None:
     door = Door(knowledge, per_second=20)
     async with door.client(await door.key("query")) as client:
@@ -458,6 +461,7 @@ async def test_the_client_comes_again_when_a_rate_is_exceeded(knowledge: Knowled
 # how much one may bring
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process as Linux tells it")
 def test_t13_a_gigabyte_in_chunks_and_a_hundred_thousand_levels_cost_no_memory(database_url: str, home: Path) -> None:
     """T13. 413 and 422; the server's memory grows by less than 20 MB."""
@@ -587,6 +591,7 @@ async def test_t19_whatever_is_in_a_request_is_one_line_of_the_log(
 # what answers hold
 
 
+@pytest.mark.long
 async def test_t9_no_answer_holds_a_raw_score(door: Door) -> None:
     """T9. `relevance` is calibrated, one scale for every model; no cosine, distance or fused score is anywhere."""
     told: dict[str, Any] = entry()

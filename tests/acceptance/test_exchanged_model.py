@@ -56,6 +56,7 @@ async def test_a_process_that_starts_with_another_model_under_the_name_embeds_an
         assert await knowledge.queries.query_for_failure(CART)
 
 
+@pytest.mark.long
 async def test_a_model_that_is_exchanged_while_a_process_runs_is_noticed_within_the_hour(
     remote: KnowledgeSettings, endpoint: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ async def test_a_model_that_is_exchanged_while_a_process_runs_is_noticed_within_
             await knowledge.queries.query_for_failure("the queue is full")
 
 
+@pytest.mark.long
 async def test_documents_are_not_indexed_with_another_model_under_the_name_and_wait(
     remote: KnowledgeSettings, endpoint: OpenAIServer
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_change_back_to_a_model_that_is_not_served_any_more_is_refused(
     assert commands.json("query", "failure", "the queue is full", **autumn)["patterns"]
 
 
+@pytest.mark.long
 async def test_the_first_question_of_a_process_waits_for_one_round_trip_alone(
     remote: KnowledgeSettings, endpoint: OpenAIServer
 ) -> None:

@@ -108,6 +108,7 @@ async def test_a_crowd_of_another_technology_does_not_keep_out_the_few_that_fit(
     assert [where.technology for where in searches] == [None, "python"]
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_one_search_does_where_enough_of_what_it_found_fits(knowledge: Knowledge, searches: list[Where]) -> None:
     crowd = [

@@ -73,6 +73,7 @@ async def test_other_gates_come_in_only_where_fewer_than_three_of_this_one_are_l
     assert [pattern.gate_type for pattern in found] == ["design_review"] * 3
 
 
+@pytest.mark.long
 async def test_many_decisions_of_another_gate_do_not_keep_out_the_few_of_this_one(knowledge: Knowledge) -> None:
     crowd = [
         approval(gate_type="other", project_id=f"p{n}", proposal=f"{PROPOSAL} {n}", approved_approach=f"crowd {n}")

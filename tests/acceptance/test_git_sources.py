@@ -114,6 +114,7 @@ async def test_a_repository_is_synced_by_what_changed(opens: Opens, writes: Writ
         assert await knowledge.kb.forget_source("global", None, source.source_id) == 2
 
 
+@pytest.mark.long
 async def test_an_answer_states_the_commit_its_quotes_were_read_at(
     opens: Opens, writes: Writes, tmp_path: Path
 ) -> None:
@@ -309,6 +310,7 @@ def folders_in_folders(repo: Repo) -> ObjectID:
     return tree.id
 
 
+@pytest.mark.long
 async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
     opens: Opens, writes: Writes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ async def test_what_repeats_the_words_of_either_comes_to_the_pattern_that_was_ke
     assert (await knowledge.queries.get(keep)).success_count == 4
 
 
+@pytest.mark.long
 async def test_a_join_survives_a_rebuild_another_model_and_the_day_its_old_points_are_forgotten(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -567,6 +568,7 @@ async def in_the_index(knowledge: Knowledge) -> int:
     return len(await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10))
 
 
+@pytest.mark.long
 async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_for_ever(
     knowledge: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -592,6 +594,7 @@ async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_fo
     assert await in_the_index(knowledge) == 2
 
 
+@pytest.mark.long
 async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:

@@ -774,6 +774,7 @@ async def test_what_failed_before_a_restart_is_solved_after_it(opens: Opens) -> 
         ]
 
 
+@pytest.mark.long
 async def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_url: str) -> None:
     (snippet,) = re.findall(r"^```python\n(.*?)^```", DOCS, flags=re.DOTALL | re.MULTILINE)
     with OpenAIServer(dims=64) as endpoint:
@@ -801,6 +802,7 @@ asyncio.run(main())
 """An orchestrator in a process of its own: it tells each event that it is given."""
 
 
+@pytest.mark.long
 async def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: Path, database_url: str) -> None:
     with OpenAIServer(dims=64) as endpoint:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})

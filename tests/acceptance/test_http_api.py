@@ -814,6 +814,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(
         assert [(answer.status_code, answer.json()["embedded"]) for answer in answers] == [(201, 1)]
 
 
+@pytest.mark.long
 def test_a_server_whose_terminal_is_closed_ends_in_order(database_url: str, endpoint: OpenAIServer, home: Path) -> None:
     """It died at once, and left its socket and, where that is embedded, its Postgres."""
     commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
@@ -901,6 +902,7 @@ async def test_d46_what_cannot_be_noted_down_of_a_question_stops_no_answer(
     assert (answered.status_code, answered.json()["status"]) == (200, "no_answer"), answered.text
 
 
+@pytest.mark.long
 async def test_what_a_server_has_loaded_is_no_longer_looked_through_for_garbage(settings: KnowledgeSettings) -> None:
     """All threads stand still meanwhile: 0.1 s of the 0.3 that a question may take."""
     before, started = gc.get_freeze_count(), asyncio.Event()

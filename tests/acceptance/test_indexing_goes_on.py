@@ -124,6 +124,7 @@ async def an_hour_later(knowledge: Knowledge) -> None:
         await connection.execute(sa.update(kb_documents).where(kb_documents.c.not_before.is_not(None)).values(due))
 
 
+@pytest.mark.long
 async def test_an_outage_of_any_length_fails_no_document(opens: Opens) -> None:
     """G5."""
     embedder = HashingEmbedder(dims=256)
@@ -216,6 +217,7 @@ async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge:
     assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("of", "read"), [("index", "scan"), ("store", "standing")])
 @pytest.mark.parametrize("beside", ["before", "after"])
 async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
@@ -250,6 +252,7 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     assert await points_of(knowledge)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ends", ["deleted", "replaced"])
 @pytest.mark.parametrize("before", ["write", "upsert", "activate"])
 async def test_a_document_that_goes_while_it_is_indexed_leaves_no_points(
@@ -276,6 +279,7 @@ async def test_a_document_that_goes_while_it_is_indexed_leaves_no_points(
     assert len(await points_of(knowledge)) == (0 if ends == "deleted" else 3)
 
 
+@pytest.mark.long
 async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge: Knowledge) -> None:
     """Its points were there before the collection was dropped, and it was shown after all others were put back."""
     await add(knowledge, "guide.md", GUIDE)

@@ -184,6 +184,7 @@ async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_p
     assert await knowledge.jobs.tended() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("why", "kept"),
     [(IndexUnavailable("it is down"), 0), (StorageRejected("not this one"), 0), (Conflict("the clock is wrong"), 1)],
@@ -447,6 +448,7 @@ def test_cron_prunes_with_one_command(expired: None, database_url: str, home: Pa
     assert asyncio.run(fetch(database_url, "select status from knowledge_staging")) == []
 
 
+@pytest.mark.long
 def test_a_job_says_what_it_dealt_with(database_url: str, home: Path) -> None:
     commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
     said = [commands.jobs(name).stdout for name in ("index", "reconcile")]

@@ -309,6 +309,7 @@ async def test_t2_an_agents_key_that_repeats_what_it_was_told_for_many_tasks_is_
     assert dict((await knowledge.stats()).entries) == {"embedded": 1}
 
 
+@pytest.mark.long
 async def test_t4_what_one_agents_key_tells_near_200_questions_takes_one_of_three_places_and_is_listed(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

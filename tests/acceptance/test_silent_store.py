@@ -25,6 +25,7 @@ HELD = {"task": {"description": "Sum up a cart", "project_id": "shop", "task_id"
 PATIENCE = 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("wire", "keyed"), [(Wire.HANG, True), (Wire.REFUSE, False)])
 async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_is_silent(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str, wire: Wire, *, keyed: bool

@@ -151,6 +151,7 @@ async def test_a_replay_of_one_run_counts_once(knowledge: Knowledge) -> None:
     assert pattern.success_count == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [{"task_id": "T-1", "run_id": "1"}, {}, {"idempotency_key": "k"}])
 async def test_ten_thousand_replays_of_one_capture_are_one_success(knowledge: Knowledge, run: dict[str, str]) -> None:
     """D33: of one task's run, of an event that names neither, and of one with a key; before a checkpoint and after."""

@@ -155,6 +155,7 @@ def test_a_variable_that_the_sdk_refuses_stops_the_start_and_is_named(home: Path
     assert sentence.startswith(f"{name}, OTEL_TRACES_EXPORTER: one of these the OpenTelemetry SDK refuses:"), sentence
 
 
+@pytest.mark.long
 def test_a_server_with_the_standard_settings_sends_the_spans_of_a_request(home: Path, database_url: str) -> None:
     with OpenAIServer() as endpoint:
         settings = {"HARDWON_DATABASE_URL": database_url, **embedding_by(endpoint), "OTEL_TRACES_EXPORTER": "console"}

@@ -48,6 +48,7 @@ async def test_a_sound_index_has_no_faults(knowledge: Knowledge) -> None:
     assert report.points == len(await in_index(knowledge)) == 54
 
 
+@pytest.mark.long
 async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(knowledge: Knowledge) -> None:
     """G14. Deleted, added and corrupted points, 100 % found, no false one, and repair converges."""
     await learn(knowledge, 300)
@@ -142,6 +143,7 @@ async def test_a_rebuild_reads_and_counts_the_words_of_texts_anew(
     assert known.frequencies == dict.fromkeys(told, 1)
 
 
+@pytest.mark.long
 async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_rest(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
@@ -157,6 +159,7 @@ async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_r
             assert (await knowledge.upkeep.verify()).sound, (moment, comes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("back", [None, "last week's"], ids=["lost", "old"])
 @pytest.mark.parametrize("comes", ["checkpoint", "checkpoint with news", "prune"])
 async def test_g15_an_index_that_was_lost_or_is_from_before_is_filled_by_whoever_comes_next(
@@ -187,6 +190,7 @@ async def test_g15_an_index_that_was_lost_or_is_from_before_is_filled_by_whoever
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_g15_an_index_of_before_that_holds_as_many_points_as_it_must_is_put_right_by_the_hour(
     opens: Opens, home: Path, clock: SetClock
 ) -> None:
@@ -215,6 +219,7 @@ async def test_g15_an_index_of_before_that_holds_as_many_points_as_it_must_is_pu
         assert embedder.texts == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("comes", ["sweep", "prune"])
 async def test_g15_a_workspace_that_nobody_comes_to_says_that_the_index_was_lost_until_it_is_filled_by_the_clock(
     opens: Opens, home: Path, comes: str
@@ -308,6 +313,7 @@ async def test_what_a_prune_would_take_is_the_same_after_a_rebuild_that_was_kill
     assert replace(await knowledge.pruning.prune(), dry_run=True) == planned
 
 
+@pytest.mark.long
 async def test_g22_a_change_of_model_goes_on_beside_queries_and_captures_and_mixes_nothing(
     knowledge: Knowledge, opens: Opens
 ) -> None:

@@ -46,6 +46,7 @@ def lessons(count: int) -> list[NewEntry]:
     return [failure(failure_description=f"part {n} broke", solution_steps=f"mend part {n}") for n in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moment",
     ["index.upsert:before:1", "index.upsert:after:1", "patterns.mark_embedded:before:1", "points.count_words:before:1"],
@@ -71,6 +72,7 @@ async def test_g15_rebuilding_in_the_middle_of_a_checkpoint_loses_no_point_and_c
         assert (statistics.documents, sorted(statistics.frequencies.values())) == (13, [1, 12])
 
 
+@pytest.mark.long
 async def test_g23_a_rebuild_that_is_given_up_leaves_a_collection_that_a_checkpoint_can_write_to(
     knowledge: Knowledge,
 ) -> None:
@@ -99,6 +101,7 @@ async def test_g23_a_rebuild_that_is_given_up_leaves_a_collection_that_a_checkpo
     assert (await knowledge.stats()).points == 4
 
 
+@pytest.mark.long
 async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_new_one(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -137,6 +140,7 @@ async def beside_the_write(knowledge: Knowledge, clock: SetClock, *, repair: boo
     await asyncio.gather(*checkpoints)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repair", [True, False], ids=["repair", "rebuild"])
 async def test_g14_what_is_put_back_never_undoes_what_a_checkpoint_wrote_meanwhile(
     knowledge: Knowledge, clock: SetClock, *, repair: bool

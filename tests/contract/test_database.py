@@ -187,6 +187,7 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
     await others.dispose()
 
 
+@pytest.mark.long
 async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

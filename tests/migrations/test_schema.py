@@ -486,6 +486,7 @@ async def plans(engine: AsyncEngine, statement: str, parameters: Sequence[Any]) 
     return [custom, "\n".join(row[0] for row in generic)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("selection", "index"),
     [
@@ -505,6 +506,7 @@ async def test_a_claim_reads_what_is_pending_and_not_what_is_done(big: str, sele
             assert "Seq Scan" not in plan
 
 
+@pytest.mark.long
 async def test_counting_what_is_pending_reads_the_partial_index(big: str) -> None:
     async with watched(big) as (engine, sent):
         assert await PostgresEntries(engine, "default").pending(Selection()) == 200
@@ -513,6 +515,7 @@ async def test_counting_what_is_pending_reads_the_partial_index(big: str) -> Non
             assert "Seq Scan" not in plan
 
 
+@pytest.mark.long
 async def test_a_prune_reads_what_expired_and_not_what_is_alive(big: str) -> None:
     """D9, D47: 100 expired entries of 99,800."""
     async with watched(big) as (engine, sent):
@@ -528,6 +531,7 @@ async def test_a_prune_reads_what_expired_and_not_what_is_alive(big: str) -> Non
             assert "Seq Scan on knowledge_staging" not in custom
 
 
+@pytest.mark.long
 async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_takes_its_keys_by_one(big: str) -> None:
     """Each entry was looked up by itself, and took its key by itself: whoever learned a history anew sent thousands."""
     told = [failure(task_id=f"again-{number}", run_id="1") for number in range(50)]
@@ -552,6 +556,7 @@ async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_take
         await entries.delete_all(ids)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task_id", ["777", None])
 async def test_what_is_told_of_a_task_is_looked_up_and_not_searched_for(big: str, task_id: str | None) -> None:
     """Every context of a task asks it, and has 300 ms for all."""
@@ -563,6 +568,7 @@ async def test_what_is_told_of_a_task_is_looked_up_and_not_searched_for(big: str
             assert "Seq Scan" not in plan
 
 
+@pytest.mark.long
 async def test_whom_entries_reached_is_looked_up_and_not_compared_each_with_each(big: str) -> None:
     """T5: 4,000 entries and 4,000 contexts took 20 s."""
     async with watched(big) as (engine, sent):
