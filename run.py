@@ -53,7 +53,11 @@ SBOM = (
 COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "demo": ("the main job on real input, start to finish", [["hardwon", "demo"]]),
     "test": ("the tests, without those that take seconds each; of those that are named, all", [TEST]),
-    "long": ("the tests that take seconds each", [[*TEST, "-m", "long"]]),
+    "long": ("the tests that take seconds each", [[*TEST, "-m", "long and not harness"]]),
+    "harness": (
+        "the short forms of faults, soak, isolation and evaluate: not for every change, but for each release",
+        [[*TEST, "-m", "harness"]],
+    ),
     "check": ("format, lint, types, import contracts, then every test", [*LINT, TEST]),
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),

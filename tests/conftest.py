@@ -47,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "long: takes a second or more alone on a core: `make test` leaves it out, `make long` does not"
     )
+    config.addinivalue_line(
+        "markers", "harness: and the short form of a harness: `make harness` and `make check` run it"
+    )
     config.addinivalue_line("markers", "own_stores: has stores of its own where the others of its module share theirs")
 
 

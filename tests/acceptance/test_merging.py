@@ -29,6 +29,7 @@ def labelled(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.harness
 @pytest.mark.long
 def test_merging_is_measured_in_a_throwaway_data_directory(labelled: Path, home: Path) -> None:
     """Names, not likeness, decide: the different pairs differ in one word."""

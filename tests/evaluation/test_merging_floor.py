@@ -24,6 +24,7 @@ async def measured(name: str) -> tuple[Outcome, Outcome]:
     return as_shipped([pairs])[0], cosine_alone([pairs], 0.90)[0]
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_failing_cases_of_one_bug_are_merged_and_of_two_bugs_are_not() -> None:
     """Measured: recall 0.371, nothing wrong; cosine alone merges 20 of 88, and 252 of 266 minimal pairs."""

@@ -26,6 +26,7 @@ async def measured(name: str) -> SetResult:
         await embedder.aclose()
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_alerts_are_found_above_what_either_half_reaches_alone() -> None:
     """Measured 0.908 and 0.938; BM25 0.831 and 0.898, dense 0.631 and 0.751 (docs/evaluation.md)."""
@@ -39,6 +40,7 @@ async def test_alerts_are_found_above_what_either_half_reaches_alone() -> None:
     assert ranks[OURS].mean > max(ranks["BM25"].mean, ranks["dense"].mean)
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_failing_tests_are_found_above_what_either_half_reaches_alone() -> None:
     """Measured 0.856; BM25 0.765, dense 0.642. Every right one is among the first ten of twenty."""

@@ -10,6 +10,7 @@ from knowledge.settings import KnowledgeSettings
 from tests.faults.documents import PLACES, ask_across_scopes, change_while_the_index_fails, kill_at, opened
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_random_questions_across_scopes_show_nothing_foreign(settings: KnowledgeSettings) -> None:
     """A0-34, A0-40, A2-28, T26; 10,000 of them: `python -m tests.faults.documents scopes`."""
@@ -19,6 +20,7 @@ async def test_random_questions_across_scopes_show_nothing_foreign(settings: Kno
     assert shown > 50
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_changes_while_the_index_fails_show_nothing_stale(settings: KnowledgeSettings) -> None:
     """A0-75, T27; more of them: `python -m tests.faults.documents failures`."""
@@ -28,6 +30,7 @@ async def test_changes_while_the_index_fails_show_nothing_stale(settings: Knowle
     assert failed > 10
 
 
+@pytest.mark.harness
 @pytest.mark.long
 @pytest.mark.parametrize(
     "place", [place for place in PLACES if "write" in place or "activate" in place or "upsert" in place]

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.flood import run
 
 
+@pytest.mark.harness
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process as Linux tells it")
 def test_g18_a_flood_is_refused_in_time_and_what_was_acknowledged_is_there_once() -> None:

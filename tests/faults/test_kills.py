@@ -18,6 +18,7 @@ from tests.support.openai_server import OpenAIServer
 pytestmark = pytest.mark.long  # each starts workers and kills them
 
 
+@pytest.mark.harness
 @pytest.mark.timeout(180)
 def test_g2_a_kill_at_any_named_place_loses_and_doubles_nothing(alone: Ground) -> None:
     """G2. Before a place is after the one before it, or nearly; the long form kills at both."""
@@ -38,6 +39,7 @@ def test_g2_kills_at_random_instants_lose_and_double_nothing(alone: Ground) -> N
     assert truth.acknowledged > 0
 
 
+@pytest.mark.harness
 @pytest.mark.timeout(180)
 def test_g2_eight_workers_killed_together_lose_and_double_nothing(shared: Ground) -> None:
     """G2. They share patterns, too."""
@@ -87,6 +89,7 @@ def test_g13_a_kill_before_a_deleted_entry_is_taken_back_is_mended_within_a_day(
     assert truth.sound, truth
 
 
+@pytest.mark.harness
 @pytest.mark.timeout(180)
 def test_g4_eight_checkpoints_at_once_embed_each_entry_once(shared: Ground) -> None:
     """G4 (a). No entry twice, and no more calls than one checkpoint would make, but for 5 %: two may share the last."""
@@ -97,6 +100,7 @@ def test_g4_eight_checkpoints_at_once_embed_each_entry_once(shared: Ground) -> N
     assert done.calls <= 1.05 * done.fewest
 
 
+@pytest.mark.harness
 @pytest.mark.timeout(180)
 def test_g4_a_lease_shorter_than_embedding_doubles_nothing(shared: Ground) -> None:
     """G4 (b). A checkpoint says that it is alive, so nobody takes over what it is embedding."""

@@ -28,6 +28,7 @@ QUICK = RetryPolicy(
 )
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_g5_all_is_embedded_soon_after_an_outage_of_the_embedder_and_nothing_is_given_up(
     settings: KnowledgeSettings,
@@ -129,6 +130,7 @@ async def comes_back(stage: Stage) -> bool:
     return False
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stage: Stage) -> None:
     """G11: refused, hanging or dripping, 200 of 200 within 300 ms + 50 ms; when it is back, so is the knowledge."""
@@ -147,6 +149,7 @@ async def test_g11_an_open_breaker_answers_within_5_ms(stage: Stage, opens: Open
     assert statistics.median(took) <= 0.005, f"{1000 * max(took):.1f} ms at most"
 
 
+@pytest.mark.harness
 @pytest.mark.long
 @pytest.mark.parametrize("away", [0.01, 0.05])
 async def test_g11_with_postgres_far_away_contexts_have_their_knowledge_again_after_it_stood_still(

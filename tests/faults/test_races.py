@@ -137,6 +137,7 @@ def test_g1_an_acknowledged_capture_survives_the_death_of_its_client_and_of_post
     assert found.acknowledged >= 12
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone: Ground) -> None:
     """G23."""
@@ -145,6 +146,7 @@ async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone:
     assert min(soak.did[name] for name in CHANCES if CHANCES[name] >= 1) > 0
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_g23_joins_and_splits_among_all_else_leave_what_the_entries_say(alone: Ground) -> None:
     """G23."""

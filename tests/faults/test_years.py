@@ -20,6 +20,7 @@ def test_g12_a_year_is_the_same_moment_in_every_zone() -> None:
     assert sum((moment.month, moment.day) == (2, 29) for moment in found) > 500
 
 
+@pytest.mark.harness
 @pytest.mark.long
 async def test_g12_a_clock_that_steps_deletes_nothing_early_and_shows_nothing_expired(
     knowledge: Knowledge, clock: SetClock

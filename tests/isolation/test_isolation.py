@@ -13,6 +13,7 @@ from tests.isolation.mutants import CAUGHT, GUARDED, Mutant, mutated
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.harness
 async def test_t7_random_operations_see_their_own_workspace_alone(database_url: str, home: Path) -> None:
     async with one_store(database_url, home, workspaces=12, seed=1) as life:
         await life.live(800)
