@@ -56,6 +56,7 @@ def measured(folder: Path, tmp_path: Path, *more: str) -> dict[str, float]:
     return told
 
 
+@pytest.mark.harness
 @pytest.mark.long
 def test_what_is_known_is_answered_and_what_was_taken_out_is_not(folder: Path, tmp_path: Path) -> None:
     """G: nothing is said when nothing fits. The same questions, with and without the one failure they are about."""
@@ -65,6 +66,7 @@ def test_what_is_known_is_answered_and_what_was_taken_out_is_not(folder: Path, t
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.harness
 @pytest.mark.long
 def test_a_question_whose_answer_was_never_stored_counts_as_silence(folder: Path, tmp_path: Path) -> None:
     (folder / "queries.jsonl").write_text(lines([{"id": "q-cart", "text": "quarterly budget of the football club"}]))
@@ -74,6 +76,7 @@ def test_a_question_whose_answer_was_never_stored_counts_as_silence(folder: Path
     assert told == {"queries": 1, "auc": 0.5, "false_injection_rate": 0.0, "false_silence_rate": 1.0}
 
 
+@pytest.mark.harness
 @pytest.mark.long
 def test_a_query_that_is_to_be_sure_says_nothing_where_a_context_would_say_nothing(
     database_url: str, home: Path
