@@ -12,7 +12,7 @@ from benchmarks.materials import failure, texts, throwaway
 from benchmarks.rounds import Outcome, timed
 from knowledge.adapters.embedding_space import fingerprinted
 from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder
 from knowledge.wiring import Knowledge
 from orchestrator.progress import Stages
@@ -36,7 +36,7 @@ class Unmeasured(Embedder):
         """Return the model's space, but for the name."""
         return fingerprinted(replace(await self._model.space(), model="unmeasured", fingerprint=""))
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed by the model."""
         return await self._model.embed(texts, kind)
 

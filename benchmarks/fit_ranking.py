@@ -26,8 +26,8 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.search import likeness, silence
 from knowledge.search.fusion import coverage
 from knowledge.search.likeness import LikenessWeights
-from knowledge.search.reading import MOST_CANDIDATES, Candidate, Features, features, read_question
-from knowledge.search.silence import Signs
+from knowledge.search.reading import MAX_CANDIDATES, Candidate, Features, features, read_query
+from knowledge.search.silence import Signals
 from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
@@ -92,7 +92,7 @@ def ask(searched: Searched) -> Asked:
 
 def _pool(searched: Searched, query: str, halves: Halves, relevant: frozenset[int], kept: Positions) -> Pool:
     fused = halves.fused()[kept]
-    best = kept[np.argsort(-fused, kind="stable")[:MOST_CANDIDATES]]
+    best = kept[np.argsort(-fused, kind="stable")[:MAX_CANDIDATES]]
     found = [
         Candidate(
             text=searched.labelled.documents[at],
@@ -102,8 +102,8 @@ def _pool(searched: Searched, query: str, halves: Halves, relevant: frozenset[in
         for at in best
     ]
     return Pool(
-        features=features(read_question(query, searched.statistics), found, searched.mean_terms),
-        fused=np.sort(fused)[::-1][:MOST_CANDIDATES],
+        features=features(read_query(query, searched.statistics), found, searched.mean_terms),
+        fused=np.sort(fused)[::-1][:MAX_CANDIDATES],
         right=np.array([at in relevant for at in best], dtype=np.float64),
         highest=(float(halves.cosine[kept].max()), float(halves.bm25[kept].max()), float(fused.max())),
     )
@@ -122,7 +122,7 @@ def fit_likeness(sets: Sequence[Asked]) -> Figures:
 
 def signs_of(pools: Sequence[Pool], weights: Figures) -> Figures:
     """Return the signs of each query, a row a query."""
-    return np.array([silence.signs(list(pool.fused), list(pool.table() @ weights), pool.features) for pool in pools])
+    return np.array([silence.signals(list(pool.fused), list(pool.table() @ weights), pool.features) for pool in pools])
 
 
 def fit_silence(sets: Sequence[Asked], weights: Figures) -> Figures:
@@ -238,7 +238,7 @@ def fit(sets: Sequence[Asked]) -> Fitted:
     shipped = level(everywhere, FALSE_INJECTIONS)
     return Fitted(
         likeness=dict(zip(RANKED_BY, ranking.tolist(), strict=True)),
-        silence=dict(zip((*Signs._fields, "intercept"), speaking.tolist(), strict=True))
+        silence=dict(zip((*Signals._fields, "intercept"), speaking.tolist(), strict=True))
         | {"level": float(1 / (1 + np.exp(-shipped)))},
         ranked=ranked,
         areas={

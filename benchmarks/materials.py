@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from knowledge.adapters.embedding_space import fingerprinted, unit
-from knowledge.models import Embedded, EmbeddingSpace, EntryType, NewEntry
+from knowledge.models import Embeddings, EmbeddingSpace, EntryType, NewEntry
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -83,12 +83,12 @@ class InstantEmbedder(Embedder):
         """Return the space it pretends to."""
         return self._space
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:  # noqa: ARG002
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:  # noqa: ARG002
         """Return a vector for each text."""
         dims = self._space.dims
         told = b"".join(hashlib.shake_128(text.encode()).digest(dims) for text in texts)
         rows = np.frombuffer(told, dtype=np.uint8).reshape(len(texts), dims).astype(np.float32) - 127.5
-        return Embedded(vectors=unit(rows), tokens=0)
+        return Embeddings(vectors=unit(rows), tokens=0)
 
     async def aclose(self) -> None:
         """Nothing to let go of."""
@@ -104,7 +104,7 @@ class InstantDocuments(Embedder):
         """Return the model's space."""
         return await self._model.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed by the model or at once."""
         if kind == "query":
             return await self._model.embed(texts, kind)

@@ -55,7 +55,7 @@ def minimal_pairs(texts: Sequence[str]) -> list[MinimalPair]:
 
 def _told(text: str) -> str:
     trace = read_trace(text)
-    return " ".join((trace.told if trace else text).split()).casefold()
+    return " ".join((trace.full if trace else text).split()).casefold()
 
 
 def _edits(text: str, known: Sequence[str], rng: random.Random) -> Iterable[tuple[str, str | None]]:

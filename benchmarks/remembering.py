@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
 
@@ -25,7 +25,7 @@ class Remembering(Embedder):
         """Return the space of the other one."""
         return await self._embedder.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed what is new; `tokens` are those of the new texts."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         tokens = 0
@@ -35,7 +35,7 @@ class Remembering(Embedder):
             cut = set(embedded.truncated)
             for position, text in enumerate(new):
                 self._known[text] = (embedded.vectors[position], position in cut)
-        return Embedded(
+        return Embeddings(
             vectors=np.stack([self._known[text][0] for text in texts]),
             tokens=tokens,
             truncated=tuple(position for position, text in enumerate(texts) if self._known[text][1]),

@@ -21,9 +21,9 @@ from benchmarks.sets import DATA, SETS, load, missing
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import BUNDLED_MODEL
 from knowledge.search import likeness, silence
-from knowledge.search.calibration import relevance, shipped
+from knowledge.search.calibration import default_calibration, relevance
 from knowledge.search.fusion import coverage
-from knowledge.search.reading import MOST_CANDIDATES, Candidate, features, read_question
+from knowledge.search.reading import MAX_CANDIDATES, Candidate, features, read_query
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.terminal import stages
 from orchestrator.progress import Stages
@@ -43,18 +43,18 @@ def ask(store: Searched, query: str, vector: np.ndarray, floor: float) -> Said:
     """Ask a store as the services do."""
     halves = store.halves(query, vector)
     fused = halves.fused()
-    best = np.argsort(-fused, kind="stable")[:MOST_CANDIDATES]
+    best = np.argsort(-fused, kind="stable")[:MAX_CANDIDATES]
     documents = store.labelled.documents
     found = [
         Candidate(documents[at], float(halves.cosine[at]), coverage(float(halves.bm25[at]), halves.weight))
         for at in best
     ]
-    told = features(read_question(query, store.statistics), found, store.mean_terms)
+    told = features(read_query(query, store.statistics), found, store.mean_terms)
     likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in told]
     scores = [float(fused[at]) for at in best]
-    relevant = max(likeness.on_the_fused_scale(likenesses, scores))
-    confidence = silence.confidence(silence.signs(scores, likenesses, told), silence.BUNDLED)
-    return Said(relevance(relevant, shipped(BUNDLED_MODEL)) >= floor, confidence >= silence.BUNDLED.level)
+    relevant = max(likeness.to_fused_scale(likenesses, scores))
+    confidence = silence.confidence(silence.signals(scores, likenesses, told), silence.BUNDLED)
+    return Said(relevance(relevant, default_calibration(BUNDLED_MODEL)) >= floor, confidence >= silence.BUNDLED.level)
 
 
 def part(whole: Searched, places: Sequence[int]) -> Searched:

@@ -1,4 +1,4 @@
-"""What was learned, and finding it again: the learning memory of a multi-agent orchestrator.
+"""The learning memory of a multi-agent orchestrator.
 
 async with open_knowledge(KnowledgeSettings(), workspace="default") as knowledge:
     await knowledge.capture.capture_failure_solution(...)
@@ -39,11 +39,11 @@ _HOMES = {
     "KnowledgeSettings": "knowledge.settings",
     "open_knowledge": "knowledge.wiring",
 }
-"""Where a public name is defined, unless it is one of the models."""
+"""Modules that define the public names, except for the models."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what a public name needs when it is asked for: a client of a running owner never needs the drivers."""
+    """Import a public name at its first use: a client of a running owner never needs the drivers."""
     if name not in __all__:
         raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "knowledge.models")), name)

@@ -1,20 +1,20 @@
-"""How many of something, in words: "1 entry", "2,000 entries"."""
+"""Counts as people read them: "1 entry", "2,000 entries"."""
 
 from __future__ import annotations
 
 
-def amount(number: int, what: str) -> str:
-    """Return a number with what it counts, which is given in the singular, as people read it."""
-    return f"{number:,} {noun(number, what)}"
+def count_of(number: int, word: str) -> str:
+    """Return a number and its noun, given in the singular, with thousands separators."""
+    return f"{number:,} {pluralize(number, word)}"
 
 
-def plain_amount(number: int, what: str) -> str:
-    """Return the same without separators, as answers tell it: programs read them, too."""
-    return f"{number} {noun(number, what)}"
+def plain_count_of(number: int, word: str) -> str:
+    """Return the same without separators, for answers that programs read too."""
+    return f"{number} {pluralize(number, word)}"
 
 
-def noun(number: int, what: str) -> str:
-    """Return the word for so many of something, given in the singular."""
+def pluralize(number: int, word: str) -> str:
+    """Return the noun, given in the singular, in the number that it needs."""
     if number == 1:
-        return what
-    return what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
+        return word
+    return word.removesuffix("y") + "ies" if word.endswith("y") else word + "s"

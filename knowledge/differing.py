@@ -1,4 +1,4 @@
-"""Two stores of the same ids, compared a page of each at a time; pure."""
+"""Compare the ids of two stores page by page; pure."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _Id = TypeVar("_Id", bound=UUID)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch(Generic[_Id]):
-    """What differs in a stretch of ids, and the one behind which the next begins; None: there is no next."""
+class Difference(Generic[_Id]):
+    """Differences in a range of ids. `end`: the id after which the next range begins; None at the end."""
 
-    lacking: frozenset[_Id]
-    strange: tuple[_Id, ...]
-    """In the order of ids."""
+    missing: frozenset[_Id]
+    unexpected: tuple[_Id, ...]
+    """Ascending."""
     end: _Id | None
 
 
-def compared(there: Sequence[_Id], standing: Mapping[_Id, bool], *, page: int) -> Stretch[_Id]:
-    """Compare what is there with what stands for it, as far as both were read: a full page may go on where it ends.
+def compare_pages(actual: Sequence[_Id], expected: Mapping[_Id, bool], *, page: int) -> Difference[_Id]:
+    """Compare stored ids with the expected ones, as far as both were read: a full page may continue after its end.
 
-    Both are at most a `page` long, ascending, and from behind the same id. What stands is told with whether it must be
-    there; else it may.
+    Both are ascending, at most `page` long and begin after the same id. `expected` maps an id to whether it must be
+    there; otherwise it may be.
     """
-    end = min((ids[-1] for ids in (there, [*standing]) if len(ids) == page), default=None)
+    end = min((ids[-1] for ids in (actual, [*expected]) if len(ids) == page), default=None)
 
-    def read(each: _Id) -> bool:
+    def is_read(each: _Id) -> bool:
         return end is None or each <= end
 
-    lacking = frozenset(each for each, must in standing.items() if must and read(each)).difference(there)
-    return Stretch(lacking, tuple(each for each in there if each not in standing and read(each)), end)
+    missing = frozenset(each for each, must in expected.items() if must and is_read(each)).difference(actual)
+    return Difference(missing, tuple(each for each in actual if each not in expected and is_read(each)), end)

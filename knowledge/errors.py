@@ -1,37 +1,37 @@
-"""Everything hardwon raises on purpose.
+"""All errors that hardwon raises on purpose.
 
 HardwonError
-├── InvalidInput                 the caller's text, name or number is wrong; names the field
+├── InvalidInput                 a value from the caller is wrong; names the field
 │   └── InvalidSetting           an environment variable or setting is wrong; names the variable
 ├── NotFound                     no such entry, pattern, context or checkpoint in this workspace
 ├── Conflict                     the request contradicts what is stored
 │   ├── IdempotencyConflict      the same idempotency key with another body
 │   ├── NotOpen                  a resolution for an entry that is not open
-│   ├── LocalOnly                a text of a workspace that is local only would have gone to an endpoint
+│   ├── LocalOnly                a text of a local-only workspace would have been sent to an endpoint
 │   ├── RejectionOnRecord        a first-attempt approval where a rejection is on record
-│   └── SpaceSwitched            another embedding space came into use in the middle of something
-├── Unavailable                  a part we depend on does not answer; the same call may work later
+│   └── SpaceSwitched            the embedding space was switched during the operation
+├── Unavailable                  a dependency does not answer; retrying later may work
 │   ├── StorageUnavailable       Postgres
-│   │   └── StorageBusy          Postgres answers, but not in time for all that this process asks of it
+│   │   └── StorageBusy          Postgres answers too slowly for the load of this process
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
 │   ├── SourceUnavailable        a repository that documents are fetched from
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
-│   ├── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
-│   ├── BudgetSpent              the workspace has sent to endpoints what it may a day
-│   └── TookTooLong              a piece of work did not end in its time; others may in theirs
-├── StorageRejected              Postgres refuses to store this, whenever it is asked
-├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
-│   └── TextRejected             it refuses this very text
-├── ChatRejected                 the chat endpoint refuses for good: a wrong key, model or setting
-│   └── QuestionRejected         it refuses this very question, or leaves it without an answer
+│   ├── Overloaded               the hardwon server is at its limit; nothing was done
+│   ├── BudgetSpent              the workspace has used up its tokens of the day
+│   └── TookTooLong              an operation exceeded its time limit
+├── StorageRejected              Postgres rejects the data permanently
+├── EmbedderRejected             the embedding endpoint rejects all requests: a wrong key, model or setting
+│   └── TextRejected             it rejects this text
+├── ChatRejected                 the chat endpoint rejects all requests: a wrong key, model or setting
+│   └── QuestionRejected         it rejects this question, or leaves it without an answer
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
 │   └── NoAccess                 the principal may not read or change these documents; a PermissionError too
 ├── StoreInUse                   another process owns the data directory; names it
-├── StoreIncompatible            the data directory or schema was made by something we cannot open
+├── StoreIncompatible            the data directory or schema is of a version that this one cannot open
 └── SpaceMismatch                stored vectors come from another embedding model; names the command to run
-    └── ModelReplaced            the endpoint answers with another model than before, under the same name
+    └── ModelReplaced            the endpoint serves another model than before under the same name
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class NotOpen(Conflict):
 
 
 class LocalOnly(Conflict):
-    """A workspace is local only, and what was asked would send its texts to an endpoint."""
+    """The workspace is local only, and the request would send its texts to an endpoint."""
 
     def __init__(self, workspace: str, what: str) -> None:
         super().__init__(
@@ -82,15 +82,15 @@ class LocalOnly(Conflict):
 
 
 class RejectionOnRecord(Conflict):
-    """A gate approval is not a first attempt: a rejection is on record for the same project, gate and task."""
+    """The gate approval is not a first attempt: a rejection is on record for the same project, gate and task."""
 
 
 class SpaceSwitched(Conflict):
-    """Another embedding space came into use in the middle of something: what was noted down stays so."""
+    """The embedding space was switched during the operation; what was stored until then stays."""
 
 
 class Unavailable(HardwonError):
-    """Something hardwon depends on does not answer; the same call may work later, and when, where that is known."""
+    """A dependency does not answer; retrying later may work. `retry_after_seconds`: when, where that is known."""
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -102,11 +102,11 @@ class StorageUnavailable(Unavailable):
 
 
 class StorageBusy(StorageUnavailable):
-    """Postgres answers, but not in time for all that this process asks of it; what was asked may be half done."""
+    """Postgres answers too slowly for the load of this process; the operation may be half done."""
 
 
 class IndexUnavailable(Unavailable):
-    """The vector index, a Qdrant server or the embedded engine, does not answer or refuses to work."""
+    """The vector index (a Qdrant server or the embedded engine) does not answer or fails."""
 
 
 class EmbedderUnavailable(Unavailable):
@@ -114,11 +114,11 @@ class EmbedderUnavailable(Unavailable):
 
 
 class ChatUnavailable(Unavailable):
-    """The chat endpoint does not answer, or answers with something that is no answer."""
+    """The chat endpoint does not answer, or answers with something that is not an answer."""
 
 
 class SourceUnavailable(Unavailable):
-    """A repository cannot be fetched: it is not there, refuses us, or does not answer."""
+    """The repository cannot be fetched: it does not exist, denies access, or does not answer."""
 
 
 class OwnerUnavailable(Unavailable):
@@ -126,43 +126,43 @@ class OwnerUnavailable(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """A hardwon server has as much to do as it can hold; nothing of this was done."""
+    """The hardwon server is at its limit; nothing was done."""
 
 
 class BudgetSpent(Unavailable):
-    """A workspace has spent the tokens that it may send to endpoints a day; nothing of this was sent."""
+    """The workspace has used up its daily quota of tokens; nothing was sent."""
 
 
 class TookTooLong(Unavailable):
-    """A piece of work did not end in the time it had: what was done by then stays done. Others may end in theirs."""
+    """The operation exceeded its time limit; what was done by then stays done."""
 
 
 class StorageRejected(HardwonError):
-    """Postgres does not take what was worked out, and will not the next time: a constraint or a trigger forbids it."""
+    """Postgres rejects the data permanently: a constraint or a trigger forbids it. Retrying does not help."""
 
 
 class EmbedderRejected(HardwonError):
-    """The embedding endpoint refuses for good, whatever the text: a wrong key, model or setting, a spent quota."""
+    """The embedding endpoint rejects all requests: a wrong key, model or setting, or an exceeded quota."""
 
 
 class TextRejected(EmbedderRejected):
-    """The embedding endpoint refuses this very text; another one it may take."""
+    """The embedding endpoint rejects this text; it may accept others."""
 
 
 class ChatRejected(HardwonError):
-    """The chat endpoint refuses for good, whatever it is asked: a wrong key, model or setting, a spent quota."""
+    """The chat endpoint rejects all requests: a wrong key, model or setting, or an exceeded quota."""
 
 
 class QuestionRejected(ChatRejected):
-    """The chat endpoint refuses this very question, or gives it no whole answer; another one it may take."""
+    """The chat endpoint rejects this question or answers it incompletely; it may answer others."""
 
 
 class AccessDenied(HardwonError):
-    """A key is missing or wrong, or does not allow this operation."""
+    """The key is missing or wrong, or does not allow this operation."""
 
 
 class NoAccess(AccessDenied, PermissionError):
-    """A principal may not do this in a scope. Also a PermissionError, as the callers of tools expect one."""
+    """The principal may not do this in the scope. Also a PermissionError, which callers of tools expect."""
 
 
 class StoreInUse(HardwonError):
@@ -174,13 +174,13 @@ class StoreIncompatible(HardwonError):
 
 
 LOCAL_PROVIDER = "local"
-"""The provider of spaces that are embedded in process."""
+"""Provider of spaces that are embedded in process."""
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
-"""What the bundled model of that provider is called; others are called as their folders."""
+"""Name of that provider's bundled model; other models are named by their folders."""
 ENDPOINT_PROVIDER = "openai"
-"""The provider of spaces that are embedded by an endpoint that speaks OpenAI's protocol."""
+"""Provider of spaces that are embedded by an OpenAI-compatible endpoint."""
 UNVERSIONED = "unversioned"
-"""The revision of a model whose endpoint tells none, and of which nobody said one."""
+"""Revision of a model where neither the endpoint nor the settings give one."""
 
 
 class SpaceMismatch(HardwonError):
@@ -188,16 +188,16 @@ class SpaceMismatch(HardwonError):
 
 
 class ModelReplaced(SpaceMismatch):
-    """An endpoint embeds the texts it was known by otherwise than before: another model goes by the same name.
+    """The endpoint serves another model than before under the same name: its test texts have other vectors.
 
-    Over HTTP it is told as a SpaceMismatch, which every client knows.
+    Over HTTP it is reported as SpaceMismatch, which every client knows.
     """
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what a log may hold of an error: its sentence, or its name where that may quote a text.
+    """Return what may be logged of an error: its message, or only its class name where the message may quote a text.
 
-    An endpoint that refuses a text tells why in its own words, and so does what is not ours.
+    Messages of endpoints that reject a text may quote it, and so may errors that are not ours.
     """
     ours = isinstance(error, HardwonError) and not isinstance(error, TextRejected | QuestionRejected)
     return str(error) or type(error).__name__ if ours else type(error).__name__

@@ -1,4 +1,4 @@
-"""What a value from outside must be, whatever it is for: an id, a text, a flag, a number."""
+"""Validate values from outside: ids, texts, flags, numbers, durations."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from uuid import UUID
 
 from knowledge.errors import InvalidInput
 
-LONGEST_SPAN = timedelta(days=36_500)
+MAX_DURATION = timedelta(days=36_500)
 
 
-def as_id(field: str, told: object) -> UUID:
-    """Return an id, told as one or as its text, which is all that a file has of it. Raises InvalidInput, naming it."""
-    if isinstance(told, UUID):
-        return told
-    if not isinstance(told, str):
-        raise InvalidInput(field, f"must be an id (a UUID), not {type(told).__name__}")
+def as_id(field: str, value: object) -> UUID:
+    """Return a UUID from a UUID or its text. Raises InvalidInput, naming the field."""
+    if isinstance(value, UUID):
+        return value
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be an id (a UUID), not {type(value).__name__}")
     try:
-        return UUID(told)
+        return UUID(value)
     except ValueError:
-        raise InvalidInput(field, f"must be an id (a UUID), not {told[:50]!r}") from None
+        raise InvalidInput(field, f"must be an id (a UUID), not {value[:50]!r}") from None
 
 
-def check_named(**told: object) -> None:
-    """Raise InvalidInput, naming the field, for what is neither a text nor left out."""
-    for field, value in told.items():
+def check_texts(**values: object) -> None:
+    """Raise InvalidInput, naming the field, for a value that is neither a text nor None."""
+    for field, value in values.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
 
@@ -36,35 +36,35 @@ def check_flag(field: str, value: object) -> None:
     """Raise InvalidInput, naming the field, unless the value is true or false."""
     if not isinstance(value, bool):
         kind = type(value)  # with its module, as numpy has another bool
-        named = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        raise InvalidInput(field, f"must be true or false, not {named}")
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise InvalidInput(field, f"must be true or false, not {name}")
 
 
-def as_whole(field: str, told: object, *, least: int, most: int) -> int:
-    """Return a whole number, of numpy too. Raises InvalidInput, naming the field, for what is none in these bounds."""
-    if isinstance(told, bool) or not isinstance(told, SupportsIndex):
-        raise InvalidInput(field, f"must be a whole number, not {type(told).__name__}")
+def as_integer(field: str, value: object, *, least: int, most: int) -> int:
+    """Return an int, from numpy's integers too. Raises InvalidInput, naming the field, outside these bounds."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
     try:
-        whole = index(told)
-    except TypeError:  # of numpy's arrays and flags
-        raise InvalidInput(field, f"must be a whole number, not {type(told).__name__}") from None
-    if not least <= whole <= most:
-        raise InvalidInput(field, f"must be {least} to {most}, not {whole}")
-    return whole
+        number = index(value)
+    except TypeError:  # numpy's arrays and flags
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}") from None
+    if not least <= number <= most:
+        raise InvalidInput(field, f"must be {least} to {most}, not {number}")
+    return number
 
 
-def check_span(field: str, span: object, *, least: timedelta) -> None:
-    """Raise InvalidInput, naming the field, for what is no span of time, too short or beyond a hundred years."""
+def check_duration(field: str, span: object, *, least: timedelta) -> None:
+    """Raise InvalidInput, naming the field, unless it is a timedelta from `least` to a hundred years."""
     if not isinstance(span, timedelta):
-        raise InvalidInput(field, f"must be a span of time, not {type(span).__name__}")
-    if not least <= span <= LONGEST_SPAN:
+        raise InvalidInput(field, f"must be a duration (timedelta), not {type(span).__name__}")
+    if not least <= span <= MAX_DURATION:
         raise InvalidInput(field, f"must be {'positive' if least else '0 or more'} and at most 100 years")
 
 
-def as_relevance(field: str, told: object) -> float:
-    """Return a number, of numpy too. Raises InvalidInput, naming the field, for what is not on the relevance scale."""
-    if isinstance(told, bool) or not isinstance(told, Real):
-        raise InvalidInput(field, f"must be a number, not {type(told).__name__}")
-    if told < 0 or not told <= 1:  # not a number is neither
-        raise InvalidInput(field, f"must be 0 to 1, not {told}")
-    return float(told)
+def as_relevance(field: str, value: object) -> float:
+    """Return a float from 0 to 1, from numpy's numbers too. Raises InvalidInput, naming the field."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
+    if value < 0 or not value <= 1:  # NaN is neither
+        raise InvalidInput(field, f"must be 0 to 1, not {value}")
+    return float(value)

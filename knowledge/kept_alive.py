@@ -1,4 +1,4 @@
-"""Connections to other machines whose end is noticed, though it says nothing: nobody waits for an answer for good."""
+"""TCP keepalive: a dead peer is detected within a minute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _OPTIONS: Final = {
     (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
     (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
 }
-"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
+"""Ours: a silent peer is given up within a minute. macOS has only some of these options."""
 
 
-def keep_alive(connected: socket.socket) -> None:
-    """Have a connection ask by itself whether the other end is there; one of a unix socket needs not to."""
-    if connected.family == socket.AF_UNIX:
+def enable_keepalive(connection: socket.socket) -> None:
+    """Enable TCP keepalive on a connection; unix sockets need none."""
+    if connection.family == socket.AF_UNIX:
         return
     for (level, name), number in _OPTIONS.items():
         if option := getattr(socket, name, None):
-            connected.setsockopt(level, option, number)
+            connection.setsockopt(level, option, number)

@@ -1,4 +1,4 @@
-"""What this library logs: events in the past tense, with ids, to whatever logging the program has set up."""
+"""Log events, in the past tense and with ids, to the logging that the program has configured."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """A logger of events. Where structlog is configured they go there, else to `logging` under the same name.
+    """Logger of events: to structlog where that is configured, else to `logging` under the same name.
 
-    A program that set up neither sees nothing: without this, structlog would print to its standard output.
+    A program that configured neither sees nothing; structlog alone would print to standard output.
     """
 
     name: str
 
     def info(self, event: str, **ids: object) -> None:
-        """Log what is as it should be."""
+        """Log an expected event."""
         self._log("info", event, ids)
 
     def warning(self, event: str, **ids: object) -> None:
-        """Log what went on with less than it should have."""
+        """Log degraded work."""
         self._log("warning", event, ids)
 
     def error(self, event: str, **ids: object) -> None:
-        """Log what failed."""
+        """Log a failure."""
         self._log("error", event, ids)
 
     def exception(self, event: str, **ids: object) -> None:
-        """Log what failed, with the trace of the error that is being dealt with."""
+        """Log a failure with the traceback of the exception being handled."""
         self._log("exception", event, ids)
 
     def _log(self, method: str, event: str, ids: dict[str, object]) -> None:
-        structlog = sys.modules.get("structlog")  # a program that set it up has loaded it
+        structlog = sys.modules.get("structlog")  # a program that configured it has imported it
         if structlog is not None and structlog.is_configured():
             # looked up each time: a program may configure it after us, and again
             getattr(structlog.get_logger(self.name), method)(event, **ids)
@@ -44,8 +44,8 @@ class EventLog:
         if not logger.isEnabledFor(_LEVELS[method]):
             return
         # repr: a line break in a value must not begin a line of the log
-        told = " ".join([event, *(f"{name}={value!r}" for name, value in ids.items())])
-        getattr(logger, method)("%s", told, stacklevel=3)
+        message = " ".join([event, *(f"{name}={value!r}" for name, value in ids.items())])
+        getattr(logger, method)("%s", message, stacklevel=3)
 
 
 def get_logger(name: str) -> EventLog:

@@ -1,4 +1,4 @@
-"""The names by which everything is found, apart from what they name, so that they load at once."""
+"""Ids and constants that load without anything else."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DEFAULT_WORKSPACE = "default"
 
 CONTEXT_OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
 CONTEXT_CLOSING = "[END CONTEXT]"
-"""How the block of a context begins and ends."""
+"""First and last line of the block in a context."""
 
 
 class CheckpointType(StrEnum):
-    """The moments at which what is staged gets embedded."""
+    """The moments at which staged entries are embedded."""
 
     PHASE_COMPLETION = "phase_completion"
     PROJECT_COMPLETION = "project_completion"

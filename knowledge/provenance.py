@@ -1,4 +1,4 @@
-"""Where entries came from and went, and who decided what: for reviews, revocations and the audit log."""
+"""Provenance of entries, and the audit log: for reviews, revocations and verification."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Protocol
 from knowledge.models import ContextId, Entry, EntryId, PatternId
 from knowledge.ports import Clock
 
-FIRST = bytes(32)
-"""What stands before the first row of a chain."""
+GENESIS_HASH = bytes(32)
+"""The hash that the first row of a chain refers to."""
 
-LATELY_NOTED = 1000
-"""How many rows of a chain are looked through for what was noted before."""
+MAX_RECENT_ROWS = 1000
+"""Rows of a chain that are searched for earlier records."""
 
-Told = str | int | bool | None
-"""What a row of the audit log tells: ids, numbers, names; never a text of an entry."""
+AuditDetail = str | int | bool | None
+"""A detail in the audit log: an id, number or name; never the text of an entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Which entries are meant: what one key captured or resolved, of one project, captured in a time. All must hold.
+class EntryFilter:
+    """Filter of entries and outcomes; all conditions must hold.
 
-    And which outcomes: what the key told, of the project, in the time.
+    `key_id`: captured, resolved or recorded with that key. `since`, `until`: the time of capture or recording.
     """
 
     key_id: str | None = None
@@ -37,30 +37,30 @@ class Chosen:
 
     @property
     def key_ids(self) -> tuple[str, ...]:
-        """The ids of the keys that are meant, none where it is not asked for a key."""
+        """Ids of the selected keys; empty without a condition on the key."""
         return () if self.key_id is None else (self.key_id,)
 
     @property
-    def everything(self) -> bool:
-        """Whether nothing is asked for, so that all entries are meant."""
-        return self == Chosen()
+    def matches_all(self) -> bool:
+        """True without any condition."""
+        return self == EntryFilter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenByChain(Chosen):
-    """What a key told, and those that rotations made it of, or of it."""
+class KeyChainFilter(EntryFilter):
+    """Filter by all keys of one rotation chain."""
 
     chain: tuple[str, ...]
 
     @property
     def key_ids(self) -> tuple[str, ...]:
-        """The ids of them all."""
+        """Ids of all keys of the chain."""
         return self.chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AffectedTask:
-    """A context that was handed out with some of the entries behind it; the task is that of its agent."""
+    """A context that was handed out and based on some of the entries, with its agent's task."""
 
     context_id: ContextId
     project_id: str | None
@@ -71,8 +71,8 @@ class AffectedTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OftenShown:
-    """A pattern that stands in far more contexts than it worked: near every question, it may be made to be."""
+class FrequentPattern:
+    """A pattern in far more contexts than it has successes; it may have been crafted to match every query."""
 
     pattern_id: PatternId
     contexts: int
@@ -81,51 +81,53 @@ class OftenShown:
 
 
 class ProvenanceStore(Protocol):
-    """Entries by where they came from, in one workspace."""
+    """Queries of entries by their provenance, in one workspace."""
 
-    async def waiting(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
-        """Return the quarantined entries, the oldest first, from behind `after` on. NotFound where that one is gone."""
+    async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
+        """Return quarantined entries, oldest first, starting after `after`. Raises NotFound if that one is gone."""
         ...
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
-        """Let a quarantined entry go on as one that a person vouches for; None where it waits no more, or changed."""
+        """Release a quarantined entry as approved by a person; return None if it is not quarantined or has changed."""
         ...
 
-    async def chosen(self, chosen: Chosen, *, limit: int) -> list[EntryId]:
-        """Return entries that are meant, at most so many."""
+    async def find_entries(self, selection: EntryFilter, *, limit: int) -> list[EntryId]:
+        """Return the ids of up to `limit` matching entries."""
         ...
 
-    async def count(self, chosen: Chosen) -> int:
-        """Return how many entries are meant."""
+    async def count(self, selection: EntryFilter) -> int:
+        """Return the number of matching entries."""
         ...
 
-    async def count_outcomes(self, chosen: Chosen) -> int:
-        """Return how many outcomes are meant: those a key told, of a project, told in a time; of a named entry none."""
+    async def count_outcomes(self, selection: EntryFilter) -> int:
+        """Return the number of matching outcomes; none for a filter by entry id."""
         ...
 
-    async def delete_outcomes(self, chosen: Chosen, *, limit: int) -> int:
-        """Delete up to `limit` outcomes that are meant, and recount their patterns; return how many."""
+    async def delete_outcomes(self, selection: EntryFilter, *, limit: int) -> int:
+        """Delete up to `limit` matching outcomes and recount their patterns; return the number deleted."""
         ...
 
-    async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
-        """Return the contexts that held any of the entries that are meant, the latest first, from behind `after` on.
+    async def affected_tasks(
+        self, selection: EntryFilter, *, limit: int, after: ContextId | None = None
+    ) -> list[AffectedTask]:
+        """Return the contexts that were based on any matching entry, latest first, starting after `after`.
 
-        Of an entry that is named, also where it is gone by now. Raises NotFound where the context `after` is gone.
+        With a filter by entry id, the entry may be deleted by now. Raises NotFound if the context `after` is gone.
         """
         ...
 
     async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
-        """Return the tasks of contexts; left out are those that are gone."""
+        """Return the tasks of those contexts that still exist."""
         ...
 
-    async def often_shown(self, *, since: datetime, least: int, times: int) -> list[OftenShown]:
-        """Return the patterns in at least so many contexts, and so many times more than they have successes."""
+    async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
+        """Return patterns in at least `least` contexts, and in `times` times more than they have successes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One row of a chain. `hash` is over all else and over the hash of the row before."""
+    """One row of a hash chain. `hash` covers all other fields, including the hash of the previous row (`before`)."""
 
     workspace: str
     number: int
@@ -136,82 +138,82 @@ class AuditEntry:
     before: bytes
     hash: bytes = b""
 
-    def hashed(self) -> bytes:
-        """Return the hash that belongs to what the row says."""
-        told = [self.workspace, self.number, self.at.isoformat(), self.who, self.what, self.details, self.before.hex()]
-        return sha256(json.dumps(told, ensure_ascii=True).encode()).digest()
+    def compute_hash(self) -> bytes:
+        """Return the SHA-256 of the other fields."""
+        row = [self.workspace, self.number, self.at.isoformat(), self.who, self.what, self.details, self.before.hex()]
+        return sha256(json.dumps(row, ensure_ascii=True).encode()).digest()
 
 
 class AuditStore(Protocol):
-    """Chains of decisions: rows are added, and never changed or removed."""
+    """Append-only hash chains of decisions."""
 
     async def append(self, workspace: str, *, at: datetime, who: str, what: str, details: str) -> AuditEntry:
-        """Add a row after the last one of a workspace's chain, alone with it; "" is the chain of the whole store."""
+        """Append a row to a workspace's chain, under an exclusive lock; "" is the chain of the whole store."""
         ...
 
     async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
-        """Return the last rows of a chain, the latest first; those before the row of the number `after`."""
+        """Return the last rows of a chain, latest first; those before the row with number `after`."""
         ...
 
     def rows(self, workspace: str) -> AsyncIterator[Sequence[AuditEntry]]:
-        """Yield a chain from its first row on."""
+        """Yield a chain in batches, from the first row on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Writes down what was decided, and by whom; without a store nothing."""
+    """Writes decisions to the audit log with their author; does nothing without a store."""
 
     store: AuditStore | None = None
     clock: Clock | None = None
     workspace: str = ""
     who: str = "owner"
 
-    async def note(self, what: str, **details: Told) -> None:
-        """Add to the log what was done. Raises StorageUnavailable."""
+    async def record(self, what: str, **details: AuditDetail) -> None:
+        """Append a decision to the log. Raises StorageUnavailable."""
         if self.store is not None and self.clock is not None:
-            told: Mapping[str, Told] = {name: value for name, value in details.items() if value is not None}
+            given: Mapping[str, AuditDetail] = {name: value for name, value in details.items() if value is not None}
             await self.store.append(
                 self.workspace,
                 at=self.clock.now(),
                 who=self.who,
                 what=what,
-                details=json.dumps(told, sort_keys=True, ensure_ascii=True),
+                details=json.dumps(given, sort_keys=True, ensure_ascii=True),
             )
 
-    async def noted(self, what: str) -> list[dict[str, Told]]:
-        """Return the details of what was noted under a name among the last rows, the latest first."""
+    async def recent_details(self, what: str) -> list[dict[str, AuditDetail]]:
+        """Return the details of the recent rows of one kind of decision, latest first."""
         if self.store is None:
             return []
-        rows = await self.store.latest(self.workspace, limit=LATELY_NOTED)
+        rows = await self.store.latest(self.workspace, limit=MAX_RECENT_ROWS)
         return [json.loads(row.details) for row in rows if row.what == what]
 
 
-UNHEARD = Auditor()
-"""Writes nothing down: of services that are put together by hand."""
+NO_AUDIT = Auditor()
+"""Records nothing; for services that are constructed by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocation:
-    """What a revocation removed, or would remove, and whom it had reached."""
+    """Result of a revocation: what it removed, or would remove, and the tasks that had been shown it."""
 
     entries: int
     outcomes: int
     affected: tuple[AffectedTask, ...]
     dry_run: bool = False
     settled: bool = True
-    """Whether the index is done with it, too; else the next checkpoint or prune is."""
+    """The index is cleaned up, too; if not, the next checkpoint or prune does it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainReport:
-    """Whether a chain is whole. `head` is its last row, to be kept elsewhere: whoever has it can ask for it again."""
+    """Result of verifying a chain. `head` identifies its last row; keep it elsewhere to verify against it later."""
 
     rows: int
     head: str
     problems: tuple[str, ...] = field(default=())
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing was found."""
+    def is_intact(self) -> bool:
+        """True if no problem was found."""
         return not self.problems

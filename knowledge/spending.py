@@ -1,4 +1,4 @@
-"""What a workspace may spend at endpoints a day: looked at before each call, corrected by what the endpoint counted."""
+"""Daily token quota of a workspace for endpoints: reserved before each call, corrected by the reported usage."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from knowledge.errors import BudgetSpent, HardwonError
 from knowledge.ports import ChatModel, Stores
 
 BYTES_PER_TOKEN = 4
-"""What a token is guessed by, before an endpoint has counted: a rule of thumb for English text."""
+"""Estimate of a token's length: a rule of thumb for English text."""
 
-MOST_TOKENS = 10**9
-"""More than this no call costs, whatever an endpoint says."""
+MAX_TOKENS = 10**9
+"""Upper bound for the usage of a call, whatever an endpoint reports."""
 
 
 @dataclass(slots=True)
-class Bill:
-    """What a call cost: the guess, unless somebody knows better."""
+class Usage:
+    """Tokens of a call: the estimate, until the endpoint reports them."""
 
     tokens: int
 
 
-def guessed_tokens(texts: Iterable[str]) -> int:
-    """Return a guess at the tokens of some texts; at least one each."""
+def estimate_tokens(texts: Iterable[str]) -> int:
+    """Estimate the tokens of some texts, at least one each."""
     return sum(1 + len(text.encode(errors="replace")) // BYTES_PER_TOKEN for text in texts)
 
 
 @asynccontextmanager
-async def spending(stores: Stores, guess: int) -> AsyncIterator[Bill]:
-    """Count the tokens of a call to an endpoint against the budget of the workspace, by a guess until it is answered.
+async def charge_quota(stores: Stores, estimate: int) -> AsyncIterator[Usage]:
+    """Charge a call to an endpoint to the quota of the workspace: the estimate first, then the reported usage.
 
-    A call that fails costs nothing; one that nobody waits for any more costs the guess. Without a budget nothing is
-    counted. Raises BudgetSpent, before the call, where the workspace has spent what it may that day (UTC).
+    A failed call costs nothing, a cancelled one its estimate. Without a quota nothing is counted. Raises BudgetSpent,
+    before the call, when the quota of the day (UTC) is used up.
     """
-    store, bill = stores.spending, Bill(guess)
+    store, usage = stores.spending, Usage(estimate)
     if store.budget is None:
-        yield bill
+        yield usage
         return
     now = stores.clock.now().astimezone(UTC)
     day = now.date()
-    if not await store.reserve(day, guess):
-        raise _spent(stores.workspace, store.budget, now)
+    if not await store.reserve(day, estimate):
+        raise _budget_spent(stores.workspace, store.budget, now)
     try:
-        yield bill
+        yield usage
     except HardwonError:
-        bill.tokens = 0
+        usage.tokens = 0
         raise
     finally:
-        if bill.tokens != guess:
-            with suppress(HardwonError):  # the guess stands
-                await store.correct(day, min(bill.tokens, MOST_TOKENS) - guess)
+        if usage.tokens != estimate:
+            with suppress(HardwonError):  # the estimate stands
+                await store.correct(day, min(usage.tokens, MAX_TOKENS) - estimate)
 
 
-async def spent_today(stores: Stores) -> int | None:
-    """Return the tokens a workspace has sent to endpoints since midnight (UTC), None where nobody counts them."""
+async def tokens_used_today(stores: Stores) -> int | None:
+    """Return the tokens a workspace has sent to endpoints since midnight (UTC), None without a quota."""
     if stores.spending.budget is None:
         return None
     return await stores.spending.spent(stores.clock.now().astimezone(UTC).date())
 
 
-def _spent(workspace: str, budget: int, now: datetime) -> BudgetSpent:
+def _budget_spent(workspace: str, budget: int, now: datetime) -> BudgetSpent:
     tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     return BudgetSpent(
-        f"workspace {workspace} has spent the {budget:,} tokens that it may send to endpoints a day"
-        f" (HARDWON_TOKENS_PER_DAY): more may go there from {tomorrow:%Y-%m-%d} 00:00 UTC on",
+        f"workspace {workspace} has used its {budget:,} tokens for endpoints today"
+        f" (HARDWON_TOKENS_PER_DAY); the quota starts again at {tomorrow:%Y-%m-%d} 00:00 UTC",
         retry_after_seconds=(tomorrow - now).total_seconds(),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class SpendingChat(ChatModel):
-    """A chat model that answers within the budget of a workspace; what it costs stays guessed."""
+class QuotaChat(ChatModel):
+    """Chat model within the quota of a workspace; usage is estimated."""
 
     stores: Stores
     chat: ChatModel
@@ -85,10 +85,10 @@ class SpendingChat(ChatModel):
 
     async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
         """Return the answer to a text. Raises BudgetSpent, or what the model raises."""
-        asked = guessed_tokens((instructions, text))
-        async with spending(self.stores, asked) as bill:
+        prompt_tokens = estimate_tokens((instructions, text))
+        async with charge_quota(self.stores, prompt_tokens) as usage:
             answer = await self.chat.answer(instructions, text, as_json=as_json)
-            bill.tokens = asked + guessed_tokens((answer,))
+            usage.tokens = prompt_tokens + estimate_tokens((answer,))
             return answer
 
     async def aclose(self) -> None:
@@ -96,6 +96,6 @@ class SpendingChat(ChatModel):
         await self.chat.aclose()
 
 
-def spending_chat(stores: Stores, open_chat: Callable[[], ChatModel] | None) -> Callable[[], ChatModel] | None:
-    """Return what opens a chat model for the texts of a workspace, None where there is none."""
-    return None if open_chat is None else lambda: SpendingChat(stores, open_chat())
+def with_quota(stores: Stores, open_chat: Callable[[], ChatModel] | None) -> Callable[[], ChatModel] | None:
+    """Return a factory of chat models within the quota of a workspace, None without a chat model."""
+    return None if open_chat is None else lambda: QuotaChat(stores, open_chat())

@@ -1,4 +1,4 @@
-"""The steps that work consists of, told to whoever watches it; a step that nobody watches costs next to nothing."""
+"""Instrumentation: start and end callbacks for spans; without observers a span costs next to nothing."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-Ended: TypeAlias = Callable[[object, BaseException | None], None]
-"""Told of a step's end: what it returned, or the error that ended it."""
-Watcher: TypeAlias = Callable[[str, tuple[object, ...]], Ended]
-"""Told of a step's beginning, by its name and the values it is about; in the task that takes the step. Never raises."""
+SpanEnd: TypeAlias = Callable[[object, BaseException | None], None]
+"""Called at the end of a span with its result, or with the error that ended it."""
+SpanObserver: TypeAlias = Callable[[str, tuple[object, ...]], SpanEnd]
+"""Called at the start of a span with its name and values, in the task that runs it. Must not raise."""
 
-_Told = ParamSpec("_Told")
+_Params = ParamSpec("_Params")
 _Returned = TypeVar("_Returned")
 
-_watching: ContextVar[tuple[Watcher, ...]] = ContextVar("hardwon_watching", default=())
+_observers: ContextVar[tuple[SpanObserver, ...]] = ContextVar("hardwon_observers", default=())
 
 
 @contextmanager
-def watched_by(*watchers: Watcher) -> Iterator[None]:
-    """Have these told of each step that is taken within a block, and by the tasks that are started in it."""
-    token = _watching.set(tuple(dict.fromkeys((*_watching.get(), *watchers))))
+def observe(*observers: SpanObserver) -> Iterator[None]:
+    """Call these observers for each span within a block and in the tasks started in it."""
+    token = _observers.set(tuple(dict.fromkeys((*_observers.get(), *observers))))
     try:
         yield
     finally:
-        _watching.reset(token)
+        _observers.reset(token)
 
 
-class Taking:
-    """A block as a step that returns nothing."""
+class Span:
+    """A block as a span without a result."""
 
     __slots__ = ("_ends", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._ends: list[Ended] = []
+        self._ends: list[SpanEnd] = []
 
     def __enter__(self) -> None:
-        """Tell of its beginning."""
-        watchers = _watching.get()
-        if watchers:
-            self._ends = [watcher(self._name, ()) for watcher in watchers]
+        """Start the span."""
+        observers = _observers.get()
+        if observers:
+            self._ends = [observer(self._name, ()) for observer in observers]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Tell of its end."""
+        """End the span."""
         _end(self._ends, None, error)
 
 
 def step(
     name: str,
-) -> Callable[[Callable[_Told, Coroutine[Any, Any, _Returned]]], Callable[_Told, Coroutine[Any, Any, _Returned]]]:
-    """Tell of each call of a method as a step, about its arguments by position."""
+) -> Callable[[Callable[_Params, Coroutine[Any, Any, _Returned]]], Callable[_Params, Coroutine[Any, Any, _Returned]]]:
+    """Run each call of a method as a span whose values are its positional arguments."""
 
-    def told_of(
-        method: Callable[_Told, Coroutine[Any, Any, _Returned]],
-    ) -> Callable[_Told, Coroutine[Any, Any, _Returned]]:
+    def decorate(
+        method: Callable[_Params, Coroutine[Any, Any, _Returned]],
+    ) -> Callable[_Params, Coroutine[Any, Any, _Returned]]:
         @functools.wraps(method)
-        async def taken(*args: _Told.args, **kwargs: _Told.kwargs) -> _Returned:
-            watchers = _watching.get()
-            if not watchers:
+        async def run(*args: _Params.args, **kwargs: _Params.kwargs) -> _Returned:
+            observers = _observers.get()
+            if not observers:
                 return await method(*args, **kwargs)
-            ends = [watcher(name, args[1:]) for watcher in watchers]
+            ends = [observer(name, args[1:]) for observer in observers]
             try:
                 returned = await method(*args, **kwargs)
             except BaseException as error:
@@ -71,12 +71,12 @@ def step(
             _end(ends, returned, None)
             return returned
 
-        return taken
+        return run
 
-    return told_of
+    return decorate
 
 
-def _end(ends: list[Ended], returned: object, error: BaseException | None) -> None:
-    """Tell of the end, whoever was told last of the beginning first."""
+def _end(ends: list[SpanEnd], returned: object, error: BaseException | None) -> None:
+    """Call the end callbacks in reverse order."""
     for end in reversed(ends):
         end(returned, error)

@@ -1,4 +1,4 @@
-"""What the environment tells every client of HTTP: proxies and certificates that it cannot use are named beforehand."""
+"""Validate proxy and CA environment variables before an HTTP client is built."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from knowledge.errors import InvalidSetting
 _SOCKS = frozenset({"socks5", "socks5h"})
 
 
-def check_surroundings() -> None:
-    """Raise InvalidSetting, naming the variable, unless a client can be made with these proxies and certificates."""
+def check_http_environment() -> None:
+    """Raise InvalidSetting, naming the variable, for a proxy or CA file that no client can use."""
     proxies = getproxies()
     for kind in ("http", "https", "all"):
         if proxy := proxies.get(kind):
@@ -27,15 +27,15 @@ def check_surroundings() -> None:
 
 
 def _check_proxy(variable: str, proxy: str) -> None:
-    """Raise InvalidSetting unless it is the address of a proxy; its password is not told."""
+    """Raise InvalidSetting unless it is the address of a proxy; the message leaves out its password."""
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        there = bool(parts.hostname) and parts.port != 0
+        is_address = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        there = False
-    if not there or parts.scheme not in {"http", "https", *_SOCKS}:
-        raise InvalidSetting(variable, "is no address of a proxy, such as http://proxy.example.org:3128")
+        is_address = False
+    if not is_address or parts.scheme not in {"http", "https", *_SOCKS}:
+        raise InvalidSetting(variable, "is not the address of a proxy, such as http://proxy.example.org:3128")
     if parts.scheme in _SOCKS and find_spec("socksio") is None:
         raise InvalidSetting(
-            variable, "names a SOCKS proxy, which takes a package more: pip install socksio, or unset it"
+            variable, "names a SOCKS proxy, which needs another package: pip install socksio, or unset it"
         )

@@ -1,4 +1,4 @@
-"""Turns at the event loop: whoever computes for long lets others have theirs between two slices of it."""
+"""Cooperative scheduling for CPU-bound work on the event loop."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from typing import Any, TypeVar
 _Read = TypeVar("_Read")
 _Result = TypeVar("_Result")
 
-AT_ONCE = 20_000
-"""Characters that are read while others wait: redacted and searched for orders, or for what went wrong, they take 10 to
-20 ms (measured)."""
+MAX_INLINE_CHARS = 20_000
+"""Characters processed on the loop itself; redaction and injection checks take 10 to 20 ms for them (measured)."""
 
 _ROUNDS = 4
-"""An answer of Postgres is read in one round of the loop, handed on in the next, and acted upon in a third."""
+"""Rounds of the loop that an answer of Postgres takes from the socket to the waiting task."""
 
 
-async def let_others_run() -> None:
-    """Let whatever waits for its turn take it, as far as it gets without waiting for anything again."""
+async def yield_to_loop() -> None:
+    """Let every ready task run until it waits again."""
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)
 
 
-async def aside_if_long(characters: int, read: Callable[[], _Read]) -> _Read:
-    """Return what comes of reading so many characters, in a thread where they are more than `AT_ONCE`."""
-    return await asyncio.to_thread(read) if characters > AT_ONCE else read()
+async def run_in_thread_if_long(characters: int, read: Callable[[], _Read]) -> _Read:
+    """Return the result of `read`, called in a thread if it processes more than `MAX_INLINE_CHARS` characters."""
+    return await asyncio.to_thread(read) if characters > MAX_INLINE_CHARS else read()
 
 
-async def all_of(work: Iterable[Coroutine[Any, Any, _Result]]) -> list[_Result]:
-    """Run all side by side and return their results in order; the first error ends the others and is raised itself."""
+async def gather_all(work: Iterable[Coroutine[Any, Any, _Result]]) -> list[_Result]:
+    """Run all concurrently and return their results in order; the first error cancels the others and is raised."""
     failed: BaseException | None = None
     tasks: list[asyncio.Task[_Result]] = []
     try:

@@ -1,4 +1,4 @@
-"""What stands in a text and no reader sees: one list, so that what is looked for is what a context shows in the end."""
+"""Invisible and control characters; stripped before text is matched or shown."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import re
 from typing import Final
 
 _CONTROLS: Final = bytes([*range(0x09), *range(0x0E, 0x1C), 0x1F, 0x7F])
-_UNSEEN: Final = re.compile(
-    r"(?:\x1b\[[0-?]{0,64}|\x9b[0-?]{1,64})[ -/]{0,8}[@-~]"  # what a terminal draws with, in seven bits or in eight
+_INVISIBLE: Final = re.compile(
+    r"(?:\x1b\[[0-?]{0,64}|\x9b[0-?]{1,64})[ -/]{0,8}[@-~]"  # control sequences of terminals, in seven or eight bits
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,2048}(?:\x07|\x1b\\|\x9c)"
     "|[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\U00013430-\U00013440\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     f"{''.join(chr(plane << 16 | last) for plane in range(1, 17) for last in (0xFFFE, 0xFFFF))}]"
 )
-"""All that Unicode calls ignorable (Default_Ignorable_Code_Point), what it calls no character, and what else only joins
-hieroglyphs or marks up a text."""
+"""Unicode's Default_Ignorable_Code_Point and noncharacters, and format characters of some scripts."""
 _BLANK: Final = "\u2800"
 """Braille without a dot: a letter to programs, a blank to readers."""
 
 
-def seen(text: str) -> str:
-    """Return a text as a reader sees it, without colours and characters that are not seen; itself where it has none.
+def visible_text(text: str) -> str:
+    """Return a text without invisible characters and terminal colours; line breaks stay, blank Braille becomes a space.
 
-    What only looks like a blank is one. What breaks lines stays.
+    Returns the same object if there is nothing to strip.
     """
     if text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text):
         return text
-    told = _UNSEEN.sub("", text.replace(_BLANK, " "))
-    return text if told == text else told
+    stripped = _INVISIBLE.sub("", text.replace(_BLANK, " "))
+    return text if stripped == text else stripped

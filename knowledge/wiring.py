@@ -1,7 +1,4 @@
-"""Open the stores and the embedder as the settings say, and put the services on them: the only place that picks.
-
-`wiring_stores` and `wiring_models` pick, `wiring_services` puts on, `wiring_facade` is what comes of it.
-"""
+"""Composition root: open the stores and the embedder that the settings name, and build the services on them."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.pepper import pepper_of
+from knowledge.access.pepper import load_pepper
 from knowledge.adapters.clocks import SystemClock
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
@@ -25,9 +22,9 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_answering import make_models
 from knowledge.wiring_documents import make_converter, open_passages
 from knowledge.wiring_facade import SERVICES, Knowledge
-from knowledge.wiring_models import chat_of, make_chat, make_embedder, warmed
-from knowledge.wiring_services import knowledge_on, stores_on
-from knowledge.wiring_stores import check_qdrant, collections_opened, connect_postgres, open_index, ownership_of
+from knowledge.wiring_models import chat_of, make_chat, make_embedder, warm_up
+from knowledge.wiring_services import make_knowledge, make_stores
+from knowledge.wiring_stores import check_qdrant, connect_postgres, load_ownership, open_collections, open_index
 
 __all__ = [
     "SERVICES",
@@ -41,7 +38,7 @@ __all__ = [
 
 
 async def migrate_stores(settings: KnowledgeSettings) -> bool:
-    """Bring the database schema to this version; return whether it changed. Needs neither index nor embedder."""
+    """Migrate the database schema to this version; return whether it changed. Needs neither index nor embedder."""
     async with AsyncExitStack() as stack:
         return await migrate(await connect_postgres(settings, stack))
 
@@ -56,13 +53,13 @@ async def open_knowledge(
     socket: Path | None = None,
     warm: bool = True,
 ) -> AsyncIterator[Knowledge]:
-    """Open the stores, migrate the schema and give the services; everything is closed again at the end.
+    """Open the stores, migrate the schema and yield the services; everything is closed again at the end.
 
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
-    another one does; `orchestrator.connect` is for working beside it. Also raises InvalidSetting, StorageUnavailable or
-    StoreIncompatible; Unavailable while the machine does not know the time. `clock` and `embedder` replace what the
-    settings say; `socket` is where this process will serve the API to others. Unless `warm`, what embeds is loaded when
-    a text is first embedded, the embedded index opened when it is first searched, and that question waits.
+    another process does; use `orchestrator.connect` to work beside it. Also raises InvalidSetting, StorageUnavailable
+    or StoreIncompatible; Unavailable while the system clock is not set. `clock` and `embedder` override the settings;
+    `socket` is where this process will serve the API to others. Unless `warm`, the embedding model is loaded with the
+    first text and the embedded index opened with the first search, which then wait for it.
     """
     settings = settings or KnowledgeSettings()
     clock = clock or SystemClock().checked()
@@ -71,16 +68,16 @@ async def open_knowledge(
     check_qdrant(settings)
     models = make_models(settings)
     async with AsyncExitStack() as stack:
-        if settings.embedded_index:
+        if settings.has_embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))
         embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
         stack.push_async_callback(models.aclose)
-        loading = asyncio.create_task(warmed(settings, embedder) if warm else asyncio.sleep(0))
+        loading = asyncio.create_task(warm_up(settings, embedder) if warm else asyncio.sleep(0))
         try:
             engine = await connect_postgres(settings, stack)
             await migrate(engine)
-            ownership = await ownership_of(settings, engine)
+            ownership = await load_ownership(settings, engine)
             index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)
             passages = open_passages(settings, ownership)
@@ -90,14 +87,14 @@ async def open_knowledge(
         loading.result()
         authenticator = Authenticator(
             store=PostgresKeys(engine),
-            pepper=functools.cache(functools.partial(pepper_of, settings.home, settings.key_pepper)),
+            pepper=functools.cache(functools.partial(load_pepper, settings.home, settings.key_pepper)),
             clock=clock,
         )
         stack.push_async_callback(authenticator.aclose)
-        stores = stores_on(settings, engine, workspace, index=index, embedder=embedder, clock=clock)
+        stores = make_stores(settings, engine, workspace, index=index, embedder=embedder, clock=clock)
         embedder.recognise_by(stores.spaces)
         if warm and settings.qdrant_url is None:
-            await collections_opened(stores, passages)
-        yield knowledge_on(
+            await open_collections(stores, passages)
+        yield make_knowledge(
             settings, engine, stores, authenticator, passages=passages, converter=make_converter(), models=models
         )

@@ -1,4 +1,4 @@
-"""Put the services of answers on open stores, with the models the settings name."""
+"""Build the services for answers on open stores, with the models that the settings name."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from knowledge.settings import KnowledgeSettings
 
 Role = Literal["main", "synthesis"]
 
-_DECIDE: Final = {name for name in KnowledgeSettings.model_fields if name.startswith("kb_")}
+_SEARCH_SETTINGS: Final = {name for name in KnowledgeSettings.model_fields if name.startswith("kb_")}
 
 
 def make_models(settings: KnowledgeSettings) -> Models:
-    """Return the models the settings name, those of the chat settings where a role has none of its own."""
+    """Return the models that the settings name; a role without its own settings gets the chat model."""
     return Models(main=_model(settings, "main"), synthesis=_model(settings, "synthesis"))
 
 
@@ -46,7 +46,7 @@ def _model(settings: KnowledgeSettings, role: Role) -> LanguageModel | None:
     key: SecretStr | None = getattr(settings, f"{prefix}_api_key")
     if base_url is None and key is None:
         variable = f"HARDWON_{prefix.upper()}"
-        raise InvalidSetting(f"{variable}_API_KEY", f"{model} needs a key of OpenAI; set it, or {variable}_BASE_URL.")
+        raise InvalidSetting(f"{variable}_API_KEY", f"{model} needs an OpenAI key; set it, or {variable}_BASE_URL.")
     from knowledge.adapters.openai_conversation import OpenAIConversation  # noqa: PLC0415
     from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
@@ -62,44 +62,44 @@ def _model(settings: KnowledgeSettings, role: Role) -> LanguageModel | None:
 
 
 def keyword_weights(settings: KnowledgeSettings) -> KeywordWeights:
-    """Return the weights of the keyword score. Raises InvalidSetting for a name that is none."""
-    known = {field.name for field in fields(KeywordWeights)}
+    """Return the weights of the keyword score. Raises InvalidSetting for an unknown name."""
+    names = {field.name for field in fields(KeywordWeights)}
     for name in settings.kb_weights:
-        if name not in known:
-            raise InvalidSetting("HARDWON_KB_WEIGHTS", f"{name} is none of {', '.join(sorted(known))}")
+        if name not in names:
+            raise InvalidSetting("HARDWON_KB_WEIGHTS", f"{name} is not one of {', '.join(sorted(names))}")
     return KeywordWeights(**settings.kb_weights)
 
 
-def _deciding(settings: KnowledgeSettings) -> str:
-    """Return the settings that decide what is found for a question, as a text."""
-    return settings.model_dump_json(include=_DECIDE)
+def _search_settings(settings: KnowledgeSettings) -> str:
+    """Return the settings that affect the answers of a search, as JSON."""
+    return settings.model_dump_json(include=_SEARCH_SETTINGS)
 
 
 def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
-    """Return the services of answers of one workspace."""
+    """Return the services for answers in one workspace."""
     statistics = StoreStatistics(passages=documents.quotes, search=documents.search, room=documents.search.room)
 
-    async def allowed(model: LanguageModel | None) -> LanguageModel | None:
-        """Return a model where texts of the workspace may go to it."""
+    async def permit(model: LanguageModel | None) -> LanguageModel | None:
+        """Return the model, charged to the workspace's quota; None if the workspace is local only."""
         return None if model is None or await stores.spaces.local_only() else SpendingModel(stores, model)
 
     async def drafter(scope: Scope) -> Drafter:
-        synthesis = await allowed(models.synthesis)
+        synthesis = await permit(models.synthesis)
         if synthesis is not None:
             return ModelDrafter(synthesis)
         room = await documents.search.room()
         return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
 
     async def rewriter() -> Rewriter:
-        return Rewriter(language_model=await allowed(models.synthesis))
+        return Rewriter(language_model=await permit(models.synthesis))
 
     async def entailment() -> Entailment | None:
-        synthesis = await allowed(models.synthesis)
+        synthesis = await permit(models.synthesis)
         return None if synthesis is None else Entailment(synthesis)
 
-    evidence = replace(documents.evidence, model=lambda: allowed(models.synthesis))
+    evidence = replace(documents.evidence, model=lambda: permit(models.synthesis))
     cache = documents.upkeep.answers
     journal = PostgresJournal(engine, stores.workspace)
     return Answering(
@@ -111,7 +111,7 @@ def make_answering(
             rewriter=rewriter,
             cache=cache,
             redaction=settings.redaction,
-            settings=_deciding(settings),
+            settings=_search_settings(settings),
             entailment=entailment if settings.verify_entailment else None,
         ),
         lists=DocumentLists(documents.quotes),
@@ -128,5 +128,5 @@ def make_answering(
         cache=cache,
         journal=RedactingJournal(journal) if settings.redaction else journal,
         clock=stores.clock,
-        main=lambda: allowed(models.main),
+        main=lambda: permit(models.main),
     )

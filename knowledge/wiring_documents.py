@@ -1,4 +1,4 @@
-"""Put the services of documents on open stores."""
+"""Build the document services on open stores."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from knowledge.documents.summarising import MapReduceSummaries
 from knowledge.documents.syncing import GitSync
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.memory.locality import WorkspaceEmbedder
-from knowledge.mismatch import mismatch
+from knowledge.mismatch import space_mismatch
 from knowledge.ports import ChatModel, Stores
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS
 from knowledge.settings import KnowledgeSettings
 
 
 def open_passages(settings: KnowledgeSettings, ownership: Ownership) -> PassageIndex:
-    """Return the index of passages; with the embedded engine this process owns its directory from now on."""
+    """Return the index of passages; with the embedded engine, this process owns its directory from now on."""
     if settings.qdrant_url is None:
         from knowledge.adapters.passages_edge import EdgePassages  # noqa: PLC0415
 
@@ -52,29 +52,29 @@ def open_passages(settings: KnowledgeSettings, ownership: Ownership) -> PassageI
 
 
 @dataclass(frozen=True, slots=True)
-class _Rooms:
-    """The embedding space of the store, which documents share with what was learned."""
+class _OpenRoom:
+    """Callable for the embedding space of the store, which documents share with the learned patterns."""
 
     stores: Stores
 
     async def __call__(self) -> Room:
-        """Return the space in use and what embeds in it, within what the workspace allows."""
+        """Return the space in use and its embedder, limited to what the workspace allows."""
         spaces, embedder = self.stores.spaces, self.stores.embedder
         bound = await spaces.bound()
         if bound is None:
             space = await embedder.space()
-            calibration = shipped(space.model)
+            calibration = default_calibration(space.model)
             bound = await spaces.bind(space, mean_terms=DEFAULT_MEAN_TERMS, calibration=calibration)
-            await self.stores.index.ensure(bound.space)  # as the first checkpoint does: queries need one to ask
-        fitting = await embedder.of_space(bound.space)
-        asked = await fitting.space()
-        if asked.fingerprint != bound.space.fingerprint:
-            raise mismatch(bound.space, asked)
-        return Room(space=bound.space, embedder=WorkspaceEmbedder(self.stores, fitting))
+            await self.stores.index.ensure(bound.space)  # as the first checkpoint does; queries need a collection
+        embedder_of_space = await embedder.of_space(bound.space)
+        actual = await embedder_of_space.space()
+        if actual.fingerprint != bound.space.fingerprint:
+            raise space_mismatch(bound.space, actual)
+        return Room(space=bound.space, embedder=WorkspaceEmbedder(self.stores, embedder_of_space))
 
 
 def make_converter() -> Converter:
-    """Return what reads formats other than text, in processes of their own; one serves all workspaces."""
+    """Return the converter of formats other than text, which runs in subprocesses; shared by all workspaces."""
     from knowledge.adapters.conversion import SubprocessConverter  # noqa: PLC0415
 
     return SubprocessConverter()
@@ -82,29 +82,29 @@ def make_converter() -> Converter:
 
 @dataclass(frozen=True, slots=True)
 class _Repositories(Repositories):
-    """Git repositories, whose library is loaded when one is fetched."""
+    """Git repositories; their library is loaded when the first one is fetched."""
 
     settings: KnowledgeSettings
 
     def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
         """Fetch a source."""
-        return self._opened().fetched(source)
+        return self._repositories().fetched(source)
 
     async def forget(self, source_id: SourceId) -> None:
-        """Delete what was fetched of a source."""
-        await self._opened().forget(source_id)
+        """Delete the fetched copy of a source."""
+        await self._repositories().forget(source_id)
 
-    def _opened(self) -> Repositories:
+    def _repositories(self) -> Repositories:
         from knowledge.adapters.git_repositories import GitRepositories  # noqa: PLC0415
 
         return GitRepositories(self.settings.home / "git", inside=self.settings.fetch_inside)
 
 
-def _remote_allowed(stores: Stores) -> Callable[[], Awaitable[bool]]:
-    async def allowed() -> bool:
+def _may_use_endpoints(stores: Stores) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
         return not await stores.spaces.local_only()
 
-    return allowed
+    return check
 
 
 def make_documents(
@@ -116,9 +116,9 @@ def make_documents(
     *,
     chat: Callable[[], ChatModel] | None,
 ) -> Documents:
-    """Return the services of documents of one workspace."""
+    """Return the document services of one workspace."""
     workspace = stores.workspace
-    room = _Rooms(stores)
+    room = _OpenRoom(stores)
     passages = PostgresPassages(engine, workspace)
     store = PostgresDocuments(engine, workspace)
     library = DocumentLibrary(
@@ -128,7 +128,7 @@ def make_documents(
         redaction=settings.redaction,
         case_retention=timedelta(days=settings.case_retention_days),
     )
-    indexing = _indexing(engine, stores, index, room, chat=chat)
+    indexing = _make_indexing(engine, stores, index, room, chat=chat)
     return Documents(
         workspace=workspace,
         access=library.access,
@@ -143,7 +143,7 @@ def make_documents(
         evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
         quotes=passages,
         calibration=ScaleCalibration(passages=passages, room=room),
-        syncing=_syncing(settings, engine, workspace, store, library),
+        syncing=_make_sync(settings, engine, workspace, store, library),
         upkeep=DocumentUpkeep(
             indexing=indexing,
             library=library,
@@ -153,11 +153,11 @@ def make_documents(
     )
 
 
-def _indexing(
+def _make_indexing(
     engine: AsyncEngine,
     stores: Stores,
     index: PassageIndex,
-    room: _Rooms,
+    room: _OpenRoom,
     *,
     chat: Callable[[], ChatModel] | None,
 ) -> DocumentIndexing:
@@ -167,11 +167,11 @@ def _indexing(
         room=room,
         clock=stores.clock,
         workspace=stores.workspace,
-        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
+        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_may_use_endpoints(stores)),
     )
 
 
-def _syncing(
+def _make_sync(
     settings: KnowledgeSettings,
     engine: AsyncEngine,
     workspace: str,
@@ -188,7 +188,7 @@ def _syncing(
 
 
 def make_moves(engine: AsyncEngine, stores: Stores, documents: Documents) -> DocumentMoves:
-    """Return what has documents of one workspace rebuilt, embedded anew or taken from an archive."""
+    """Return the service that rebuilds, re-embeds or imports the documents of one workspace."""
     return DocumentMoves(
         store=PostgresMoving(engine, stores.workspace),
         upkeep=documents.upkeep,

@@ -1,4 +1,4 @@
-"""All services of a workspace in one place, as whoever opened the stores has them, or as a principal does."""
+"""Facade with all services of a workspace, for the owner of the stores or for a principal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.guard import guarded
+from knowledge.access.guard import guard_service
 from knowledge.access.keys import KeyService
 from knowledge.access.operations import BEYOND_AGENTS
 from knowledge.access.principals import OWNER, Principal, Trust
@@ -22,7 +22,7 @@ from knowledge.documents.askers import asker
 from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.documents.service import Documents, KnowledgeBases
 from knowledge.errors import AccessDenied, Unavailable
-from knowledge.forms import as_whole
+from knowledge.forms import as_integer
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -42,18 +42,18 @@ from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
 from knowledge.settings import KnowledgeSettings
-from knowledge.spending import spent_today
-from knowledge.wiring_models import warmed
+from knowledge.spending import tokens_used_today
+from knowledge.wiring_models import warm_up
 
-MOST_WORKSPACES = 1_000_000
-"""That one call names where it says how many at most; ours."""
+MAX_WORKSPACES = 1_000_000
+"""Largest `limit` of one call (our choice)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """Every service of one workspace on open stores. `jobs` guards jobs that run once over all processes.
+    """All services of one workspace on open stores. `jobs` ensures that a job runs in one process only.
 
-    `principal` is who asks; whoever opened the stores may do everything.
+    `principal` is the caller; the owner, who opened the stores, may do everything.
     """
 
     settings: KnowledgeSettings
@@ -83,69 +83,71 @@ class Knowledge:
     models: Models
     engine: AsyncEngine
     of_workspace: Callable[[Knowledge, str], Knowledge]
-    """Puts the services of another workspace on the same open stores, for whoever opened them."""
+    """Builds the services of another workspace on the same stores, for the owner."""
     principal: Principal = OWNER
 
     def in_workspace(self, workspace: str) -> Knowledge:
-        """Return the services of another workspace on the same open stores. Raises AccessDenied for one of others."""
+        """Return the services of another workspace on these stores. Raises AccessDenied if it is not the caller's."""
         if workspace == self.workspace:
             return self
-        self.principal.enter(workspace)
+        self.principal.check_workspace(workspace)
         check_text("workspace", workspace)
         opened = self.of_workspace(self, workspace)
-        return opened if self.principal is OWNER else opened.acting_for(self.principal)
+        return opened if self.principal is OWNER else opened.for_principal(self.principal)
 
-    def acting_for(self, principal: Principal) -> Knowledge:
-        """Return the services as a principal has them: each looks at what it may do before it does anything.
+    def for_principal(self, principal: Principal) -> Knowledge:
+        """Return the services for a principal; each of them authorises every call.
 
-        Raises AccessDenied where this workspace is not the principal's.
+        Raises AccessDenied if this workspace is not the principal's.
         """
         if self.principal is not OWNER:
-            raise AccessDenied("a request has one principal")
-        principal.enter(self.workspace)
+            raise AccessDenied("these services are already bound to a principal")
+        principal.check_workspace(self.workspace)
         if principal is OWNER:
             return self
         keys = replace(self.keys, within=principal.workspace)
-        services = {name: guarded(_told_by(principal, getattr(self, name)), name, principal) for name in SERVICES}
+        services = {
+            name: guard_service(_attribute_to(principal, getattr(self, name)), name, principal) for name in SERVICES
+        }
         audits = replace(self.audits, within=principal.workspace)
-        services["audits"] = guarded(_told_by(principal, audits), "audits", principal)
-        services["documents"] = guarded(self.documents, "documents", principal)
+        services["audits"] = guard_service(_attribute_to(principal, audits), "audits", principal)
+        services["documents"] = guard_service(self.documents, "documents", principal)
         if not principal.may("answering.ask"):
-            services["answering"] = guarded(self.answering, "answering", principal)
+            services["answering"] = guard_service(self.answering, "answering", principal)
         return replace(
-            self, **services, keys=guarded(_told_by(principal, keys), "keys", principal), principal=principal
+            self, **services, keys=guard_service(_attribute_to(principal, keys), "keys", principal), principal=principal
         )
 
     @property
     def kb(self) -> KnowledgeBases:
-        """The knowledge bases, for whoever has the stores open."""
+        """The knowledge bases that the caller may access."""
         return self.documents.asked_by(asker(self.principal))
 
-    async def warmed(self) -> None:
-        """Load what embeds, so that no query waits for it; endpoints are not called. Costs nothing the second time."""
-        await warmed(self.settings, self.stores.embedder)
+    async def warm_up(self) -> None:
+        """Load the embedding model, so that no query waits for it; endpoints are not called. Idempotent."""
+        await warm_up(self.settings, self.stores.embedder)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
+        """Return the workspaces that have any data, ascending, starting after `after`, at most `limit`."""
         self.principal.require("workspaces")
         if after is not None:
             check_text("after", after)
         if limit is not None:
-            limit = as_whole("limit", limit, least=1, most=MOST_WORKSPACES)
+            limit = as_integer("limit", limit, least=1, most=MAX_WORKSPACES)
         return await self.jobs.workspaces(after=after, limit=limit)
 
     async def holds_anything(self) -> bool:
-        """Return whether the workspace holds anything: one whose name was mistyped reads as if all were well."""
+        """Return whether the workspace has any data, to detect a mistyped name, which otherwise gives no error."""
         self.principal.require("holds_anything")
         return await self.jobs.holds_anything(self.workspace)
 
     async def stats(self) -> WorkspaceStats:
-        """Return the workspace's counts; `points` is None where the index does not answer, or lost its collection."""
+        """Return the workspace's statistics; `points` is None if the index does not answer or lost its collection."""
         self.principal.require("stats")
         stats = replace(
             await self.stores.checkpoints.stats(),
             row_security=await row_security(self.engine),
-            tokens_today=await spent_today(self.stores),
+            tokens_today=await tokens_used_today(self.stores),
             tokens_per_day=self.stores.spending.budget,
         )
         bound = await self.stores.spaces.bound()
@@ -157,10 +159,10 @@ class Knowledge:
             return stats
 
     async def ready(self) -> None:
-        """Ask both stores for the least there is, and change nothing.
+        """Check that both stores are usable, without changing anything.
 
-        Raises StorageUnavailable or IndexUnavailable where one does not answer, Postgres takes no changes, or the index
-        lost its collection; SpaceMismatch where the store is in another model's space, as far as that is soon known.
+        Raises StorageUnavailable or IndexUnavailable if one does not answer, Postgres is read-only, or the index lost
+        its collection; SpaceMismatch if the store uses another model's space, as far as that is known quickly.
         """
         self.principal.require("stats")
         await check_writable(self.engine)
@@ -168,13 +170,13 @@ class Knowledge:
         if bound is None:
             return
         await self.stores.index.ids(bound.space, self.workspace, after=None, limit=1)
-        with suppress(TimeoutError, Unavailable):  # an endpoint that is away takes no server out of use
-            async with asyncio.timeout(_SOON_SECONDS):
+        with suppress(TimeoutError, Unavailable):  # an endpoint that is down does not make the server unready
+            async with asyncio.timeout(_SPACE_TIMEOUT_SECONDS):
                 await space_in_use(self.stores)
 
 
-_SOON_SECONDS = 0.2
-"""How long an endpoint is waited for that was never asked what it makes; ours."""
+_SPACE_TIMEOUT_SECONDS = 0.2
+"""Timeout for asking an embedding endpoint for its space (our choice)."""
 
 SERVICES = (
     "capture",
@@ -192,19 +194,19 @@ SERVICES = (
     "revocations",
     "audits",
 )
-"""The services of `Knowledge` that a principal has behind a guard; beside them `keys`."""
+"""The services of `Knowledge` that are guarded for a principal; `keys` and `documents` are, too."""
 
 
-def _told_by(principal: Principal, service: Any) -> Any:
-    """Return a service that knows whose its captures and decisions are, those of a service within it included."""
-    told: dict[str, object] = {}
+def _attribute_to(principal: Principal, service: Any) -> Any:
+    """Return a copy of a service that attributes its captures and decisions to a principal, also in nested services."""
+    changes: dict[str, object] = {}
     names = {field.name for field in fields(service)}
     if "by" in names:
         agents = principal.trust is Trust.KEY and not principal.scopes & BEYOND_AGENTS
-        told["by"] = Provenance(key_id=principal.key_id, first_key=principal.first_key, low_trust=agents)
+        changes["by"] = Provenance(key_id=principal.key_id, first_key=principal.first_key, low_trust=agents)
     if "audit" in names:
         who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)
-        told["audit"] = replace(service.audit, who=who)
-    for within in names & {"capture", "outcomes"}:
-        told[within] = _told_by(principal, getattr(service, within))
-    return replace(service, **told) if told else service
+        changes["audit"] = replace(service.audit, who=who)
+    for nested in names & {"capture", "outcomes"}:
+        changes[nested] = _attribute_to(principal, getattr(service, nested))
+    return replace(service, **changes) if changes else service

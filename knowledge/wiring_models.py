@@ -1,4 +1,4 @@
-"""Pick the models that the settings name: what embeds, and the chat model."""
+"""Build the embedder and the chat model that the settings name."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from knowledge.settings import FOLDER_SIGNS, KnowledgeSettings, check_http
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:
-    """Return the embedder the settings ask for; nothing is loaded or connected yet."""
-    # drivers are loaded when they are picked: openai and qdrant_client take a second each
-    if settings.local_model:
+    """Return the embedder that the settings name; nothing is loaded or connected yet."""
+    # imported only when needed: openai and qdrant_client take a second each
+    if settings.uses_local_model:
         from knowledge.adapters.local_embedder import LocalEmbedder, folder_model  # noqa: PLC0415
 
         folder = settings.embedding_folder
@@ -27,7 +27,7 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
     from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
     from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
-    patience = RetryPolicy()
+    policy = RetryPolicy()
     seconds = settings.embedding_timeout_seconds
     endpoint = OpenAIEmbedder(
         settings.embedding_model or "",
@@ -37,14 +37,14 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         revision=settings.embedding_revision or UNVERSIONED,
         query_prefix=settings.embedding_query_prefix,
         document_prefix=settings.embedding_document_prefix,
-        retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
+        retry=replace(policy, timeout_seconds=seconds, patience_seconds=max(policy.patience_seconds, 3 * seconds)),
     )
     return RedactingEmbedder(endpoint) if settings.redaction else endpoint
 
 
-async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
-    """Load what embeds while Postgres starts, so that no query waits for it; endpoints are not called."""
-    if settings.local_model:
+async def warm_up(settings: KnowledgeSettings, embedder: Embedder) -> None:
+    """Load the embedding model or client, so that no query waits for it; endpoints are not called."""
+    if settings.uses_local_model:
         await embedder.space()
         return
     from knowledge.adapters.openai_endpoint import load  # noqa: PLC0415
@@ -52,16 +52,16 @@ async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
     await load()
 
 
-def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
-    """Return the settings with another model. A key of the settings never goes to an address they do not name."""
+def choose_model(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
+    """Return the settings with another model. The configured key is never sent to another address than configured."""
     check_text("model", choice.model)
-    for field, told in (
+    for field, value in (
         ("revision", choice.revision),
         ("query_prefix", choice.query_prefix),
         ("document_prefix", choice.document_prefix),
     ):
-        if told is not None:
-            check_text(field, told)
+        if value is not None:
+            check_text(field, value)
     try:
         address = check_http(choice.base_url)
     except ValueError as error:
@@ -71,29 +71,30 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
         key = SecretStr(choice.api_key) if choice.api_key else None
     elif choice.model == settings.embedding_model or not _is_local(choice.model):
         address = settings.embedding_base_url
-    kept = settings if choice.model == settings.embedding_model and choice.base_url is None else None
-    asked = settings.model_copy(
+    current = settings if choice.model == settings.embedding_model and choice.base_url is None else None
+    changed = settings.model_copy(
         update={
             "embedding_model": choice.model,
-            "embedding_dims": choice.dims or (kept and kept.embedding_dims),
-            "embedding_revision": choice.revision or (kept and kept.embedding_revision),
-            "embedding_query_prefix": choice.query_prefix or (kept.embedding_query_prefix if kept else ""),
-            "embedding_document_prefix": choice.document_prefix or (kept.embedding_document_prefix if kept else ""),
+            "embedding_dims": choice.dims or (current and current.embedding_dims),
+            "embedding_revision": choice.revision or (current and current.embedding_revision),
+            "embedding_query_prefix": choice.query_prefix or (current.embedding_query_prefix if current else ""),
+            "embedding_document_prefix": choice.document_prefix
+            or (current.embedding_document_prefix if current else ""),
             "embedding_base_url": address,
             "embedding_api_key": key,
         }
     )
-    if asked.local_model:
-        _refuse_of_endpoints(choice)
-    return asked
+    if changed.uses_local_model:
+        _check_local_choice(choice)
+    return changed
 
 
-def _refuse_of_endpoints(choice: ModelChoice) -> None:
-    """Raise InvalidInput for what is asked of a model in process and only endpoints have: it would change nothing."""
+def _check_local_choice(choice: ModelChoice) -> None:
+    """Raise InvalidInput for options that only endpoints have: a model in this process would ignore them."""
     for field in ("revision", "dims", "query_prefix", "document_prefix"):
         if getattr(choice, field) is not None:
             raise InvalidInput(
-                field, f"is of a model that an endpoint serves; {choice.model} runs in this process: leave it out"
+                field, f"applies only to models of an endpoint, and {choice.model} runs in this process: leave it out"
             )
 
 
@@ -102,7 +103,7 @@ def _is_local(model: str) -> bool:
 
 
 def make_chat(settings: KnowledgeSettings) -> ChatModel:
-    """Return the chat model the settings name; nothing is connected yet."""
+    """Return the chat model that the settings name; nothing is connected yet."""
     from knowledge.adapters.openai_chat import OpenAIChat  # noqa: PLC0415
     from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
@@ -117,11 +118,11 @@ def make_chat(settings: KnowledgeSettings) -> ChatModel:
 
 
 def chat_of(settings: KnowledgeSettings) -> Callable[[], ChatModel] | None:
-    """Return what opens the chat model, None where there is none. Raises InvalidSetting where it lacks a key."""
+    """Return a factory of the chat model, None without one. Raises InvalidSetting if it lacks a key."""
     if settings.chat_model is None:
         return None
     if settings.chat_base_url is None and settings.chat_api_key is None:
         raise InvalidSetting(
-            "HARDWON_CHAT_API_KEY", f"{settings.chat_model} needs a key of OpenAI; set it, or HARDWON_CHAT_BASE_URL."
+            "HARDWON_CHAT_API_KEY", f"{settings.chat_model} needs an OpenAI key; set it, or HARDWON_CHAT_BASE_URL."
         )
     return functools.partial(make_chat, settings)

@@ -1,4 +1,4 @@
-"""Put the services of a workspace on open stores."""
+"""Build the services of a workspace on open stores."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
 from knowledge.provenance import Auditor
 from knowledge.settings import KnowledgeSettings
-from knowledge.spending import spending_chat
+from knowledge.spending import with_quota
 from knowledge.wiring_answering import make_answering
 from knowledge.wiring_documents import make_documents, make_moves
 from knowledge.wiring_facade import Knowledge
-from knowledge.wiring_models import chat_of, chosen, make_embedder
+from knowledge.wiring_models import chat_of, choose_model, make_embedder
 
 
-def stores_on(
+def make_stores(
     settings: KnowledgeSettings,
     engine: AsyncEngine,
     workspace: str,
@@ -61,7 +61,7 @@ def stores_on(
     embedder: Embedder,
     clock: Clock,
 ) -> Stores:
-    """Return the open ports of a workspace."""
+    """Return the stores of a workspace."""
     return Stores(
         workspace=workspace,
         entries=PostgresEntries(engine, workspace),
@@ -78,7 +78,7 @@ def stores_on(
     )
 
 
-def knowledge_on(
+def make_knowledge(
     settings: KnowledgeSettings,
     engine: AsyncEngine,
     stores: Stores,
@@ -88,7 +88,7 @@ def knowledge_on(
     converter: Converter,
     models: Models,
 ) -> Knowledge:
-    """Return every service of the workspace of these stores, for whoever has opened them."""
+    """Return all services of the workspace of these stores, for their owner."""
     audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
     provenance = PostgresProvenance(engine, stores.workspace)
     capture = KnowledgeCaptureService(
@@ -99,10 +99,10 @@ def knowledge_on(
         keys=authenticator.store,
     )
     outcomes = OutcomeService(stores=stores)
-    chat = spending_chat(stores, chat_of(settings))
+    chat = with_quota(stores, chat_of(settings))
     documents = make_documents(settings, engine, stores, passages, converter, chat=chat)
     answering = make_answering(settings, engine, stores, documents, models)
-    every = _Every(settings, engine, stores, passages, converter, audit)
+    store_services = _StoreServices(settings, engine, stores, passages, converter, audit)
     return Knowledge(
         settings=settings,
         workspace=stores.workspace,
@@ -118,9 +118,9 @@ def knowledge_on(
         grouping=PatternGroupingService(
             stores=stores, grouping=PostgresGrouping(engine, stores.workspace), audit=audit
         ),
-        upkeep=every.upkeep_of(stores.workspace),
-        store_upkeep=every.store_upkeep(),
-        archives=every.archives(),
+        upkeep=store_services.upkeep_of(stores.workspace),
+        store_upkeep=store_services.store_upkeep(),
+        archives=store_services.archives(),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
@@ -132,23 +132,28 @@ def knowledge_on(
         answering=answering,
         models=models,
         engine=engine,
-        of_workspace=_of_workspace,
+        of_workspace=_in_workspace,
     )
 
 
-def _of_workspace(opened: Knowledge, workspace: str) -> Knowledge:
-    ports = opened.stores
-    stores = stores_on(
-        opened.settings, opened.engine, workspace, index=ports.index, embedder=ports.embedder, clock=ports.clock
+def _in_workspace(knowledge: Knowledge, workspace: str) -> Knowledge:
+    open_stores = knowledge.stores
+    stores = make_stores(
+        knowledge.settings,
+        knowledge.engine,
+        workspace,
+        index=open_stores.index,
+        embedder=open_stores.embedder,
+        clock=open_stores.clock,
     )
-    return knowledge_on(
-        opened.settings,
-        opened.engine,
+    return make_knowledge(
+        knowledge.settings,
+        knowledge.engine,
         stores,
-        opened.authenticator,
-        passages=opened.passages,
-        converter=opened.converter,
-        models=opened.models,
+        knowledge.authenticator,
+        passages=knowledge.passages,
+        converter=knowledge.converter,
+        models=knowledge.models,
     )
 
 
@@ -161,7 +166,7 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
         retention_years=settings.retention_years,
         distillation=DistillationService(
             stores=stores,
-            open_chat=spending_chat(stores, chat_of(settings)),
+            open_chat=with_quota(stores, chat_of(settings)),
             deadline=CHECKPOINT_DEADLINE,
         ),
     )
@@ -181,7 +186,7 @@ def _pruning(
 ) -> KnowledgePruningService:
     return KnowledgePruningService(
         stores=stores,
-        # a clock that somebody hands in is right
+        # an injected clock is trusted
         store_clock=PostgresClock(engine) if isinstance(stores.clock, SystemClock) else None,
         retention_years=settings.retention_years,
         documents=journal,
@@ -194,14 +199,14 @@ def _keys(authenticator: Authenticator, clock: Clock, audit: Auditor) -> KeyServ
         store=authenticator.store,
         pepper=authenticator.pepper,
         clock=clock,
-        memory=authenticator,
+        cache=authenticator,
         audit=audit,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Every:
-    """The services that work on all workspaces of the store, one after the other."""
+class _StoreServices:
+    """Factory of the services that work on all workspaces of the store, one after the other."""
 
     settings: KnowledgeSettings
     engine: AsyncEngine
@@ -211,7 +216,7 @@ class _Every:
     audit: Auditor
 
     def upkeep_of(self, workspace: str) -> KnowledgeUpkeepService:
-        """Return the upkeep of a workspace."""
+        """Return the maintenance service of a workspace."""
         return KnowledgeUpkeepService(
             stores=self._stores_of(workspace),
             upkeep=PostgresUpkeep(self.engine, workspace),
@@ -220,20 +225,20 @@ class _Every:
         )
 
     def store_upkeep(self) -> StoreUpkeepService:
-        """Return the upkeep of all of it, which may change what embeds."""
+        """Return the maintenance service of the whole store, which can switch the embedding model."""
         embedder = self.stores.embedder
         switch = embedder if isinstance(embedder, EmbedderSwitch) else EmbedderSwitch(embedder)
         return StoreUpkeepService(
             workspaces=PostgresJobs(self.engine).workspaces,
             of=self.upkeep_of,
             use=switch.use,
-            make=lambda choice: switch.keep(make_embedder(chosen(self.settings, choice))),
+            make=lambda choice: switch.keep(make_embedder(choose_model(self.settings, choice))),
             let_go=switch.let_go,
             audit=replace(self.audit, workspace=""),
         )
 
     def archives(self) -> ArchiveService:
-        """Return what writes all of it into an archive, and reads one."""
+        """Return the service that exports the whole store to an archive, and imports one."""
         return ArchiveService(
             archive=PostgresArchive(self.engine),
             index=self.stores.index,
@@ -250,7 +255,12 @@ class _Every:
         return make_moves(self.engine, stores, documents)
 
     def _stores_of(self, workspace: str) -> Stores:
-        ports = self.stores
-        return stores_on(
-            self.settings, self.engine, workspace, index=ports.index, embedder=ports.embedder, clock=ports.clock
+        open_stores = self.stores
+        return make_stores(
+            self.settings,
+            self.engine,
+            workspace,
+            index=open_stores.index,
+            embedder=open_stores.embedder,
+            clock=open_stores.clock,
         )

@@ -1,4 +1,4 @@
-"""Open Postgres and the index, of this machine or of servers, as the settings say."""
+"""Open Postgres and the vector index that the settings name, embedded or on servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from knowledge.settings import KnowledgeSettings
 
 
 async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:
-    """Connect to the database of the settings, or to a server of our own, until the end of the stack."""
+    """Connect to the configured database, or start the embedded server; both are released with the stack."""
     if settings.database_url is not None:
         address = settings.database_url.get_secret_value()
         engine = make_engine(address, connections=settings.database_connections)
@@ -28,8 +28,8 @@ async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -
         from knowledge.adapters.postgres.embedded import EmbeddedPostgres  # noqa: PLC0415
 
         server = EmbeddedPostgres(settings.home, keep=settings.pg_keep)
-        cancelled = await _to_its_end(server.__enter__)
-        stack.push_async_callback(_leave, server)
+        cancelled = await _run_to_end(server.__enter__)
+        stack.push_async_callback(_stop, server)
         if cancelled is not None:
             raise cancelled
         engine = make_engine(server.dsn, revive=server.ensure)
@@ -37,37 +37,37 @@ async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -
     return engine
 
 
-async def _to_its_end(work: Callable[[], object]) -> asyncio.CancelledError | None:
-    """Run blocking work in a thread; return the cancellation that came meanwhile, if any.
+async def _run_to_end(work: Callable[[], object]) -> asyncio.CancelledError | None:
+    """Run blocking work in a thread to its end; return the cancellation that arrived meanwhile, if any.
 
-    A thread goes on whatever becomes of those who wait for it, who have to know what it started. Raises what it raises.
+    A thread cannot be cancelled, and the caller must clean up what it started. Raises the errors of `work`.
     """
-    ended = asyncio.get_running_loop().run_in_executor(None, work)
+    future = asyncio.get_running_loop().run_in_executor(None, work)
     cancelled = None
-    while not ended.done():
+    while not future.done():
         try:
-            await asyncio.wait({ended})
+            await asyncio.wait({future})
         except asyncio.CancelledError as error:
             cancelled = error
-    ended.result()
+    future.result()
     return cancelled
 
 
-async def _leave(server: AbstractContextManager[object]) -> None:
-    cancelled = await _to_its_end(lambda: server.__exit__(None, None, None))
+async def _stop(server: AbstractContextManager[object]) -> None:
+    cancelled = await _run_to_end(lambda: server.__exit__(None, None, None))
     if cancelled is not None:
         raise cancelled
 
 
 def check_qdrant(settings: KnowledgeSettings) -> None:
-    """Raise InvalidSetting for a Qdrant beyond this machine without a key: whoever reaches it reads and deletes all."""
+    """Raise InvalidSetting for a remote Qdrant without a key: anyone who can reach it could read and delete all."""
     if settings.qdrant_url is None or settings.qdrant_api_key is not None or settings.open_qdrant:
         return
     if not _on_this_machine(urlsplit(settings.qdrant_url).hostname or ""):
         raise InvalidSetting(
             "HARDWON_QDRANT_API_KEY",
-            f"{settings.qdrant_url} is beyond this machine, so give it a key (QDRANT__SERVICE__API_KEY of the server)"
-            " and set it here; HARDWON_OPEN_QDRANT=true goes without",
+            f"{settings.qdrant_url} is on another machine, so give it a key (QDRANT__SERVICE__API_KEY of the server)"
+            " and set it here, or set HARDWON_OPEN_QDRANT=true to go without one",
         )
 
 
@@ -78,15 +78,15 @@ def _on_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-async def ownership_of(settings: KnowledgeSettings, engine: AsyncEngine) -> Ownership:
-    """Return whose collections the indexes are, which matters on a Qdrant server alone."""
+async def load_ownership(settings: KnowledgeSettings, engine: AsyncEngine) -> Ownership:
+    """Return the owner of the collections, which only matters on a Qdrant server."""
     if settings.qdrant_url is None:
         return NOBODY_ELSE
     return Ownership(store=await identity(engine), prefix=settings.qdrant_prefix)
 
 
 def open_index(settings: KnowledgeSettings, ownership: Ownership) -> VectorIndex:
-    """Return the index; with the embedded engine this process owns its directory from now on."""
+    """Return the vector index; with the embedded engine, this process owns its directory from now on."""
     if settings.qdrant_url is None:
         from knowledge.adapters.qdrant_edge import QdrantEdgeIndex  # noqa: PLC0415
 
@@ -97,11 +97,11 @@ def open_index(settings: KnowledgeSettings, ownership: Ownership) -> VectorIndex
     return connect_qdrant(settings.qdrant_url, key.get_secret_value() if key else None, ownership)
 
 
-async def collections_opened(stores: Stores, passages: PassageIndex) -> None:
-    """Open what the embedded engine has on its disk, so that no question waits for it, and nobody beside it.
+async def open_collections(stores: Stores, passages: PassageIndex) -> None:
+    """Open the collections of the embedded engine, so that the first queries do not wait for it.
 
-    It stops the process for 0.1 s with 20,000 points, for more after a kill (measured). Where it cannot be opened, or
-    there is nothing yet, whoever asks it is told.
+    It blocks the process for 0.1 s with 20,000 points, longer after a kill (measured). Errors are ignored here; queries
+    report them.
     """
     bound = await stores.spaces.bound()
     if bound is None:

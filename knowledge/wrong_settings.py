@@ -1,4 +1,4 @@
-"""What is wrong with a setting's value, in words of our own: what it takes. The value itself is never repeated."""
+"""Error messages for settings: what the setting takes; the value itself, maybe a secret, is never repeated."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 _OF_NUMBERS = ("int_", "float_", "finite_", "greater_than", "less_than")
 
 
-def what_is_wrong(error: ErrorDetails, field: FieldInfo | None) -> str:
-    """Return what a setting takes, where its value is none of that; what else the error says, where it says more."""
+def describe_error(error: ErrorDetails, field: FieldInfo | None) -> str:
+    """Return what a setting takes, or the error's own message where that says more."""
     kind = error["type"]
     if kind.startswith(_OF_NUMBERS) and field is not None:
         inside = error["loc"][1:]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from itertools import accumulate
 
-from knowledge.search.gist import telling_lines
+from knowledge.search.gist import error_lines
 
 INDENT = "  "
 """Of each line of a text but the first; it counts."""
@@ -113,7 +113,7 @@ def _said_between(text: str, first: str, last: str, room: int) -> str:
     """Return the lines between both ends that say what went wrong, and that more is cut behind them."""
     shown = {*first.splitlines(), *last.splitlines()}
     between = text[len(first) : len(text) - len(last)]
-    lines = telling_lines(between, room - _size(_CUT), lambda line: _size(f"\n{line}"), shown)
+    lines = error_lines(between, room - _size(_CUT), lambda line: _size(f"\n{line}"), shown)
     return "".join(f"\n{line}" for line in lines) + _CUT if lines else ""
 
 

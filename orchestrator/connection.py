@@ -165,7 +165,7 @@ class Membership:
         await asyncio.to_thread(_load)
         from knowledge.wiring import open_knowledge  # noqa: PLC0415 - loaded by now
 
-        path = socket_path(settings.home) if settings.embedded_index else None
+        path = socket_path(settings.home) if settings.has_embedded_index else None
         async with AsyncExitStack() as opening:
             knowledge = await opening.enter_async_context(open_knowledge(settings, socket=path, warm=self._warm))
             if path is not None:
@@ -177,7 +177,7 @@ class Membership:
 
     async def _found(self) -> bool:
         """Return whether the owner's socket answers, and remember it."""
-        owner = read_owner(self._settings.home) if self._settings.embedded_index else None
+        owner = read_owner(self._settings.home) if self._settings.has_embedded_index else None
         if owner is None or owner.socket is None or not _is_of(owner.socket, self._settings.home):
             return False
         transport = _to_socket(owner.socket)
@@ -359,7 +359,7 @@ class _MadeWhenAsked:
         if not self._made:
             async with self._making:
                 with contextlib.suppress(HardwonError):  # told to whoever has a text embedded
-                    await self._knowledge.warmed()
+                    await self._knowledge.warm_up()
                 if not self._made:
                     self._app = await asyncio.to_thread(self._make)  # it takes a second, and the owner works on
                     self._made = True

@@ -12,9 +12,9 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
-from knowledge.models import Context, ContextId, Entry, FactsTold, Pattern, PatternId, Task
+from knowledge.models import Context, ContextId, Entry, Pattern, PatternId, Task, TaskFacts
 from knowledge.steps import step
-from knowledge.turns import all_of, aside_if_long
+from knowledge.turns import gather_all, run_in_thread_if_long
 from orchestrator.block import basic_context, render
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.choosing import choose, to_do
@@ -48,7 +48,7 @@ class Queries(Protocol):
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned."""
         ...
@@ -63,7 +63,7 @@ class Queries(Protocol):
         *,
         technology: str | None = None,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved."""
         ...
@@ -210,7 +210,9 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
     )
     if not task.project_id or not task.task_id:
         return await for_task
-    (failure, mends), (_, found) = await all_of([_after_failure(knowledge, task, agent_type), _of_no_failure(for_task)])
+    (failure, mends), (_, found) = await gather_all(
+        [_after_failure(knowledge, task, agent_type), _of_no_failure(for_task)]
+    )
     if failure is None:
         return found
     first = [*found, *mends[:1]] if failure.low_trust else [*mends, *found]
@@ -243,7 +245,7 @@ async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) 
 
 async def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
     chosen = choose(found, limit=settings.context_max_patterns)
-    block, shown = await aside_if_long(
+    block, shown = await run_in_thread_if_long(
         sum(len(pattern.problem) for pattern in chosen), partial(render, chosen, max_tokens=settings.context_max_tokens)
     )
     return replace(context, text=f"{context.text}\n\n{block}", patterns=shown) if shown else context

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.texts import situation
-from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, EntryType, NewEntry
+from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryId, EntryType, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
 _CONDITIONS = TypeAdapter(AppliesWhen)
@@ -136,20 +136,20 @@ async def resolve_entry(
 class CapturesAll(Protocol):
     """A capture service, in process or over HTTP."""
 
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order."""
         ...
 
 
-async def capture_rows(capture: CapturesAll, rows: Iterable[object]) -> list[Captured]:
+async def capture_rows(capture: CapturesAll, rows: Iterable[object]) -> list[CaptureResult]:
     """Capture JSON objects, each on its own, in order; one that is no entry is refused by name, as the others are."""
-    answers: list[Captured | None] = []
+    answers: list[CaptureResult | None] = []
     entries: list[NewEntry] = []
     for row in rows:
         try:
             entries.append(row if isinstance(row, NewEntry) else read_entry(row))
             answers.append(None)
         except InvalidInput as error:
-            answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason))
+            answers.append(CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason))
     stored = iter(await capture.capture_all(entries) if entries else ())
     return [answer or next(stored) for answer in answers]

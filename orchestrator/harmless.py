@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from knowledge.unseen import seen
+from knowledge.unseen import visible_text
 
 _MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
@@ -23,7 +23,7 @@ _LETTERS = str.maketrans(
 
 def harmless(text: str) -> str:
     """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
-    shown = _MARKER.sub("(", seen(_LINE_BREAKS.sub("\n", text)))
+    shown = _MARKER.sub("(", visible_text(_LINE_BREAKS.sub("\n", text)))
     return (shown if shown.isascii() else _without_lookalikes(shown)).strip()
 
 

@@ -17,15 +17,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.memory.embedding_run import StoredBatch
 from knowledge.models import (
-    Captured,
     CaptureOutcome,
+    CaptureResult,
     CheckpointReport,
     CheckpointType,
     Context,
     Outcome,
     PruneReport,
 )
-from knowledge.steps import Ended
+from knowledge.steps import SpanEnd
 from orchestrator.context import Cause
 
 STAGES = ("statistics", "embedding", "index", "rows", "ranking")
@@ -39,7 +39,7 @@ _PRUNED = ("entries", "points", "patterns", "never_resolved")
 _RELEVANCE = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 
 _Kind = TypeVar("_Kind")
-_Begin = Callable[[str, tuple[object, ...], float], Ended]
+_Begin = Callable[[str, tuple[object, ...], float], SpanEnd]
 
 
 class Metrics:
@@ -112,7 +112,7 @@ class Metrics:
         for what in _PRUNED:
             self.pruned.labels(what)
 
-    def __call__(self, name: str, told: tuple[object, ...]) -> Ended:
+    def __call__(self, name: str, told: tuple[object, ...]) -> SpanEnd:
         """Watch a step."""
         begin = self._begin.get(name)
         return begin(name, told, time.perf_counter()) if begin else _nothing
@@ -132,16 +132,16 @@ class Metrics:
             self.captures.labels(CaptureOutcome.REFUSED).inc()
 
     def _captured_all(self, returned: object, _: BaseException | None) -> None:
-        refused = [answer for answer in _those(returned, Captured) if answer.outcome is CaptureOutcome.REFUSED]
+        refused = [answer for answer in _those(returned, CaptureResult) if answer.outcome is CaptureOutcome.REFUSED]
         self.captures.labels(CaptureOutcome.REFUSED).inc(len(refused))
 
     def _stored(self, returned: object, _: BaseException | None) -> None:
         """Count what was not refused: that is counted where the capture ends, with what never came so far."""
-        for outcome, number in Counts(answer.outcome for answer in _those(returned, Captured)).items():
+        for outcome, number in Counts(answer.outcome for answer in _those(returned, CaptureResult)).items():
             if outcome is not CaptureOutcome.REFUSED:
                 self.captures.labels(outcome).inc(number)
 
-    def _checkpoint(self, _: str, told: tuple[object, ...], began: float) -> Ended:
+    def _checkpoint(self, _: str, told: tuple[object, ...], began: float) -> SpanEnd:
         kind = str(told[1])
 
         def ended(returned: object, error: BaseException | None) -> None:
@@ -154,7 +154,7 @@ class Metrics:
 
         return ended
 
-    def _batch(self, name: str, _: tuple[object, ...], began: float) -> Ended:
+    def _batch(self, name: str, _: tuple[object, ...], began: float) -> SpanEnd:
         def ended(returned: object, _: BaseException | None) -> None:
             self.batch_seconds.labels(name).observe(time.perf_counter() - began)
             if isinstance(returned, StoredBatch):
@@ -163,7 +163,7 @@ class Metrics:
 
         return ended
 
-    def _context(self, _: str, __: tuple[object, ...], began: float) -> Ended:
+    def _context(self, _: str, __: tuple[object, ...], began: float) -> SpanEnd:
         def ended(returned: object, _: BaseException | None) -> None:
             self.context_seconds.observe(time.perf_counter() - began)
             match returned:
@@ -176,7 +176,7 @@ class Metrics:
 
         return ended
 
-    def _outcomes(self, _: str, told: tuple[object, ...], __: float) -> Ended:
+    def _outcomes(self, _: str, told: tuple[object, ...], __: float) -> SpanEnd:
         def ended(_: object, error: BaseException | None) -> None:
             for outcome in () if error else _those(told[0], Outcome):
                 self.outcomes.labels("worked" if outcome.worked else "failed").inc()
@@ -196,7 +196,7 @@ def metrics_of_process() -> Metrics:
 
 
 def _timed(histogram: Histogram) -> _Begin:
-    def begin(_: str, __: tuple[object, ...], began: float) -> Ended:
+    def begin(_: str, __: tuple[object, ...], began: float) -> SpanEnd:
         return lambda *_: histogram.observe(time.perf_counter() - began)
 
     return begin

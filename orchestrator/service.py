@@ -18,7 +18,7 @@ from jobs.scheduler import scheduling
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.errors import InvalidInput, InvalidSetting, StoreInUse
 from knowledge.settings import KnowledgeSettings
-from knowledge.steps import watched_by
+from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
 from orchestrator.http.access import Doorway
@@ -79,9 +79,9 @@ async def run_service(
                 patience_seconds=settings.query_deadline_ms / 1000,
             )
             app = make_app(knowledge, doorway=doorway)
-            stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
-            without_keys = key is None and not await knowledge.authenticator.any_key()
-            dead_keys = await knowledge.authenticator.of_another_pepper()
+            stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
+            without_keys = key is None and not await knowledge.authenticator.has_any_key()
+            dead_keys = await knowledge.authenticator.count_with_other_pepper()
             async with _served(knowledge, app, listener):
                 gc.freeze()  # all that is there stays: a search for garbage among it would be 0.1 s of a question's 0.3
                 shown = f"[{host}]" if ":" in host else host
@@ -114,7 +114,7 @@ def _loopback(listener: sockets.socket) -> bool:
 
 async def _must_have_keys(knowledge: Knowledge, host: str, operator_key: str | None) -> None:
     """Raise InvalidInput unless whoever reaches an address beyond this machine needs a key."""
-    if operator_key is None and not await knowledge.authenticator.any_key():
+    if operator_key is None and not await knowledge.authenticator.has_any_key():
         raise InvalidInput(
             "--host",
             f"{host!r} is beyond this machine, and no key is made yet: make one with `hardwon keys create --scope"

@@ -1,6 +1,6 @@
 """The steps of the work as OpenTelemetry spans, for a program that has set up the SDK. Needs `hardwon[otel]`.
 
-with watched_by(Spans()):
+with observe(Spans()):
     async with connect() as knowledge:
         ...
 
@@ -16,8 +16,8 @@ from opentelemetry.trace import Span, Status, StatusCode, TracerProvider
 from opentelemetry.util.types import AttributeValue
 
 from knowledge.memory.embedding_run import StoredBatch
-from knowledge.models import Captured, CheckpointReport, Context, Pattern, PruneReport
-from knowledge.steps import Ended
+from knowledge.models import CaptureResult, CheckpointReport, Context, Pattern, PruneReport
+from knowledge.steps import SpanEnd
 
 NAMES = "hardwon."
 """What the names of spans and attributes begin with."""
@@ -29,7 +29,7 @@ class Spans:
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("hardwon", tracer_provider=provider)
 
-    def __call__(self, name: str, _: tuple[object, ...]) -> Ended:
+    def __call__(self, name: str, _: tuple[object, ...]) -> SpanEnd:
         """Begin the span of a step."""
         span = self._tracer.start_span(NAMES + name)
         token = context.attach(trace.set_span_in_context(span))
@@ -75,6 +75,6 @@ def _figures(returned: object) -> dict[str, AttributeValue]:
             told |= {} if cause is None else {"degraded": str(cause)}
         case [Pattern(), *_]:
             told = {"patterns": len(returned)}
-        case [Captured(), *_]:
-            told = dict(Counter(str(each.outcome) for each in returned if isinstance(each, Captured)))
+        case [CaptureResult(), *_]:
+            told = dict(Counter(str(each.outcome) for each in returned if isinstance(each, CaptureResult)))
     return told

@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import entry_points
 
 from knowledge.errors import InvalidSetting
-from knowledge.steps import Watcher
+from knowledge.steps import SpanObserver
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 @contextmanager
-def tracing(environment: Mapping[str, str]) -> Iterator[tuple[Watcher, ...]]:
+def tracing(environment: Mapping[str, str]) -> Iterator[tuple[SpanObserver, ...]]:
     """Give the watchers that make spans of steps, none unless the OTEL_* variables ask for them.
 
     At the end what was not sent yet is sent. Raises InvalidSetting, naming what to install, where something lacks, and

@@ -1,1 +1,1 @@
-"""Who may do what: keys, the principals they make, and the guard in front of every service."""
+"""Authentication and authorisation: API keys, principals, and the guard in front of every service."""

@@ -1,4 +1,4 @@
-"""The guard in front of a service: asked for a method, it looks whether the principal may, and only then gives it."""
+"""Proxy that authorises each method call on a service against the permission table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from knowledge.access.principals import Principal
 _Service = TypeVar("_Service")
 
 
-class _Guarded:
-    """A service as one principal has it. Whatever else it holds, its stores above all, is out of reach."""
+class _GuardedService:
+    """A service for one principal. Its fields, above all its stores, are out of reach."""
 
     __slots__ = ("_name", "_principal", "_service")
 
@@ -20,11 +20,11 @@ class _Guarded:
         self._principal = principal
 
     def __getattr__(self, method: str) -> Any:
-        """Return a method of the service. Raises AccessDenied unless the table allows it to the principal."""
+        """Return a method of the service. Raises AccessDenied unless the principal may call it."""
         self._principal.require(f"{self._name}.{method}")
         return getattr(self._service, method)
 
 
-def guarded(service: _Service, name: str, principal: Principal) -> _Service:
-    """Return a service that refuses a principal what the table of operations does not allow, before it begins."""
-    return cast(_Service, _Guarded(service, name, principal))
+def guard_service(service: _Service, name: str, principal: Principal) -> _Service:
+    """Return a proxy of a service that denies a principal the methods that OPERATIONS does not allow."""
+    return cast(_Service, _GuardedService(service, name, principal))

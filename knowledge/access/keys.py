@@ -1,4 +1,4 @@
-"""API keys: made and shown once, kept as a keyed hash, rotated with an overlap, revoked for good."""
+"""API keys: shown once, stored as a keyed hash, rotated with an overlap, revoked for good."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Final, Protocol
 from knowledge.access.operations import Scope
 from knowledge.access.pepper import Pepper
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
-from knowledge.forms import as_whole, check_named, check_span
+from knowledge.forms import as_integer, check_duration, check_texts
 from knowledge.logs import get_logger
-from knowledge.provenance import UNHEARD, Auditor
+from knowledge.provenance import NO_AUDIT, Auditor
 
 log = get_logger(__name__)
 
 PREFIX: Final = "hw"
 SECRET_BYTES: Final = 32
-LONGEST_NAME: Final = 100
-LONGEST_WORKSPACE: Final = 200
+MAX_NAME_CHARS: Final = 100
+MAX_WORKSPACE_CHARS: Final = 200
 MAX_PAGE: Final = 1000
 DEFAULT_OVERLAP: Final = timedelta(hours=24)
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -32,10 +32,10 @@ _KEY = re.compile(r"hw_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it is kept: without its secret. `workspace` None: of all workspaces.
+    """A stored key, without its secret. `workspace` None: valid in all workspaces.
 
-    `last_used_at` is late by a minute at most; `replaced_by` is the key that a rotation put in its place. `first_key`:
-    of one that a rotation made, the key with which the rotations began, for they are all one caller's.
+    `last_used_at` is late by a minute at most. `replaced_by`: the key that a rotation put in its place. `first_key`:
+    the first key of the rotation chain, which belongs to one caller; None for a key that is not from a rotation.
     """
 
     key_id: str
@@ -49,14 +49,14 @@ class ApiKey:
     first_key: str | None = None
     last_used_at: datetime | None = None
 
-    def live(self, now: datetime) -> bool:
-        """Return whether the key opens anything at a moment."""
+    def is_live(self, now: datetime) -> bool:
+        """Return whether the key is valid at that time: neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """A key that was just made, and its text, which is shown this once and kept nowhere."""
+    """A new key and its text, which is shown only once and stored nowhere."""
 
     key: ApiKey
     secret: str
@@ -71,10 +71,10 @@ class KeyHash:
 
 
 class KeyStore(Protocol):
-    """Keeps keys of the whole store. `workspace` bounds what is seen: None sees all."""
+    """Storage of all keys. `workspace` limits what is visible; None: everything."""
 
     async def add(self, key: ApiKey, hashed: KeyHash) -> None:
-        """Keep a new key."""
+        """Store a new key."""
         ...
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
@@ -82,89 +82,89 @@ class KeyStore(Protocol):
         ...
 
     async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
-        """Return those of some keys that there are, by their ids, with the hashes of their secrets; in one step."""
+        """Return the existing ones of some keys by id, with the hashes of their secrets, in one query."""
         ...
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
-        """Return keys in the order of their ids, from behind `after` on."""
+        """Return keys ordered by id, starting after `after`."""
         ...
 
     async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
-        """Keep a new key in the place of one, which ends at a moment, if it does not end before.
+        """Store the successor of a key, which then expires at `expires_at`, unless it does so earlier.
 
-        In one step; False, and nothing is kept, where another one has taken its place.
+        Atomic. Returns False and stores nothing if the key has a successor already.
         """
         ...
 
     async def revoke(self, key_id: str, now: datetime) -> None:
-        """End a key, for good. The first time counts."""
+        """Revoke a key for good; the time of the first revocation is kept."""
         ...
 
     async def chain(self, key_id: str) -> tuple[str, ...]:
-        """Return the ids of the keys that rotations made of one another, ascending: this one, the first, all others.
+        """Return the ids of a key's whole rotation chain, ascending.
 
-        Of a key that is unknown, its own, and those of keys that began with it.
+        For an unknown key: its own id, and those of the keys whose chain began with it.
         """
         ...
 
     async def touch(self, key_id: str, used_at: datetime) -> None:
-        """Note when a key was used; never moves back."""
+        """Store when a key was used; never moves back."""
         ...
 
-    async def any(self) -> bool:
-        """Return whether a key was ever made, a dead one included."""
+    async def has_any(self) -> bool:
+        """Return whether there is any key, also an ended one."""
         ...
 
-    async def of_others(self, pepper: str, now: datetime) -> int:
-        """Return how many keys that have not ended were made with another pepper than that of this name."""
+    async def count_with_other_pepper(self, pepper: str, now: datetime) -> int:
+        """Return the number of live keys that were made with another pepper than the named one."""
         ...
 
     async def prune(self, before: datetime) -> int:
-        """Delete the keys that ended before a moment; return how many. The last one that was made stays.
+        """Delete the keys that ended before that time; return how many. The newest key always stays.
 
-        For a store that had a key never is as one that had none, which is open to its own machine.
+        For a store without any key is open to everyone on its machine, and one that had a key must never become that.
         """
         ...
 
 
-class Forgets(Protocol):
-    """Whoever remembers keys for a moment, and is told of a change."""
+class KeyCache(Protocol):
+    """A short-lived cache of keys."""
 
-    def forget(self, key_id: str) -> None:
-        """Look a key up anew at its next use."""
+    def invalidate(self, key_id: str) -> None:
+        """Look a key up again at its next use."""
         ...
 
 
-def parse(text: str) -> tuple[str, str] | None:
-    """Return the id and the secret of a key's text, None if it has not the form of one."""
-    found = _KEY.fullmatch(text)
-    return None if found is None else (found["id"], found["secret"])
+def parse_key(text: str) -> tuple[str, str] | None:
+    """Return the id and the secret in a key's text, None if it is not a key."""
+    match = _KEY.fullmatch(text)
+    return None if match is None else (match["id"], match["secret"])
 
 
-def hashed(pepper: Pepper, secret: str) -> KeyHash:
-    """Return what is kept of a secret."""
+def hash_secret(pepper: Pepper, secret: str) -> KeyHash:
+    """Return the hash to store of a secret."""
     return KeyHash(digest=hmac.digest(pepper.value, secret.encode(), hashlib.sha256), pepper=pepper.name)
 
 
 def check_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
-    """Return scopes, each once, in their order. Raises InvalidInput for none, or one that does not exist."""
+    """Return the distinct scopes in canonical order. Raises InvalidInput for none, or for an unknown one."""
     unknown = sorted(set(scopes) - set(Scope))
     if unknown or not scopes:
-        told = f"must be of {', '.join(Scope)}, not {unknown[0]!r}" if unknown else "give at least one"
-        raise InvalidInput("scope", told)
+        reason = f"must be one of {', '.join(Scope)}, not {unknown[0]!r}" if unknown else "give at least one"
+        raise InvalidInput("scope", reason)
     return tuple(scope for scope in Scope if scope in scopes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyService:
-    """Makes, shows and ends keys. `within` is the workspace whose keys it sees and makes; None: those of all."""
+    """Creates, lists, rotates and revokes keys, of the workspace `within` only, or of all if None."""
 
     store: KeyStore
     pepper: Callable[[], Pepper]
     clock: _Clock
-    memory: Forgets
+    cache: KeyCache
     within: str | None = None
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def create(
         self,
@@ -174,27 +174,27 @@ class KeyService:
         name: str | None = None,
         expires_in: timedelta | None = None,
     ) -> NewKey:
-        """Make a key of one workspace, or of all (None), and return it with its secret, this once.
+        """Create a key for one workspace, or for all (None), and return it with its secret, which is shown only now.
 
-        Raises InvalidInput for a wrong scope, name or time, AccessDenied for a workspace other than one's own.
+        Raises InvalidInput for a wrong scope, name or lifetime, AccessDenied for another workspace than `within`.
         """
         if self.within is not None and workspace != self.within:
-            raise AccessDenied("a key of one workspace makes keys of that workspace only")
-        check_named(workspace=workspace, name=name)
-        if workspace is not None and (not workspace.strip() or len(workspace) > LONGEST_WORKSPACE):
-            raise InvalidInput("workspace", f"must not be blank, nor have more than {LONGEST_WORKSPACE} characters")
-        chosen = check_scopes(scopes)
+            raise AccessDenied("a key of one workspace can only create keys of that workspace")
+        check_texts(workspace=workspace, name=name)
+        if workspace is not None and (not workspace.strip() or len(workspace) > MAX_WORKSPACE_CHARS):
+            raise InvalidInput("workspace", f"must not be blank or longer than {MAX_WORKSPACE_CHARS} characters")
+        checked_scopes = check_scopes(scopes)
         if expires_in is not None:
-            check_span("expires", expires_in, least=timedelta(seconds=1))
-        if name is not None and (not name.strip() or len(name) > LONGEST_NAME or not name.isprintable()):
-            raise InvalidInput("name", f"must be printable, not blank and of at most {LONGEST_NAME} characters")
+            check_duration("expires", expires_in, least=timedelta(seconds=1))
+        if name is not None and (not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable()):
+            raise InvalidInput("name", f"must be printable, not blank, and at most {MAX_NAME_CHARS} characters long")
         now = self.clock.now()
         expires_at = None if expires_in is None else now + expires_in
         return await self._add(
             ApiKey(
                 key_id=secrets.token_hex(6),
                 name=name,
-                scopes=chosen,
+                scopes=checked_scopes,
                 workspace=workspace,
                 created_at=now,
                 expires_at=expires_at,
@@ -202,20 +202,20 @@ class KeyService:
         )
 
     async def list(self, *, after: str | None = None, limit: int = 100) -> Sequence[ApiKey]:
-        """Return keys in the order of their ids, from behind `after` on. Raises InvalidInput for a wrong limit."""
-        as_whole("limit", limit, least=1, most=MAX_PAGE)
-        check_named(after=after)
+        """Return keys ordered by id, starting after `after`. Raises InvalidInput for a wrong limit."""
+        as_integer("limit", limit, least=1, most=MAX_PAGE)
+        check_texts(after=after)
         if after is not None and not _ID.fullmatch(after):
-            raise InvalidInput("after", "is no id of a key")
+            raise InvalidInput("after", "is not the id of a key")
         return await self.store.list(self.within, after=after, limit=limit)
 
     async def rotate(self, key_id: str, *, overlap: timedelta = DEFAULT_OVERLAP) -> NewKey:
-        """Make a key that may what another may, for as long; that one goes on for the overlap. Raises NotFound."""
-        check_span("overlap", overlap, least=timedelta(0))
-        old = await self._seen(key_id)
+        """Create a key with the same scopes and lifetime; the old one stays valid for the overlap. Raises NotFound."""
+        check_duration("overlap", overlap, least=timedelta(0))
+        old = await self._find_visible(key_id)
         now = self.clock.now()
-        if not old.live(now):
-            raise NotFound(f"key {key_id} has ended: make another with hardwon keys create")
+        if not old.is_live(now):
+            raise NotFound(f"key {key_id} has ended: create another with hardwon keys create")
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
         new = replace(
             old,
@@ -226,51 +226,51 @@ class KeyService:
             last_used_at=None,
         )
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        if not await self.store.replace(key_id, new, hashed(self.pepper(), secret), expires_at=now + overlap):
-            by = (await self._seen(key_id)).replaced_by
+        if not await self.store.replace(key_id, new, hash_secret(self.pepper(), secret), expires_at=now + overlap):
+            successor = (await self._find_visible(key_id)).replaced_by
             raise NotFound(
-                f"key {key_id} was rotated already: rotate {by}, which took its place, also where nobody has its secret"
+                f"key {key_id} was already rotated: rotate its successor {successor}, even if its secret is lost"
             )
-        self.memory.forget(key_id)
-        made = await self._made(new, secret)
-        await self.audit.note("key rotated", key=key_id, replaced_by=new.key_id)
+        self.cache.invalidate(key_id)
+        new_key = await self._finish_new_key(new, secret)
+        await self.audit.record("key rotated", key=key_id, replaced_by=new.key_id)
         log.info("key_rotated", key_id=key_id, replaced_by=new.key_id)
-        return made
+        return new_key
 
     async def revoke(self, key_id: str) -> None:
-        """End a key, for good: here at once, in other processes within seconds. Raises NotFound."""
-        await self._seen(key_id)
+        """Revoke a key for good: here at once, in other processes within seconds. Raises NotFound."""
+        await self._find_visible(key_id)
         await self.store.revoke(key_id, self.clock.now())
-        self.memory.forget(key_id)
-        await self.audit.note("key revoked", key=key_id)
+        self.cache.invalidate(key_id)
+        await self.audit.record("key revoked", key=key_id)
         log.info("key_revoked", key_id=key_id)
 
     async def prune(self, before: datetime) -> int:
-        """Delete the keys of all workspaces that ended before a moment; return how many. The audit log still has them.
+        """Delete the keys of all workspaces that ended before that time; return how many. The audit log keeps them.
 
-        The last one that was made stays: else the store would count as one that never had a key.
+        The newest key stays, since a store without any key is open to everyone on its machine.
         """
-        gone = await self.store.prune(before)
-        if gone:
-            await self.audit.note("ended keys pruned", keys=gone)
-            log.info("keys_pruned", keys=gone)
-        return gone
+        deleted = await self.store.prune(before)
+        if deleted:
+            await self.audit.record("ended keys pruned", keys=deleted)
+            log.info("keys_pruned", keys=deleted)
+        return deleted
 
     async def _add(self, key: ApiKey) -> NewKey:
         secret = secrets.token_urlsafe(SECRET_BYTES)
-        await self.store.add(key, hashed(self.pepper(), secret))
-        return await self._made(key, secret)
+        await self.store.add(key, hash_secret(self.pepper(), secret))
+        return await self._finish_new_key(key, secret)
 
-    async def _made(self, key: ApiKey, secret: str) -> NewKey:
-        self.memory.forget(key.key_id)
-        await self.audit.note("key made", key=key.key_id, scopes=",".join(key.scopes), of=key.workspace)
+    async def _finish_new_key(self, key: ApiKey, secret: str) -> NewKey:
+        self.cache.invalidate(key.key_id)
+        await self.audit.record("key made", key=key.key_id, scopes=",".join(key.scopes), of=key.workspace)
         log.info("key_made", key_id=key.key_id, scopes=list(key.scopes))
         return NewKey(key=key, secret=f"{PREFIX}_{key.key_id}_{secret}")
 
-    async def _seen(self, key_id: object) -> ApiKey:
+    async def _find_visible(self, key_id: object) -> ApiKey:
         found = await self.store.find(key_id) if isinstance(key_id, str) and _ID.fullmatch(key_id) else None
         if found is None or (self.within is not None and found[0].workspace != self.within):
-            raise NotFound(f"there is no key {str(key_id)[:LONGEST_NAME]} here: hardwon keys list shows them")
+            raise NotFound(f"there is no key {str(key_id)[:MAX_NAME_CHARS]} here: hardwon keys list shows them")
         return found[0]
 
 

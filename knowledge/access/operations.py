@@ -1,4 +1,4 @@
-"""What each operation takes: the one table that every door and every service is held to."""
+"""Permission table: the scopes that each operation requires, for all interfaces and services."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from typing import Final
 
 
 class Scope(StrEnum):
-    """What a key may do. Agents get `capture` at most; `admin` includes the others."""
+    """A permission of a key. Agents get `capture` at most; `admin` includes the others."""
 
     CAPTURE = "capture"
-    """Tell what happened: entries and their resolutions."""
+    """Capture entries and their resolutions."""
     QUERY = "query"
-    """Ask what was learned, tell what came of it, and say when a checkpoint is reached: the orchestrator."""
+    """Query patterns, record outcomes and run checkpoints: for the orchestrator."""
     DOCUMENTS = "documents"
-    """Ask documents, and add some, as far as whom the key is named after may: agents, and the people behind them."""
+    """Query documents and add some, as far as the asker that the key is named after may: for agents and their users."""
     REVIEW = "review"
-    """Decide on entries that wait for a person, and on what belongs together."""
+    """Decide on quarantined entries, and join or split patterns."""
     ADMIN = "admin"
-    """Delete, keep up, and make keys."""
+    """Delete data, run maintenance, and create keys."""
 
 
 BEYOND_AGENTS: Final = frozenset({Scope.QUERY, Scope.REVIEW, Scope.ADMIN})
-"""What no agent gets: a key without any of it is of low trust, whatever else it may."""
+"""Scopes that no agent gets: a key with none of them is an agent's, and of low trust."""
 
 
 class Reach(StrEnum):
-    """What an operation touches."""
+    """The data that an operation affects."""
 
     WORKSPACE = "workspace"
     STORE = "store"
-    """All workspaces at once: a key of one workspace may not, whatever its scopes."""
+    """All workspaces at once: denied to keys of a single workspace, whatever their scopes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
-    """What an operation takes: all of the scopes, or `admin`; `known`: to have shown who one is."""
+class Requirement:
+    """Requirement of an operation: all of `scopes`, or `admin`. `authenticated`: not without a key or local access."""
 
     scopes: frozenset[Scope]
     reach: Reach = Reach.WORKSPACE
-    known: bool = False
+    authenticated: bool = False
 
 
-_CAPTURE = Needed(frozenset({Scope.CAPTURE}))
-_QUERY = Needed(frozenset({Scope.QUERY}))
-_BOTH = Needed(frozenset({Scope.CAPTURE, Scope.QUERY}))
-_DOCUMENTS = Needed(frozenset({Scope.DOCUMENTS}))
-_REVIEW = Needed(frozenset({Scope.REVIEW}))
-_ADMIN = Needed(frozenset({Scope.ADMIN}))
-_KEYS = Needed(frozenset({Scope.ADMIN}), known=True)
-_STORE = Needed(frozenset({Scope.ADMIN}), Reach.STORE)
+_CAPTURE = Requirement(frozenset({Scope.CAPTURE}))
+_QUERY = Requirement(frozenset({Scope.QUERY}))
+_BOTH = Requirement(frozenset({Scope.CAPTURE, Scope.QUERY}))
+_DOCUMENTS = Requirement(frozenset({Scope.DOCUMENTS}))
+_REVIEW = Requirement(frozenset({Scope.REVIEW}))
+_ADMIN = Requirement(frozenset({Scope.ADMIN}))
+_KEYS = Requirement(frozenset({Scope.ADMIN}), authenticated=True)
+_STORE = Requirement(frozenset({Scope.ADMIN}), Reach.STORE)
 
-OPERATIONS: Final[Mapping[str, Needed]] = {
+OPERATIONS: Final[Mapping[str, Requirement]] = {
     "capture.capture": _CAPTURE,
     "capture.capture_all": _CAPTURE,
     "capture.capture_failure_solution": _CAPTURE,
@@ -123,4 +123,4 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "workspaces": _STORE,
     "run_job": _STORE,
 }
-"""Service and method, or a method of `Knowledge` itself, and what it takes. What is not here is nobody's to ask for."""
+"""Requirements by service and method, or by method of `Knowledge` itself. Operations not listed are denied to all."""

@@ -1,32 +1,31 @@
-"""Who asks: what they may do, and in which workspace."""
+"""Principals: the caller of a request, with scopes and workspace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from knowledge.access.operations import OPERATIONS, Needed, Reach, Scope
+from knowledge.access.operations import OPERATIONS, Reach, Requirement, Scope
 from knowledge.errors import AccessDenied, StorageUnavailable
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
 
 
 class Trust(StrEnum):
-    """How somebody showed who they are."""
+    """The way in which a caller was authenticated."""
 
     OWNER = "owner"
-    """By reaching the data directory, as its user."""
+    """By access to the data directory, as its user."""
     KEY = "key"
     NOTHING = "nothing"
-    """Not at all: a server on this machine alone, without keys."""
+    """Not at all: a server without keys that only listens on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Whoever asks. `workspace` is the only one they reach, None where they reach all; `key_id` is that of their key.
+    """The caller of a request. `workspace`: the only one it may access, None for all; `key_id`: the id of its key.
 
-    `first_key` is that of the key which rotations made theirs of, if any did. Goes with a request into the services,
-    which look here before they do anything.
+    `first_key`: id of the first key of the rotation chain, if its key was rotated. Services check each call against it.
     """
 
     trust: Trust
@@ -35,51 +34,53 @@ class Principal:
     key_id: str | None = None
     first_key: str | None = None
     name: str | None = None
-    """That of the key: whom it stands for, where documents are asked for."""
-    unproven: str = ""
-    """Why it could not be asked whether they still are who they were: nothing is done for them until it can."""
+    """Name of the key: the asker it stands for in queries of documents."""
+    unverified: str = ""
+    """Reason why the key could not be verified again; nothing is done for the caller until it can."""
 
     def may(self, operation: str) -> bool:
-        """Return whether an operation is allowed; one that is in no table is not."""
-        needed = OPERATIONS.get(operation)
-        if needed is None or not self._has(needed):
+        """Return whether an operation is allowed; unknown operations are not."""
+        requirement = OPERATIONS.get(operation)
+        if requirement is None or not self._has_scopes(requirement):
             return False
-        if needed.known and self.trust is Trust.NOTHING:
+        if requirement.authenticated and self.trust is Trust.NOTHING:
             return False
-        return needed.reach is Reach.WORKSPACE or self.workspace is None
+        return requirement.reach is Reach.WORKSPACE or self.workspace is None
 
     def require(self, operation: str) -> None:
-        """Raise AccessDenied unless an operation is allowed, StorageUnavailable for who is `unproven`."""
+        """Raise AccessDenied unless an operation is allowed, StorageUnavailable for an `unverified` caller."""
         self.check(operation)
-        if self.unproven:
-            raise StorageUnavailable(self.unproven)
+        if self.unverified:
+            raise StorageUnavailable(self.unverified)
 
     def check(self, operation: str) -> None:
-        """Raise AccessDenied unless an operation is allowed to who they are, or were."""
+        """Raise AccessDenied unless an operation is allowed, also for an `unverified` caller."""
         if not self.may(operation):
             raise AccessDenied(self._refusal(operation))
 
-    def enter(self, workspace: str) -> None:
-        """Raise AccessDenied for a workspace that is not theirs; it tells nothing of whether that one is there."""
+    def check_workspace(self, workspace: str) -> None:
+        """Raise AccessDenied for a workspace that is not the caller's, whether or not it exists."""
         if self.workspace not in {None, workspace}:
-            raise AccessDenied("this key is of one workspace, and another was named: leave the workspace out")
+            raise AccessDenied("this key belongs to another workspace: leave the workspace out")
 
     def _refusal(self, operation: str) -> str:
-        needed = OPERATIONS.get(operation)
-        if needed is None:
-            return f"{operation} is no operation that anybody may ask for"
-        if needed.known and self.trust is Trust.NOTHING:
-            return "keys are made where the data directory is: hardwon keys create, without HARDWON_API_URL"
-        if self._has(needed):
-            return "this is done to all workspaces at once, and this key is of one: it takes a key of all of them"
-        wanted = " and ".join(sorted(needed.scopes))
-        return f"this takes a key of scope {wanted}, and this one has {', '.join(sorted(self.scopes))}"
+        requirement = OPERATIONS.get(operation)
+        if requirement is None:
+            return f"{operation} is not an operation"
+        if requirement.authenticated and self.trust is Trust.NOTHING:
+            return (
+                "keys are created on the machine with the data directory: hardwon keys create, without HARDWON_API_URL"
+            )
+        if self._has_scopes(requirement):
+            return "this affects all workspaces, and this key belongs to one: use a key of all workspaces"
+        required = " and ".join(sorted(requirement.scopes))
+        return f"this takes a key of scope {required}, and this one has {', '.join(sorted(self.scopes))}"
 
-    def _has(self, needed: Needed) -> bool:
-        return Scope.ADMIN in self.scopes or needed.scopes <= self.scopes
+    def _has_scopes(self, requirement: Requirement) -> bool:
+        return Scope.ADMIN in self.scopes or requirement.scopes <= self.scopes
 
 
 OWNER = Principal(trust=Trust.OWNER, scopes=frozenset(Scope))
-"""Whoever has the data directory: the process itself, and whom it serves over its private socket."""
+"""Anyone with access to the data directory: the process itself, and clients of its private socket."""
 ANYONE = Principal(trust=Trust.NOTHING, scopes=frozenset(Scope))
-"""Whoever asks a server that has no keys, which therefore listens to this machine only."""
+"""Any caller of a server that has no keys, and therefore only listens on this machine."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from knowledge.adapters.recognising import RecognisingEmbedder
 from knowledge.errors import HardwonError
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder, SpaceStore
 
 
@@ -73,7 +73,7 @@ class EmbedderSwitch(Embedder):
     async def space(self) -> EmbeddingSpace:
         return await self._used[-1].space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         return await self._used[-1].embed(texts, kind)
 
     async def recognise(self, space: EmbeddingSpace) -> None:
@@ -129,7 +129,7 @@ class _Place(Embedder):
         async with self._calling() as embedder:
             return await embedder.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         async with self._calling() as embedder:
             return await embedder.embed(texts, kind)
 

@@ -23,9 +23,9 @@ from cachetools import LRUCache
 
 from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key, unit
 from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
-from knowledge.ends import both_ends
+from knowledge.ends import truncate_middle
 from knowledge.errors import BUNDLED_MODEL, LOCAL_PROVIDER, EmbedderUnavailable
-from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
 Pooling = Literal["mean", "cls"]
@@ -162,7 +162,7 @@ class LocalEmbedder(Embedder):
         """Return the space; its revision is the hash of weights, tokenizer and pooling."""
         return (await self._load()).space
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed texts; a query goes ahead of the documents of other calls."""
         refuse_unembeddable(texts)
         loaded = await self._load()
@@ -178,7 +178,7 @@ class LocalEmbedder(Embedder):
             for position, text in enumerate(texts):
                 self._recent[text_key(kind, text)] = rows[position]
         ordered = [rows[position] for position in range(len(texts))]
-        return Embedded(
+        return Embeddings(
             vectors=np.array([row.vector for row in ordered], dtype=np.float32).reshape(len(texts), loaded.space.dims),
             tokens=sum(row.tokens for row in ordered),
             truncated=tuple(position for position, row in enumerate(ordered) if row.truncated),
@@ -227,7 +227,7 @@ class _Loaded:
     errors: tuple[type[Exception], ...]
 
     def embed(self, text: str) -> _Row:
-        told = both_ends(text, self.space.max_tokens * _BYTES_PER_TOKEN)
+        told = truncate_middle(text, self.space.max_tokens * _BYTES_PER_TOKEN)
         encoding = self.tokenizer.encode(told)
         ids = np.array([_ends(encoding) if len(encoding.overflowing) > 1 else encoding.ids], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}

@@ -19,11 +19,11 @@ from pydantic import SecretStr
 from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
-from knowledge.ends import both_ends
+from knowledge.ends import truncate_middle
 from knowledge.errors import ENDPOINT_PROVIDER, UNVERSIONED, EmbedderRejected, EmbedderUnavailable, TextRejected
-from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
-from knowledge.turns import all_of
+from knowledge.turns import gather_all
 
 if TYPE_CHECKING:
     import openai
@@ -124,7 +124,7 @@ class OpenAIEmbedder(Embedder):
                 )
             return self._space
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed texts. Where one is refused, TextRejected tells why it was, of several the first."""
         self._endpoint.refuse_closed()
         refuse_unembeddable(texts)
@@ -134,7 +134,9 @@ class OpenAIEmbedder(Embedder):
         tokens, began = 0, asyncio.get_running_loop().time()
         if kind == "query":  # is in a hurry, and kills nothing
             began -= self._endpoint.retry.refusal_seconds
-        for done in await all_of(self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)):
+        for done in await gather_all(
+            self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)
+        ):
             rows.update(done.rows)
             tokens += done.tokens
         refused = [row for _, row in sorted(rows.items()) if isinstance(row, _Refused)]
@@ -146,7 +148,7 @@ class OpenAIEmbedder(Embedder):
         if refused:
             raise TextRejected(refused[0].reason)
         ordered = [row for _, row in sorted(rows.items()) if isinstance(row, _Row)]
-        return Embedded(
+        return Embeddings(
             vectors=np.array([row.vector for row in ordered], dtype=np.float32).reshape(len(texts), space.dims),
             tokens=tokens,
             truncated=tuple(position for position, row in enumerate(ordered) if row.truncated),
@@ -247,7 +249,7 @@ class _Input:
     def cut(self, most_bytes: int) -> _Input:
         if len(self.text.encode()) <= most_bytes:
             return self
-        return _Input(self.position, both_ends(self.text, most_bytes), truncated=True)
+        return _Input(self.position, truncate_middle(self.text, most_bytes), truncated=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_replies import EndpointKind, PassingError, judged
 from knowledge.errors import InvalidSetting
-from knowledge.surroundings import check_surroundings
+from knowledge.surroundings import check_http_environment
 
 if TYPE_CHECKING:  # loading it takes longer than most commands do, and few of them ask an endpoint
     import openai
@@ -140,7 +140,7 @@ class Endpoint:
             await load()
             from knowledge.adapters.openai_client import make_client  # noqa: PLC0415
 
-            check_surroundings()
+            check_http_environment()
             self._client = make_client(api_key=self._key, base_url=self._base_url, most_bytes=self._kind.most_bytes)
         return self._client
 

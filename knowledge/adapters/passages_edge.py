@@ -17,7 +17,7 @@ from knowledge.adapters.qdrant_edge import BATCH, RESERVE_MB, QdrantEdgeIndex
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 
 class EdgePassages(PassageIndex):
@@ -56,8 +56,8 @@ class EdgePassages(PassageIndex):
         found = await self._shards.ids(shape.own_space(space), workspace, after=last, limit=limit)
         return [PassageId(each) for each in found]
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
-        return await self._shards.lacking(shape.own_space(space), passage_ids)
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._shards.find_missing(shape.own_space(space), passage_ids)
 
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._shards.drop(shape.own_space(space))
@@ -80,16 +80,16 @@ class _Shards(QdrantEdgeIndex):
             there = self._shard(space).info().payload_schema
         for field, params in _payload_indexes().items():
             if field not in there:
-                await let_others_run()
+                await yield_to_loop()
                 await self._update(space, edge.UpdateOperation.create_field_index(field, params))
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points, and put them on the disk."""
         for start in range(0, len(points), BATCH):
             batch = [_stored(point) for point in points[start : start + BATCH]]
-            await let_others_run()
+            await yield_to_loop()
             await self._update(space, edge.UpdateOperation.upsert_points(batch))
-            await let_others_run()
+            await yield_to_loop()
         await self._keep(space, len(points))
 
     async def nearest_by_both(
@@ -100,7 +100,7 @@ class _Shards(QdrantEdgeIndex):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""
         there: set[UUID] = set()
         for start in range(0, len(passage_ids), BATCH):
@@ -108,7 +108,7 @@ class _Shards(QdrantEdgeIndex):
             with translated(await self._made(space)):
                 found = self._shard(space).retrieve(asked, with_payload=False, with_vector=False)
             there.update(UUID(str(each.id)) for each in found)
-            await let_others_run()
+            await yield_to_loop()
         return [each for each in passage_ids if each not in there]
 
 

@@ -57,8 +57,8 @@ class ServerPassages(PassageIndex):
         found = await self._collections.ids(shape.own_space(space), workspace, after=last, limit=limit)
         return [PassageId(each) for each in found]
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
-        return await self._collections.lacking(shape.own_space(space), passage_ids)
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._collections.find_missing(shape.own_space(space), passage_ids)
 
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._collections.drop(shape.own_space(space))
@@ -98,7 +98,7 @@ class _Collections(QdrantServerIndex):
         found = await self._nearest_by_both(await self._collection(space), dense, lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""
         name, there = await self._collection(space), set[UUID]()
         for start in range(0, len(passage_ids), BATCH):

@@ -38,9 +38,9 @@ from knowledge.adapters.edge_queries import (
 )
 from knowledge.adapters.engine_log import sync_ahead, sync_log
 from knowledge.errors import IndexUnavailable
-from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
+from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 RESERVE_MB: Final = 256
 """Free space a write must leave. A full disk kills the process (SIGBUS on a mapped page), so it has to be foreseen.
@@ -90,16 +90,16 @@ class QdrantEdgeIndex(VectorIndex):
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         for start in range(0, len(points), BATCH):
             shape.check_batch(space, points[start : start + BATCH], start)
-            await let_others_run()
+            await yield_to_loop()
         for start in range(0, len(points), BATCH):
             batch = [engine_point(point) for point in points[start : start + BATCH]]
-            await let_others_run()
+            await yield_to_loop()
             await self._update(space, edge.UpdateOperation.upsert_points(batch))
-            await let_others_run()
+            await yield_to_loop()
         await self._keep(space, len(points))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
@@ -111,7 +111,7 @@ class QdrantEdgeIndex(VectorIndex):
             return search_both(shard, dense.tolist(), lexical, filter_of(shard, wanted), limit)
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
         for vector in dense:
             shape.check_dense(space, vector, "dense")
@@ -133,7 +133,7 @@ class QdrantEdgeIndex(VectorIndex):
                 ]
                 pages = shard.query_batch(edge.QueryBatchRequest(requests))
             found += [[point_id_of(hit.id) for hit in page] for page in pages]
-            await let_others_run()
+            await yield_to_loop()
         return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
@@ -141,7 +141,7 @@ class QdrantEdgeIndex(VectorIndex):
             return
         for start in range(0, len(point_ids), SLICE):
             await self._update(space, edge.UpdateOperation.delete_points(list(point_ids[start : start + SLICE])))
-            await let_others_run()
+            await yield_to_loop()
         await self._keep(space, len(point_ids))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
@@ -157,7 +157,7 @@ class QdrantEdgeIndex(VectorIndex):
                 break
             await self._update(space, edge.UpdateOperation.delete_points(found))
             deleted += len(found)
-            await let_others_run()
+            await yield_to_loop()
         await self._keep(space, deleted)
         return deleted
 
@@ -275,7 +275,7 @@ class QdrantEdgeIndex(VectorIndex):
             if not path.exists():  # noqa: ASYNC240 - a look at a folder of ours
                 self._must_have_room()
                 await self._make(space, path)
-            await let_others_run()
+            await yield_to_loop()
             self._shard(space)
             if in_use and self.alias() != path.name:
                 self._set_alias(path.name)
@@ -314,9 +314,9 @@ class QdrantEdgeIndex(VectorIndex):
         shard = edge.EdgeShard.create(str(making), config)
         try:
             for operation in _indexes():
-                await let_others_run()
+                await yield_to_loop()
                 shard.update(operation)
-            await let_others_run()
+            await yield_to_loop()
         finally:
             shard.close()
         self._must_be_ours()  # it may have been closed meanwhile

@@ -14,7 +14,7 @@ import numpy as np
 
 from knowledge.characters import check_unicode
 from knowledge.errors import InvalidInput
-from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, Vector, View, Where
+from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, Vector, View
 
 ALIAS: Final = "project_knowledge"
 """Points at the collection in use."""
@@ -162,7 +162,7 @@ def check_lexical(vector: SparseVector, field: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """A `Where` in words of payload fields: `one_of` values are asked for, `same_or_absent` fields may be missing.
+    """A `PointFilter` in terms of payload fields: `one_of` values are required, `same_or_absent` fields may be missing.
 
     These are asked for in every usual spelling, as ranking takes a field in another case for the same: Python, python.
 
@@ -181,7 +181,7 @@ class Conditions:
         return any(not values for _, values in self.one_of)
 
 
-def conditions(where: Where) -> Conditions:
+def conditions(where: PointFilter) -> Conditions:
     """Return what a search asks of payloads. Fields without a wish are left out, never compared with nothing."""
     one_of: list[tuple[str, tuple[str, ...]]] = []
     if where.view is not None:

@@ -20,9 +20,9 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 from knowledge.adapters import qdrant_points as shape
 from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
 from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
-from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
+from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
-from knowledge.surroundings import check_surroundings
+from knowledge.surroundings import check_http_environment
 
 BATCH: Final = 256
 """Points per request."""
@@ -66,7 +66,7 @@ def connect(
 
 def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> AsyncQdrantClient:
     """Return a client of the server at `url`. Nothing is sent yet."""
-    check_surroundings()
+    check_http_environment()
     with warnings.catch_warnings():
         # A key over http is how a server inside a compose network is reached; saying so at each start helps nobody.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
@@ -116,7 +116,7 @@ class QdrantServerIndex(VectorIndex):
                 self._must_be_done(await self._client.upsert(name, batch, wait=True))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
@@ -139,7 +139,7 @@ class QdrantServerIndex(VectorIndex):
         return sorted((each, cosine, words.get(each, 0.0)) for each, cosine in by_sense.items())
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
         for vector in dense:
             shape.check_dense(space, vector, "dense")

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 
 from knowledge.errors import BUNDLED_MODEL, ENDPOINT_PROVIDER, LOCAL_PROVIDER, ModelReplaced
-from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, SpaceStore
-from knowledge.turns import all_of
+from knowledge.turns import gather_all
 
 PROBES = (
     "The build failed because a dependency could not be resolved.",
@@ -54,7 +54,7 @@ class RecognisingEmbedder(Embedder):
     async def space(self) -> EmbeddingSpace:
         return await self.embedder.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         if not texts or self._known(kind):
             return await self.embedder.embed(texts, kind)
         space = await self.embedder.space()
@@ -63,12 +63,12 @@ class RecognisingEmbedder(Embedder):
         if kind == "document":  # no call more
             both = await self.embedder.embed([*texts, *PROBES], kind)
             await self._compare(space, both.vectors[len(texts) :])
-            return Embedded(
+            return Embeddings(
                 vectors=both.vectors[: len(texts)],
                 tokens=both.tokens,
                 truncated=tuple(at for at in both.truncated if at < len(texts)),
             )
-        embedded, _ = await all_of((self.embedder.embed(texts, kind), self._look(space)))  # no second round trip
+        embedded, _ = await gather_all((self.embedder.embed(texts, kind), self._look(space)))  # no second round trip
         return embedded
 
     async def recognise(self, space: EmbeddingSpace) -> None:
@@ -85,7 +85,7 @@ class RecognisingEmbedder(Embedder):
         at = self._recognised_at
         return at is not None and asyncio.get_running_loop().time() < at + AGAIN_SECONDS[kind]
 
-    async def _look(self, space: EmbeddingSpace) -> Embedded:
+    async def _look(self, space: EmbeddingSpace) -> Embeddings:
         made = await self.embedder.embed(PROBES, "document")
         await self._compare(space, made.vectors)
         return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import ChatModel, Embedder
 from knowledge.redaction import redact
 
@@ -26,7 +26,7 @@ class RedactingEmbedder(Embedder):
     async def space(self) -> EmbeddingSpace:
         return await self._embedder.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         return await self._embedder.embed([redact(text).text for text in texts], kind)
 
     def forget(self) -> None:

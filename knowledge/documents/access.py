@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from knowledge.errors import InvalidInput, NoAccess
-from knowledge.forms import check_named
+from knowledge.forms import check_texts
 
 _MADE_HERE: Final = object()
 _SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
@@ -156,7 +156,7 @@ class AccessPolicy:
 
     def base(self, name: str) -> Base:
         """Return a kind of knowledge base. Raises InvalidInput."""
-        check_named(kb=name)
+        check_texts(kb=name)
         try:
             return self.bases[name]
         except KeyError:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from knowledge.search.lexical import unspaced
-from knowledge.search.naming import plainly
+from knowledge.search.lexical import has_unspaced_script
+from knowledge.search.naming import normalize_typography
 from knowledge.search.tokens import TURNS
-from knowledge.unseen import seen
+from knowledge.unseen import visible_text
 
 ALIKE = 95.0
 _LEAST_WORDS = 2
@@ -71,7 +71,7 @@ class Plain:
 
 
 def _compared(token: str) -> str:
-    plain = unicodedata.normalize("NFKC", plainly(seen(token))).casefold()
+    plain = unicodedata.normalize("NFKC", normalize_typography(visible_text(token))).casefold()
     plain = "".join(plain.replace("``", '"').replace("''", '"').split())
     return plain.strip(_EDGES) or plain
 
@@ -95,7 +95,7 @@ def _tells(asked: str) -> bool:
     words = [word for word in asked.split() if any(map(str.isalnum, word))]
     if len(words) >= _LEAST_WORDS:
         return len(asked) >= _LEAST_CHARS
-    return len(asked) >= _LEAST_CHARS and (unspaced(asked) or not _PLAIN_WORD.fullmatch(asked))
+    return len(asked) >= _LEAST_CHARS and (has_unspaced_script(asked) or not _PLAIN_WORD.fullmatch(asked))
 
 
 def _exact(asked: str, told: str) -> Span | None:
@@ -144,5 +144,7 @@ def _counting(text: str) -> Counter[str]:
     """
     words = (word.strip(_PUNCTUATION) for word in text.split())
     return Counter(
-        word for word in words if word and (word in TURNS or unspaced(word) or not _PLAIN_WORD.fullmatch(word))
+        word
+        for word in words
+        if word and (word in TURNS or has_unspaced_script(word) or not _PLAIN_WORD.fullmatch(word))
     )

@@ -36,7 +36,7 @@ from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder, Progress
 from knowledge.search.lexical import document_vector, term_counts
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 log = get_logger(__name__)
 
@@ -262,7 +262,7 @@ class DocumentIndexing:
                 await self.index.delete(room.space, indexed.passage_ids)
             return False
         # a rebuild that dropped them before they were shown knew nothing of them; one that begins now does
-        if lost := set(await self.index.lacking(room.space, indexed.passage_ids)):
+        if lost := set(await self.index.find_missing(room.space, indexed.passage_ids)):
             await self.index.upsert(room.space, [point for point in points if point.passage_id in lost])
         return True
 
@@ -274,7 +274,7 @@ class DocumentIndexing:
         counts: list[dict[int, int]] = []
         for start in range(0, len(texts), _COUNTED_AT_ONCE):
             counts += [dict(term_counts(text)) for text in texts[start : start + _COUNTED_AT_ONCE]]
-            await let_others_run()
+            await yield_to_loop()
         hashes = [text_hash(text) for text in texts]
         vectors = await self._embedded(room, dict(zip(hashes, texts, strict=True)))
         indexed = Indexed(

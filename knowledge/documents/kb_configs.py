@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from knowledge.amounts import plain_amount
+from knowledge.amounts import plain_count_of
 from knowledge.documents.access import CASE, GLOBAL, TEAM, USER, Base
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Passage
 
@@ -110,7 +110,7 @@ def _fields(*pairs: tuple[str, Any]) -> str:
 def _footer(answer: str, label: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
     if not sources:
         return answer
-    chunks = plain_amount(chunk_count, "chunk")
+    chunks = plain_count_of(chunk_count, "chunk")
     return f"{answer}\n\n{label}: {', '.join(sources)} ({chunks}, {confidence:.0%} relevance)"
 
 

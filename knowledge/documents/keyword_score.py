@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from knowledge.search.lexical import chunks, unspaced, words_and_wholes
+from knowledge.search.lexical import chunks, has_unspaced_script, words_and_wholes
 
 _WORD = re.compile(r"\w+(?:['’.:/@-]\w+)*")  # noqa: RUF001
 _POSSESSIVE = re.compile(r"['\u2019]s$")
@@ -81,7 +81,7 @@ class _Words:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    found = chunks(text) if unspaced(text) else _WORD.findall(text)
+    found = chunks(text) if has_unspaced_script(text) else _WORD.findall(text)
     return tuple(_POSSESSIVE.sub("", word.lower()) for word in found)
 
 

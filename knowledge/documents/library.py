@@ -15,7 +15,7 @@ from knowledge.documents.models import Document, DocumentId, DocumentType, NewDo
 from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, is_pointer, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
 from knowledge.errors import InvalidInput, NoAccess
-from knowledge.forms import as_id, as_whole, check_named
+from knowledge.forms import as_id, as_integer, check_texts
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -123,7 +123,7 @@ class DocumentLibrary:
         """Return documents of a scope with their states, ascending by uri within a partition."""
         if after:
             _check_text("after", after, _LONGEST_URI)
-        limit = as_whole("limit", limit, least=0, most=_MOST_LISTED)
+        limit = as_integer("limit", limit, least=0, most=_MOST_LISTED)
         found: list[Document] = []
         for partition in scope.partitions:
             found += await self.documents.listed(partition, limit=limit, after=after)
@@ -195,7 +195,7 @@ def _hash(new: NewDocument, parsed: Parsed | None, *, redaction: bool) -> str:
 
 
 def _check_text(field: str, text: str, longest: int) -> None:
-    check_named(**{field: text})
+    check_texts(**{field: text})
     if not text.strip() or len(text) > longest or not text.isprintable():
         raise InvalidInput(field, f"give 1 to {longest} printable characters")
 

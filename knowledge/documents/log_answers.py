@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 
-from knowledge.amounts import plain_amount
+from knowledge.amounts import plain_count_of
 from knowledge.documents.access import Scope
 from knowledge.documents.log_lines import zone_of
 from knowledge.documents.log_passages import (
@@ -62,7 +62,7 @@ class LogAnswers:
             lines = await self.logs.around(self.log.document_id, self.scope, number, neighbours=NEIGHBOURS)
             told = listed_lines(lines, mark=number)
             if all(line.line != number for line in lines):
-                told = f"{self.log.name} has {plain_amount(self.log.lines, 'line')}; there is no line {number}."
+                told = f"{self.log.name} has {plain_count_of(self.log.lines, 'line')}; there is no line {number}."
                 lines = []
             passages.append(computed_passage(self.log, told, lines, lines, section=f"line {number}"))
         return passages
@@ -74,7 +74,7 @@ class LogAnswers:
             counts = await self.logs.by_severity(self.log.document_id, self.scope, _ALL)
             if not any(map(counts.get, Severity)):
                 raise _UnansweredError(
-                    f"{self.log.name}: none of its {plain_amount(self.log.lines, 'line')} names a severity:"
+                    f"{self.log.name}: none of its {plain_count_of(self.log.lines, 'line')} names a severity:"
                     " errors are not told from other lines."
                 )
             held = [each for each in Severity if each in query.severities and counts.get(each)]
@@ -84,7 +84,7 @@ class LogAnswers:
         first, last = await self.logs.span(self.log.document_id, self.scope)
         if first is None or last is None:
             raise _UnansweredError(
-                f"{self.log.name}: none of its {plain_amount(self.log.lines, 'line')} names a time that is read here;"
+                f"{self.log.name}: none of its {plain_count_of(self.log.lines, 'line')} names a time that is read here;"
                 " they cannot be told by time."
             )
         zone = await self._zone(first)
@@ -187,7 +187,7 @@ class LogAnswers:
                 told.append(f"{self.log.name}: {number} {described(number, replace(only, severities=(each,)))}.")
         if Group.TEMPLATE in query.group_by:
             kinds = await self.logs.templates(log, self.scope, only, limit=top)
-            told += [f"{plain_amount(number, 'time')}: {template}" for template, number in kinds]
+            told += [f"{plain_count_of(number, 'time')}: {template}" for template, number in kinds]
         if Group.PATH in query.group_by:
             paths = await self.logs.paths(log, self.scope, only, limit=top)
             told += [f"{path}: {number} {described(number, only)}." for path, number in paths]
@@ -195,15 +195,15 @@ class LogAnswers:
 
     async def _overview(self, query: LogQuery) -> Passage:
         """Return how many lines there are, of each severity and of the kinds with most lines, and when they begin."""
-        log, told = self.log.document_id, [f"{self.log.name}: {plain_amount(self.log.lines, 'line')}."]
+        log, told = self.log.document_id, [f"{self.log.name}: {plain_count_of(self.log.lines, 'line')}."]
         if query.group_by == (Group.PATH,):
             return text_passage(self.log, "\n".join(told + await self._groups(query, _ALL)))
         counts = await self.logs.by_severity(log, self.scope, _ALL)
         first, last = await self.logs.span(log, self.scope)
-        told = [f"{self.log.name}: {plain_amount(sum(counts.values()), 'line')}."]
-        told += [plain_amount(counts[each], f"{each} entry") + "." for each in _WORST_FIRST if counts.get(each)]
+        told = [f"{self.log.name}: {plain_count_of(sum(counts.values()), 'line')}."]
+        told += [plain_count_of(counts[each], f"{each} entry") + "." for each in _WORST_FIRST if counts.get(each)]
         if counts.get(""):
-            told.append(f"{plain_amount(counts[''], 'line')} without a severity.")
+            told.append(f"{plain_count_of(counts[''], 'line')} without a severity.")
         if first and last:
             zone = await self._zone(first)
             told.append(

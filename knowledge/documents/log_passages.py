@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from knowledge.amounts import noun
+from knowledge.amounts import pluralize
 from knowledge.documents.log_lines import zone_of
 from knowledge.documents.log_query import LineFilter
 from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity
@@ -50,7 +50,7 @@ def listed_lines(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
 
 def described(number: int, only: LineFilter) -> str:
     """Return in words which lines fit a filter; `number`: how many there are."""
-    told = noun(number, f"{'/'.join(only.severities)} entry" if only.severities else "line")
+    told = pluralize(number, f"{'/'.join(only.severities)} entry" if only.severities else "line")
     held = [repr(each) for each in only.terms]
     if only.status is not None:
         held.append(

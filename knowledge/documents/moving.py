@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from knowledge.documents.indexing import Room, longest_passage
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.logs import get_logger
-from knowledge.models import Differing, EmbeddingSpace, Refilled, Vector
+from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
 from knowledge.ports import Embedder, Progress
 
 log = get_logger(__name__)
@@ -27,7 +27,7 @@ class MovingStore(Protocol):
         """Return how many passages are shown, and how many of them have no embedding in a space."""
         ...
 
-    async def lacking(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
+    async def missing_texts(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
         """Return texts of shown passages without an embedding in a space, by their hashes."""
         ...
 
@@ -59,14 +59,14 @@ class DocumentMoves:
         """Return how many points the index is to hold, and how many of them have no embedding in a space."""
         return await self.store.tally(space)
 
-    async def verify(self, *, repair: bool = False) -> Differing:
+    async def verify(self, *, repair: bool = False) -> IndexDrift:
         """Compare the points of the space in use with Postgres; with `repair` put right what differs.
 
         A second repair writes nothing, and work that goes on meanwhile is no fault. A point is what its id says: none
         is ever changed, so it is there or not.
         """
         if not (await self._any()):
-            return Differing()
+            return IndexDrift()
         indexing = self.upkeep.indexing
         room = await indexing.room()
         await indexing.index.ensure(room.space)
@@ -76,29 +76,29 @@ class DocumentMoves:
         missing, orphan = await self.upkeep.differing(room)
         if repair and (missing or orphan):
             await self.refill()
-        return Differing(points=points, missing=missing, orphan=orphan)
+        return IndexDrift(points=points, missing=missing, orphan=orphan)
 
     async def drop(self, space: EmbeddingSpace) -> None:
         """Drop the points of a space, those of all workspaces, and make room for them anew."""
         await self.upkeep.indexing.index.anew(space)
 
-    async def refill(self, *, progress: Progress | None = None) -> Refilled:
+    async def refill(self, *, progress: Progress | None = None) -> RefillReport:
         """Put every point that lacks into the index in use, from kept embeddings where there are any.
 
         What is found changes, so no answer that was kept meanwhile is given afterwards.
         """
         if not (await self._any()):
-            return Refilled()
+            return RefillReport()
         moved = await self._filled(await self.upkeep.indexing.room(), progress)
         await self.upkeep.indexing.store.renew()
         return moved
 
     async def backfill(
         self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
-    ) -> Refilled:
+    ) -> RefillReport:
         """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
         if not (await self._any()):
-            return Refilled()
+            return RefillReport()
         return await self._filled(Room(space=space, embedder=self.within(embedder)), progress)
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
@@ -133,11 +133,11 @@ class DocumentMoves:
     async def _any(self) -> bool:
         return await self.upkeep.indexing.store.anything()
 
-    async def _filled(self, room: Room, progress: Progress | None) -> Refilled:
+    async def _filled(self, room: Room, progress: Progress | None) -> RefillReport:
         indexing = self.upkeep.indexing
         await indexing.index.ensure(room.space)
         embedded = 0
-        while texts := await self.store.lacking(room.space, _AT_ONCE):
+        while texts := await self.store.missing_texts(room.space, _AT_ONCE):
             made = await room.embedder.embed(list(texts.values()), "document")
             await indexing.store.keep_vectors(room.space, dict(zip(texts, made.vectors, strict=True)))
             embedded += len(texts)
@@ -145,4 +145,4 @@ class DocumentMoves:
                 progress(embedded, None)
         points, _ = await self.upkeep.compare(room)
         log.info("passages_written", points=points, embedded=embedded, model=room.space.model)
-        return Refilled(points=points, embedded=embedded)
+        return RefillReport(points=points, embedded=embedded)

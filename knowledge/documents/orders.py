@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import re2
 
-from knowledge.unseen import seen
+from knowledge.unseen import visible_text
 
 _WHOM = (
     r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"
@@ -131,7 +131,7 @@ _TOLD_PEOPLE = re.compile("|".join(_HONEST), re.IGNORECASE)
 
 def gives_orders(text: str) -> bool:
     """Return whether a paragraph tells a model what to do."""
-    told = _BLANKS.sub(" ", seen(text))
+    told = _BLANKS.sub(" ", visible_text(text))
     return _ORDER.search(told) is not None and _ORDER.search(_TOLD_PEOPLE.sub(" ", told)) is not None
 
 

@@ -15,8 +15,8 @@ from knowledge.documents.language_model import Asking, LanguageModel, Message, w
 from knowledge.documents.models import Turn
 from knowledge.errors import ChatRejected, Unavailable
 from knowledge.logs import get_logger
-from knowledge.search.lexical import unspaced, words_and_wholes
-from knowledge.search.naming import invented
+from knowledge.search.lexical import has_unspaced_script, words_and_wholes
+from knowledge.search.naming import find_invented
 
 log = get_logger(__name__)
 
@@ -57,7 +57,7 @@ _SYSTEM = (
 
 def refers(question: str) -> bool:
     """Return whether a question says too little without its conversation; in writing without blanks any may."""
-    if unspaced(question) or _REFERRING.search(question):
+    if has_unspaced_script(question) or _REFERRING.search(question):
         return True
     return len(words_and_wholes(question)[0]) < _FEW_WORDS
 
@@ -75,7 +75,9 @@ def kept(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | N
     if not text or len(text) > _LONGEST:
         return None
     told = "\n".join([question, *(turn.content for turn in conversation)])
-    if next(invented(question.replace('"', " "), text), None) or next(invented(text.replace('"', " "), told), None):
+    if next(find_invented(question.replace('"', " "), text), None) or next(
+        find_invented(text.replace('"', " "), told), None
+    ):
         return None
     return text
 

@@ -33,7 +33,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import PassageIndex, PassageStore, Searcher
 from knowledge.documents.scale import Scale, shipped
 from knowledge.errors import IndexUnavailable, InvalidInput
-from knowledge.forms import as_relevance, as_whole
+from knowledge.forms import as_integer, as_relevance
 from knowledge.models import SparseVector, Vector
 from knowledge.search.lexical import query_vector, term_counts
 
@@ -299,5 +299,5 @@ def _check(query: Query) -> None:
         raise InvalidInput("question", f"must be a text, not {type(query.question).__name__}")
     if not query.question.strip() or len(query.question) > _LONGEST_QUESTION:
         raise InvalidInput("question", f"give 1 to {_LONGEST_QUESTION} characters")
-    as_whole("k", query.k, least=1, most=MOST)
+    as_integer("k", query.k, least=1, most=MOST)
     as_relevance("min_relevance", query.min_relevance)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knowledge.documents.language_model import Asking, LanguageModel, Message, Said
 from knowledge.ports import Stores
-from knowledge.spending import guessed_tokens, spending
+from knowledge.spending import charge_quota, estimate_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class SpendingModel(LanguageModel):
 
     async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
         """Return what the model says next. Raises BudgetSpent, or what the model raises."""
-        asked = guessed_tokens(message.content for message in messages)
-        async with spending(self.stores, asked) as bill:
+        asked = estimate_tokens(message.content for message in messages)
+        async with charge_quota(self.stores, asked) as bill:
             said = await self.language_model.say(messages, asking)
-            bill.tokens = said.tokens or asked + guessed_tokens((said.text, *(call.arguments for call in said.calls)))
+            bill.tokens = said.tokens or asked + estimate_tokens((said.text, *(call.arguments for call in said.calls)))
             return said
 
     async def aclose(self) -> None:

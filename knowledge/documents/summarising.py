@@ -14,7 +14,7 @@ from knowledge.documents.indexing import Summariser
 from knowledge.errors import HardwonError, reason_of
 from knowledge.logs import get_logger
 from knowledge.ports import ChatModel
-from knowledge.turns import all_of
+from knowledge.turns import gather_all
 
 log = get_logger(__name__)
 
@@ -73,6 +73,6 @@ async def _map_reduce(chat: ChatModel, title: str, text: str) -> str | None:
         async with turn:
             return await chat.answer(_MAP, f"{title}\n\n{piece}")
 
-    summaries = await all_of(one(piece) for piece in pieces(text))
+    summaries = await gather_all(one(piece) for piece in pieces(text))
     told = await chat.answer(_REDUCE, f"{title}\n\n" + "\n\n".join(summaries))
     return told.strip() or None

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowledge.differing import compared
+from knowledge.differing import compare_pages
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
@@ -16,7 +16,7 @@ from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace
 from knowledge.ports import SpaceStore
 from knowledge.search.lexical import document_vector, term_counts
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 log = get_logger(__name__)
 
@@ -102,12 +102,12 @@ class DocumentUpkeep:
         missing = orphan = 0
         async for after, lacking, strange in self._stretches(room.space):
             if lacking:
-                gone = set(await index.lacking(room.space, [*lacking]))
+                gone = set(await index.find_missing(room.space, [*lacking]))
                 standing = await store.standing(after=after, limit=_PAGE)
                 missing += sum(standing.get(each, False) for each in gone)
             if strange:  # what has a row and is not shown is to be removed, and will be
                 known = await store.written(strange)
-                gone = set(await index.lacking(room.space, strange))
+                gone = set(await index.find_missing(room.space, strange))
                 orphan += len(set(strange) - known - gone)
         return missing, orphan
 
@@ -124,12 +124,12 @@ class DocumentUpkeep:
         while True:
             there = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
             standing = await store.standing(after=after, limit=_PAGE)
-            stretch = compared(there, standing, page=_PAGE)
-            yield after, stretch.lacking, stretch.strange
+            stretch = compare_pages(there, standing, page=_PAGE)
+            yield after, stretch.missing, stretch.unexpected
             if stretch.end is None:
                 return
             after = stretch.end
-            await let_others_run()
+            await yield_to_loop()
 
     async def sweep_cases(self) -> int:
         """Hide what is left of closed cases, then remove it from the index; return how many documents."""

@@ -19,8 +19,8 @@ from knowledge.documents.models import Claim, LogLine, Passage, PassageId, Passa
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
 from knowledge.search.lexical import stem, words_and_wholes
-from knowledge.search.naming import invented, plainly
-from knowledge.unseen import seen
+from knowledge.search.naming import find_invented, normalize_typography
+from knowledge.unseen import visible_text
 
 SAME_WORDS = 0.5
 """Share of a claim's words that must stand in what it was quoted from or in the question."""
@@ -201,7 +201,7 @@ def unanswered(missing: str, question: str) -> str:
     told, asked = _settled(missing), _settled(question)
     if len(missing) > MOST_CHARS or gives_orders(missing):
         return ""
-    if any(invented(told.replace('"', " "), asked.replace('"', " "))):
+    if any(find_invented(told.replace('"', " "), asked.replace('"', " "))):
         return ""
     stems, known = map(stems_of, (told, asked))
     return missing if sum(each in known for each in stems) >= SAME_WORDS * len(stems) else ""
@@ -275,7 +275,7 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
     for quoted in _QUOTED.findall(text):
         if not any(_without_points(quoted) in source.bare for source, _ in cited):
             yield f"{quoted[:60]!r} does not stand where it quotes from"
-    for name in invented(text.replace('"', " "), told.replace('"', " ")):
+    for name in find_invented(text.replace('"', " "), told.replace('"', " ")):
         yield f"{name[:60]!r} does not stand where it quotes from"
     known = frozenset(word.lower() for word in _WORD.findall(told))
     figures = frozenset(re.findall(r"\d+", told))
@@ -286,7 +286,7 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
 
 def _settled(text: str) -> str:
     """Return a text with one form of times, large numbers, links and marks, for its names to be compared."""
-    plain = _FENCE.sub(" ", plainly(seen(text))).replace("``", '"').replace("''", '"')
+    plain = _FENCE.sub(" ", normalize_typography(visible_text(text))).replace("``", '"').replace("''", '"')
     plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _TIME.sub(" ", _MARKS.sub(" ", plain))))
 

@@ -18,7 +18,7 @@ from knowledge.documents.sentences import sentences
 from knowledge.documents.steps import Listed
 from knowledge.documents.units import units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
-from knowledge.search.lexical import term_counts, unspaced
+from knowledge.search.lexical import has_unspaced_script, term_counts
 
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
@@ -138,7 +138,7 @@ def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]],
 
 
 def _is_a_word(text: str) -> bool:
-    return len(text.split()) < _LEAST_WORDS and not unspaced(text)
+    return len(text.split()) < _LEAST_WORDS and not has_unspaced_script(text)
 
 
 def _sections(evidence: Evidence) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from knowledge.access.keys import KeyStore
 from knowledge.access.operations import BEYOND_AGENTS
 from knowledge.memory.limits import MAX_CHARS
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryStatus, Provenance
+from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryStatus, Provenance
 
 _UNRESOLVED = {EntryStatus.OPEN, EntryStatus.ABANDONED}
 
@@ -26,7 +26,7 @@ def agent_idempotency_key(idempotency_key: str | None, by: Provenance) -> str | 
     return f"{by.source}/{sha256(idempotency_key.encode()).hexdigest()}"
 
 
-def hide_status(answer: Captured, by: Provenance) -> Captured:
+def hide_status(answer: CaptureResult, by: Provenance) -> CaptureResult:
     """Return the result of a capture; for an agent, a duplicate's status is hidden."""
     is_duplicate = answer.outcome is CaptureOutcome.DUPLICATE
     return replace(answer, status=None) if by.low_trust and is_duplicate else answer

@@ -11,7 +11,7 @@ from knowledge.errors import InvalidInput
 from knowledge.memory.expressions import expression
 from knowledge.memory.technologies import canonical_name
 from knowledge.memory.versions import is_within, parse_range, parse_requirement, strip_version
-from knowledge.models import AppliesWhen, FactsTold
+from knowledge.models import AppliesWhen, TaskFacts
 
 MAX_CHARS = 200
 """Maximum number of characters of a condition, and of a fact except an error."""
@@ -31,7 +31,7 @@ NOTHING_KNOWN = Facts()
 _NAMES = tuple(field.name for field in fields(Facts))
 
 
-def read_facts(raw_facts: FactsTold | None, **defaults: str | None) -> Facts:
+def read_facts(raw_facts: TaskFacts | None, **defaults: str | None) -> Facts:
     """Return facts, with `defaults` for missing ones. Raises InvalidInput, naming the fact."""
     if raw_facts is not None and not isinstance(raw_facts, Mapping):
         raise InvalidInput("facts", f"must map names to texts, not be {type(raw_facts).__name__}")

@@ -18,10 +18,10 @@ from knowledge.memory.archive import ArchiveWriter, check, damaged, read_tables
 from knowledge.memory.limits import check_text
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
-from knowledge.mismatch import settings_of
+from knowledge.mismatch import suggest_settings
 from knowledge.models import EmbeddingSpace, Entry, NewEntry
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
-from knowledge.provenance import UNHEARD, Auditor
+from knowledge.provenance import NO_AUDIT, Auditor
 
 log = get_logger(__name__)
 
@@ -55,7 +55,7 @@ class ArchiveService:
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
     spool: Path | None
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of an archive of all workspaces, as they are now; captures and checkpoints go on.
@@ -109,7 +109,7 @@ class ArchiveService:
                         await self._check_space(space)
                 new = await restore.merge()
         points, passages, embedded = await self._refill(rows.get("points", 0), progress)
-        await self.audit.note("store imported", rows=total, new=sum(new.values()))
+        await self.audit.record("store imported", rows=total, new=sum(new.values()))
         log.info("store_imported", rows=total, new=sum(new.values()), points=points, passages=passages)
         return ImportReport(rows=rows, new=new, points=points, embedded=embedded, passages=passages)
 
@@ -131,7 +131,7 @@ class ArchiveService:
             raise Conflict(
                 f"the archive was embedded with {space.model} ({space.dims} dimensions, {space.fingerprint}), the"
                 f" settings ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}):"
-                f" {settings_of(space, asked)}, then import it again"
+                f" {suggest_settings(space, asked)}, then import it again"
             )
         if asked.dims != space.dims:
             raise damaged("names an embedding space that is none")

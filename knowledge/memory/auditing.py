@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from knowledge.errors import AccessDenied, InvalidInput
-from knowledge.forms import as_whole, check_named
-from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
+from knowledge.forms import as_integer, check_texts
+from knowledge.provenance import GENESIS_HASH, AuditEntry, AuditStore, ChainReport
 
 MAX_LISTED = 1000
 _MAX_PROBLEMS = 20
@@ -31,9 +31,9 @@ class AuditService:
 
         Raises AccessDenied for the log of the whole store, which reveals other workspaces.
         """
-        limit = as_whole("limit", limit, least=1, most=MAX_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         if after is not None:
-            after = as_whole("after", after, least=0, most=_MAX_NUMBER)
+            after = as_integer("after", after, least=0, most=_MAX_NUMBER)
         return await self.store.latest(self._chain(whole_store=whole_store), limit=limit, after=after)
 
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
@@ -41,18 +41,20 @@ class AuditService:
 
         Removal of the last rows is detected only with the `head` of an earlier report. Raises as `list` does.
         """
-        check_named(head=head)
+        check_texts(head=head)
         if head is not None and not _HEAD.fullmatch(head):
-            raise InvalidInput("head", f"must be a head that an earlier verify printed, such as {_head(0, FIRST)}")
+            raise InvalidInput(
+                "head", f"must be a head that an earlier verify printed, such as {_head(0, GENESIS_HASH)}"
+            )
         problems: list[str] = []
-        before, number, heads = FIRST, 0, {_head(0, FIRST)}
+        before, number, heads = GENESIS_HASH, 0, {_head(0, GENESIS_HASH)}
         async for page in self.store.rows(self._chain(whole_store=whole_store)):
             for row in page:
                 if row.number != number + 1:
                     problems.append(f"row {number} is followed by row {row.number}")
                 if row.before != before:
                     problems.append(f"row {row.number} does not follow the row before it")
-                if row.hashed() != row.hash:
+                if row.compute_hash() != row.hash:
                     problems.append(f"row {row.number} was changed")
                 before, number = row.hash, row.number
                 if head is not None and head.startswith(f"{number}:"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Differing, EmbeddingSpace, Refilled, Vector
+from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
 from knowledge.ports import Embedder, Progress
 
 
@@ -16,7 +16,7 @@ class DocumentUpkeep(Protocol):
         """Return the number of points the index must hold, and of those without an embedding in a space."""
         ...
 
-    async def verify(self, *, repair: bool = False) -> Differing:
+    async def verify(self, *, repair: bool = False) -> IndexDrift:
         """Compare the points of the space in use with Postgres; with `repair` correct the differences.
 
         A second repair writes nothing; concurrent work is not reported as a fault.
@@ -27,13 +27,13 @@ class DocumentUpkeep(Protocol):
         """Drop the points of a space, of all workspaces, and recreate the empty collection."""
         ...
 
-    async def refill(self, *, progress: Progress | None = None) -> Refilled:
+    async def refill(self, *, progress: Progress | None = None) -> RefillReport:
         """Write every missing point to the index in use, from stored embeddings where there are any."""
         ...
 
     async def backfill(
         self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
-    ) -> Refilled:
+    ) -> RefillReport:
         """Write every point to the index of another space, using its embedder; embeddings are stored."""
         ...
 

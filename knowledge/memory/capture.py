@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from knowledge.access.keys import KeyStore
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
-from knowledge.forms import as_id, as_whole
+from knowledge.forms import as_id, as_integer
 from knowledge.memory.agents import can_overrule, hide_status, is_reported_by_agent
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import find_echoed_entry, record_echo
@@ -17,8 +17,8 @@ from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
-    Captured,
     CaptureOutcome,
+    CaptureResult,
     Entry,
     EntryId,
     EntryStatus,
@@ -26,12 +26,12 @@ from knowledge.models import (
     NewEntry,
     PatternId,
     Provenance,
-    Review,
+    ReviewMode,
 )
 from knowledge.ports import Progress, Stores
-from knowledge.provenance import UNHEARD, Auditor
+from knowledge.provenance import NO_AUDIT, Auditor
 from knowledge.steps import step
-from knowledge.turns import aside_if_long
+from knowledge.turns import run_in_thread_if_long
 
 MAX_LISTED = 1000
 _DELETE_BATCH = 500
@@ -53,8 +53,8 @@ class KnowledgeCaptureService:
     redaction: bool = True
     by: Provenance = TRUSTED
     solved_in: str | None = None
-    review: Review = Review.SUSPICIOUS
-    audit: Auditor = UNHEARD
+    review: ReviewMode = ReviewMode.SUSPICIOUS
+    audit: Auditor = NO_AUDIT
     keys: KeyStore | None = None
 
     async def capture_failure_solution(
@@ -248,9 +248,9 @@ class KnowledgeCaptureService:
         return answer.entry_id
 
     @step("capture_all")
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture entries independently; a refused one does not stop the rest. Returns the results in order."""
-        answers: list[Captured | None] = []
+        answers: list[CaptureResult | None] = []
         accepted: list[Entry] = []
         rejected_gates: set[_Gate] = set()
         earlier_events: set[_EventKey] = set()
@@ -260,7 +260,7 @@ class KnowledgeCaptureService:
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
-                answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
+                answers.append(CaptureResult(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
                 continue
             if entry.entry_type is EntryType.GATE_REJECTION:
                 rejected_gates.add(_gate(entry))
@@ -271,13 +271,13 @@ class KnowledgeCaptureService:
         return [answer or next(stored) for answer in answers]
 
     @step("store_entries")
-    async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
+    async def _add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
         """Store entries; one that repeats a pattern handed out for its own task becomes an outcome of that pattern."""
         answers = await self.stores.entries.add(entries)
         followed_up = [await self._follow_up(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
         return [hide_status(answer, self.by) for answer in followed_up]
 
-    async def _follow_up(self, entry: Entry, answer: Captured) -> Captured:
+    async def _follow_up(self, entry: Entry, answer: CaptureResult) -> CaptureResult:
         """Turn an echo into an outcome, reopen an abandoned duplicate, or let a trusted key vouch for a waiting one."""
         if answer.informed and not entry.suspicions:
             return await self._convert_to_outcome(entry, answer)
@@ -290,10 +290,10 @@ class KnowledgeCaptureService:
         if not waits or not await self.stores.entries.vouch(answer.entry_id, entry):
             return answer
         if answer.status is EntryStatus.QUARANTINED:
-            await self.audit.note("entry approved", entry=str(answer.entry_id), told="again, by a trusted key")
+            await self.audit.record("entry approved", entry=str(answer.entry_id), told="again, by a trusted key")
         return replace(answer, status=entry.status)
 
-    async def _convert_to_outcome(self, entry: Entry, answer: Captured) -> Captured:
+    async def _convert_to_outcome(self, entry: Entry, answer: CaptureResult) -> CaptureResult:
         stored = replace(entry, entry_id=answer.entry_id or entry.entry_id)
         echoed_id = await record_echo(self.stores, stored)
         if echoed_id is None:
@@ -314,7 +314,7 @@ class KnowledgeCaptureService:
         """Set the resolution `field` of an open entry and stage it; return the id of the entry that is evidence."""
         entry_id = EntryId(as_id("entry_id", entry_id))
         length = len(str(resolution))  # a value of another type is refused by clean_text
-        resolution = await aside_if_long(length, lambda: self._preparer.clean_text(field, resolution))
+        resolution = await run_in_thread_if_long(length, lambda: self._preparer.clean_text(field, resolution))
         when_to_try = when_to_try if when_to_try is None else self._preparer.clean_text("when_to_try", when_to_try)
         if applies_when is not None:
             self._preparer.check_conditions(applies_when)
@@ -332,7 +332,7 @@ class KnowledgeCaptureService:
                 entry = await self._overrule(current, changes)
             else:
                 texts = (resolution, verified_by, when_to_try)
-                by = await aside_if_long(length, lambda: self._preparer.assess(*texts))
+                by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
                 entry = await entries.resolve(entry_id, **changes, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
@@ -353,12 +353,12 @@ class KnowledgeCaptureService:
         details = {"entry": str(current.entry_id), "of": current.resolved_by}
         entry = await self.stores.entries.overrule(current.entry_id, current.resolved_by or "", **changes, by=self.by)
         if entry is not None:
-            await self.audit.note("resolution replaced", **details)
+            await self.audit.record("resolution replaced", **details)
             return entry
         new_fields = {field.name: getattr(current, field.name) for field in fields(NewEntry)}
         new_fields |= {"idempotency_key": None, "success_verified": current.success_verified, **changes}
         new_id = await self.capture(NewEntry(**new_fields))
-        await self.audit.note("resolution kept beside", **details, beside=str(new_id))
+        await self.audit.record("resolution kept beside", **details, beside=str(new_id))
         return await self.stores.entries.get(new_id)
 
     async def _find_echoed_entry(self, entry_id: EntryId, resolution: str) -> EntryId:
@@ -379,7 +379,7 @@ class KnowledgeCaptureService:
 
         Raises InvalidInput.
         """
-        limit = as_whole("limit", limit, least=1, most=MAX_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         last = None if after is None else EntryId(as_id("after", after))
         if project_id is not None:
             check_text("project_id", project_id)
@@ -393,7 +393,7 @@ class KnowledgeCaptureService:
         """
         await self.stores.entries.delete(EntryId(as_id("entry_id", entry_id)))
         await settle_if_possible(self.stores, whole=False)
-        await self.audit.note("entry deleted", entry=str(entry_id))
+        await self.audit.record("entry deleted", entry=str(entry_id))
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all its entries, in batches like a project. Raises NotFound.
@@ -405,7 +405,7 @@ class KnowledgeCaptureService:
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         while entry_ids := await entries.of_pattern(pattern_id, limit=_DELETE_BATCH):
             deleted += await self._delete_all(entry_ids)
-        await self.audit.note("pattern deleted", pattern=str(pattern_id), entries=deleted)
+        await self.audit.record("pattern deleted", pattern=str(pattern_id), entries=deleted)
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
         """Delete a project: its entries, whatever only they support, its records; return the number of entries.
@@ -425,7 +425,7 @@ class KnowledgeCaptureService:
             if progress:
                 progress(deleted, None)
             if await self.stores.entries.forget_project(project_id):
-                await self.audit.note("project deleted", project=project_id, entries=deleted)
+                await self.audit.record("project deleted", project=project_id, entries=deleted)
                 return deleted
 
     async def _delete_all(self, entry_ids: Sequence[EntryId]) -> int:
@@ -516,7 +516,7 @@ def _gate(entry: Entry) -> _Gate:
     return entry.project_id, entry.gate_type or "", entry.task_id
 
 
-def _refuse(answer: Captured) -> NoReturn:
+def _refuse(answer: CaptureResult) -> NoReturn:
     reason = answer.error or "it was refused"
     if answer.field == "idempotency_key":
         raise IdempotencyConflict(f"idempotency_key: {reason} ({answer.entry_id})")

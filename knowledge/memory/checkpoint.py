@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from knowledge.errors import HardwonError, InvalidInput, TookTooLong, reason_of
-from knowledge.forms import as_id, check_span
+from knowledge.forms import as_id, check_duration
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
@@ -79,7 +79,7 @@ class CheckpointEmbeddingService:
         A project that fails or takes too long does not hold up the others. Also restores points that the index lost,
         and indexes entries that had no room before. Raises InvalidInput.
         """
-        check_span("staged_for", staged_for, least=timedelta(0))
+        check_duration("staged_for", staged_for, least=timedelta(0))
         before = self.stores.clock.now() - staged_for
 
         async def process(project: str) -> CheckpointReport:

@@ -10,8 +10,8 @@ from knowledge.memory import likeness
 from knowledge.memory.differences import NOT_EVEN_TWINS, Difference, differences, has_number_exchanged
 from knowledge.memory.likeness import BestCase, Judgement, Overlap
 from knowledge.models import TermStatistics, Vector
-from knowledge.search.passing import without_passing
-from knowledge.search.wording import Rarity, Reading, TextProfile
+from knowledge.search.passing import mask_volatile
+from knowledge.search.wording import ParsedText, Rarity, TextProfile
 
 SAME_RESOLUTION = 0.80
 """Likeness from which resolutions with the same particulars are the same if the situations are; ours, no labels exist.
@@ -49,18 +49,20 @@ class TextComparer:
     judged but added to `unread` until `learn` provides the statistics of their terms.
     """
 
-    def __init__(self, statistics: TermStatistics, model: str, readings: Mapping[str, Reading] | None = None) -> None:
+    def __init__(
+        self, statistics: TermStatistics, model: str, readings: Mapping[str, ParsedText] | None = None
+    ) -> None:
         self.weights = likeness.weights_for(model)
-        self.unread: dict[str, Reading] = {}
+        self.unread: dict[str, ParsedText] = {}
         self._rarity = Rarity(statistics)
         self._readings = dict(readings or {})
-        self._unjudged: dict[str, Reading] = {}
+        self._unjudged: dict[str, ParsedText] = {}
         self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
         self._overlaps: dict[tuple[str, str, float], Overlap] = {}
         self._best_cases: dict[tuple[str, str, float], BestCase] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
-        self._lasting_readings: dict[str, Reading] = {}
+        self._lasting_readings: dict[str, ParsedText] = {}
         self._exchanged: dict[tuple[str, str], bool] = {}
         self._resolutions: dict[tuple[str, str, float | None], Comparison] = {}
 
@@ -76,7 +78,7 @@ class TextComparer:
         A resolution that solved both shows that the difference does not matter.
         """
         first, second = map(self._get_reading, resolutions)
-        if not first.same_words(second) or first.put_otherwise(second):
+        if not first.same_words(second) or first.is_reworded(second):
             return False
         one, other = map(self._get_lasting_reading, situations)
         return one.same_words(other)
@@ -146,7 +148,7 @@ class TextComparer:
 
     def _compare_resolutions(self, one: str, other: str, cosine: float | None) -> Comparison:
         comparison = self._judge_resolutions(one, other, cosine)
-        if comparison.verdict is Verdict.SAME and self._get_reading(one).put_otherwise(self._get_reading(other)):
+        if comparison.verdict is Verdict.SAME and self._get_reading(one).is_reworded(self._get_reading(other)):
             return Comparison(Verdict.OTHER, Judgement(probability=0.0, differences=(Difference.PUT,)))
         return comparison
 
@@ -175,16 +177,16 @@ class TextComparer:
             profile = self._profiles[text] = TextProfile(self._get_reading(text), self._rarity)
         return profile
 
-    def _get_reading(self, text: str) -> Reading:
+    def _get_reading(self, text: str) -> ParsedText:
         reading = self._readings.get(text) or self._unjudged.get(text)
         if reading is None:
-            reading = self._unjudged[text] = Reading(text)
+            reading = self._unjudged[text] = ParsedText(text)
         return reading
 
-    def _get_lasting_reading(self, text: str) -> Reading:
+    def _get_lasting_reading(self, text: str) -> ParsedText:
         reading = self._lasting_readings.get(text)
         if reading is None:
-            reading = self._lasting_readings[text] = Reading(without_passing(text))
+            reading = self._lasting_readings[text] = ParsedText(mask_volatile(text))
         return reading
 
     def _note_unread(self, *texts: str) -> bool:

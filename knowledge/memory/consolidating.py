@@ -22,13 +22,13 @@ from knowledge.models import (
     EntryType,
     Founder,
     LeaseToken,
+    PointFilter,
     PointId,
     Vector,
     View,
-    Where,
 )
 from knowledge.ports import Stores
-from knowledge.search.wording import Reading
+from knowledge.search.wording import ParsedText
 
 _MAX_UNINDEXED_BATCHES = 3
 """Maximum number of batches that are decided but not indexed yet."""
@@ -49,7 +49,7 @@ class PatternFinder:
     _unindexed: deque[tuple[EmbeddingSpace, list[Founder]]] = field(
         default_factory=lambda: deque(maxlen=_MAX_UNINDEXED_BATCHES)
     )
-    _readings: dict[str, Reading] = field(default_factory=dict)
+    _readings: dict[str, ParsedText] = field(default_factory=dict)
     """LRU cache of parsed situations: many are near the next batch's as well."""
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class PatternFinder:
         """Return the nearest patterns in the index."""
         points: dict[EntryId, Sequence[PointId]] = {}
         for entry_type in dict.fromkeys(embedding.entry.entry_type for embedding in embeddings):
-            where = Where(
+            where = PointFilter(
                 workspace=self.stores.workspace,
                 live_at=self.stores.clock.now(),
                 view=View.SITUATION,
@@ -149,9 +149,9 @@ class PatternFinder:
         terms = await asyncio.to_thread(_terms_of, readings.values())
         return TextComparer(await self._frequencies.of(terms), model, readings)
 
-    def _readings_of(self, situations: Collection[str]) -> Mapping[str, Reading]:
+    def _readings_of(self, situations: Collection[str]) -> Mapping[str, ParsedText]:
         cache = self._readings
-        readings = {text: cache.pop(text) if text in cache else Reading(text) for text in situations}
+        readings = {text: cache.pop(text) if text in cache else ParsedText(text) for text in situations}
         cache |= readings
         length = sum(map(len, cache))
         while length > _MAX_CACHED_CHARS:
@@ -161,7 +161,7 @@ class PatternFinder:
         return readings
 
 
-def _terms_of(readings: Iterable[Reading]) -> Collection[int]:
+def _terms_of(readings: Iterable[ParsedText]) -> Collection[int]:
     """Return the terms of texts."""
     return frozenset[int]().union(*(reading.term_ids for reading in readings))
 

@@ -35,7 +35,7 @@ from knowledge.models import (
     pattern_id_of,
 )
 from knowledge.search.lexical import term_counts
-from knowledge.search.wording import Reading
+from knowledge.search.wording import ParsedText
 
 _DECIMALS = 6
 """Cosines are rounded, since the last digits depend on a vector's place in its batch."""
@@ -220,7 +220,7 @@ class MissingData:
     without their vectors such patterns become twins.
     """
 
-    unread: Collection[Reading]
+    unread: Collection[ParsedText]
     resolutions: Sequence[str]
 
 
@@ -270,7 +270,7 @@ def _is_written_differently(resolution: str, resolutions: Iterable[str]) -> bool
     """Return whether the resolutions contain the same words, but each time written differently."""
     normal = texts.normalise(resolution)
     same = [each for each in resolutions if texts.normalise(each) == normal]
-    return bool(same) and all(Reading(each).put_otherwise(Reading(resolution)) for each in same)
+    return bool(same) and all(ParsedText(each).is_reworded(ParsedText(resolution)) for each in same)
 
 
 def _choose_in_order(

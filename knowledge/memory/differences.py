@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from knowledge.search.tokens import GLUE, NEGATIONS, OPPOSITES, TURNS
-from knowledge.search.wording import Reading, TextProfile
+from knowledge.search.wording import ParsedText, TextProfile
 
 _MAX_EXCHANGED_WORDS: Final = 4
 """Maximum number of words of an exchanged name: a dotted name, a path."""
@@ -64,7 +64,7 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     return tuple(difference for difference, is_there in checks.items() if is_there)
 
 
-def has_number_exchanged(a: Reading, b: Reading) -> bool:
+def has_number_exchanged(a: ParsedText, b: ParsedText) -> bool:
     """Return whether a single number is exchanged between two texts, which excludes twins.
 
     Judged by the words alone, whatever other words are particulars.
@@ -77,7 +77,7 @@ def has_number_exchanged(a: Reading, b: Reading) -> bool:
     )
 
 
-def says_otherwise(a: Reading, b: Reading) -> bool:
+def says_otherwise(a: ParsedText, b: ParsedText) -> bool:
     """Return whether two texts in nearly the same words differ in meaning.
 
     One denies the other, or has another name, number or sign in the place of one, or the same ones in another order.
@@ -94,7 +94,7 @@ def says_otherwise(a: Reading, b: Reading) -> bool:
     return not ones.isdisjoint(others)
 
 
-def _particulars(text: Reading) -> list[tuple[str, str]]:
+def _particulars(text: ParsedText) -> list[tuple[str, str]]:
     """Return a text's names, numbers and signs in order, with their kinds; codes and exceptions are names."""
     kinds = dict.fromkeys(("number", "version", "hex"), "number") | {"sign": "sign"}
     return [

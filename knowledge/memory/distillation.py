@@ -21,7 +21,7 @@ from knowledge.memory.distilling import (
     select_material,
 )
 from knowledge.memory.locality import refuse_endpoint
-from knowledge.models import Distillation, DistillationReport, Distilled, PatternId, RefusedDistillation
+from knowledge.models import Distillation, DistillationReport, DistilledText, PatternId, RefusedDistillation
 from knowledge.ports import ChatModel, Stores, Undistilled
 
 CONCURRENCY = 4
@@ -153,8 +153,8 @@ class _Run:
         else:
             self.distilled += 1
 
-    def _to_distilled(self, answer: Answer) -> Distilled:
-        return Distilled(
+    def _to_distilled(self, answer: Answer) -> DistilledText:
+        return DistilledText(
             title=answer.title,
             problem=answer.problem,
             when_to_try=answer.when_to_try,

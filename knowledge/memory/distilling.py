@@ -14,7 +14,7 @@ from knowledge.errors import InvalidInput
 from knowledge.memory.limits import check_text
 from knowledge.memory.texts import normalise
 from knowledge.models import Entry
-from knowledge.search.naming import invented
+from knowledge.search.naming import find_invented
 
 MIN_ENTRIES = 3
 """Patterns with fewer embedded entries are not distilled: there is nothing to generalise yet."""
@@ -129,7 +129,7 @@ def distinct(entries: Sequence[Entry]) -> list[Entry]:
 def read_answer(text: str, of_entries: Sequence[Material]) -> Answer:
     """Parse a model's answer. Raises InvalidInput, naming the invalid field.
 
-    Every name and number in it must occur in the material (`invented`).
+    Every name and number in it must occur in the material (`find_invented`).
     """
     text = text.rpartition("</think>")[2]  # reasoning models write their reasoning first
     start, end = text.find("{"), text.rfind("}")
@@ -142,7 +142,7 @@ def read_answer(text: str, of_entries: Sequence[Material]) -> Answer:
     for field, written in answer:
         if written:
             check_text(field, written)
-        for name in invented(written, material):
+        for name in find_invented(written, material):
             raise InvalidInput(field, f"names {name[:60]!r}, which does not occur in the entries")
     return answer
 

@@ -41,7 +41,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 log = get_logger(__name__)
 
@@ -372,7 +372,7 @@ async def _points(
     # by entry id: the order in which Postgres picks the words of entries embedded together
     for number, decision in enumerate(sorted(decisions, key=lambda each: each.entry.entry_id)):
         if number % _SLICE == 0:
-            await let_others_run()
+            await yield_to_loop()
         for point in decision.points:
             if point.point_id not in to_index or point.point_id in points:
                 continue

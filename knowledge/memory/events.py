@@ -27,13 +27,13 @@ from knowledge.models import (
     EntryId,
     EntryStatus,
     EntryType,
-    HandedOut,
     NewEntry,
     PatternId,
+    StoredContext,
 )
 from knowledge.ports import MOST_OF_TASK, Stores
 from knowledge.search.traces import read_trace
-from knowledge.turns import aside_if_long
+from knowledge.turns import run_in_thread_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _MAX_NAMED = 5
@@ -327,7 +327,7 @@ class TaskEventService:
             outcomes=len(recorded), degraded=_NOT_HANDED_OUT.format(", ".join(unknown)) if unknown else None
         )
 
-    async def _pattern_in_contexts(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
+    async def _pattern_in_contexts(self, pattern_id: PatternId, handed_out: Sequence[StoredContext]) -> PatternId:
         """Return the id under which a pattern is in the contexts: its own, or the pattern it was merged into."""
         if any(pattern_id in context.pattern_ids for context in handed_out):
             return pattern_id
@@ -345,7 +345,7 @@ class TaskEventService:
         """
         who, keys = self.capture.by, self.capture.keys
         length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
-        repeated = await aside_if_long(length, partial(_find_repeated, entries, run_id))
+        repeated = await run_in_thread_if_long(length, partial(_find_repeated, entries, run_id))
         if repeated:
             await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [

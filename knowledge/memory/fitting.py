@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from knowledge.memory.technologies import canonical_name
-from knowledge.models import Evidence, Where
+from knowledge.models import Evidence, PointFilter
 
 MISSING_FACTOR = 0.95
 """Factor for each requested field that the pattern does not have, such as a gate's agent type."""
@@ -27,7 +27,7 @@ MIN_FITTING = 3
 _FIELDS = ("agent_type", "task_type", "technology", "gate_type")
 
 
-def fit(evidence: Evidence, where: Where) -> float:
+def fit(evidence: Evidence, where: PointFilter) -> float:
     """Return the factor of a pattern's fields, 0..1; 1 where all match or none is requested."""
     factor = OTHER_FACTOR if evidence.of_project is False else 1.0
     for values, requested in _field_values(evidence, where):
@@ -38,12 +38,12 @@ def fit(evidence: Evidence, where: Where) -> float:
     return factor
 
 
-def fits(evidence: Evidence, where: Where) -> bool:
+def fits(evidence: Evidence, where: PointFilter) -> bool:
     """Return whether every requested field is missing in the pattern or has the requested value."""
     return all(not values or requested in values for values, requested in _field_values(evidence, where))
 
 
-def _field_values(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
+def _field_values(evidence: Evidence, where: PointFilter) -> Iterator[tuple[Collection[str], str]]:
     """Yield, for each requested field, the values of the pattern's entries and the requested one.
 
     By canonical names, as conditions are compared.

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.forms import as_id, as_whole
+from knowledge.forms import as_id, as_integer
 from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.outcomes import merge_target
@@ -29,7 +29,7 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import GroupingStore, Regrouping, Stores
-from knowledge.provenance import UNHEARD, Auditor
+from knowledge.provenance import NO_AUDIT, Auditor
 
 MAX_SUGGESTIONS = 1000
 MAX_SHOWN_ENTRIES = 100
@@ -69,11 +69,11 @@ class PatternGroupingService:
 
     stores: Stores
     grouping: GroupingStore
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def suggest(self, *, limit: int = 20) -> list[PatternPair]:
         """Return likely twins for a person to join, likeliest first."""
-        limit = as_whole("limit", limit, least=1, most=MAX_SUGGESTIONS)
+        limit = as_integer("limit", limit, least=1, most=MAX_SUGGESTIONS)
         return await self._pairs(LinkKind.TWIN, None, limit)
 
     async def show(self, pattern_id: PatternId) -> PatternDetails:
@@ -104,7 +104,7 @@ class PatternGroupingService:
                 raise
             moved = 0  # merged before, perhaps without an audit entry
         await settle_if_possible(self.stores, whole=False)
-        await self.audit.note("patterns joined", kept=str(keep), other=str(other), entries=moved)
+        await self.audit.record("patterns joined", kept=str(keep), other=str(other), entries=moved)
         log.info("patterns_joined", kept=str(keep), other=str(other), entries=moved)
         return to_pattern(await self.stores.patterns.get(keep, now=now))
 
@@ -160,7 +160,7 @@ class PatternGroupingService:
                 await self._split_off(regrouping, members, leaving, old, new, now=now)
         await settle_if_possible(self.stores, whole=False)
         moved = 0 if already_split else len(leaving)
-        await self.audit.note("pattern split", old=str(old), new=str(new), entries=moved)
+        await self.audit.record("pattern split", old=str(old), new=str(new), entries=moved)
         log.info("pattern_split", old=str(old), new=str(new), entries=moved)
         return to_pattern(await self.stores.patterns.get(new, now=now))
 

@@ -10,8 +10,8 @@ from knowledge.memory.ranking import Match
 from knowledge.models import BoundSpace, Evidence, PointId, View, point_id_of
 from knowledge.search import likeness, silence
 from knowledge.search.calibration import relevance
-from knowledge.search.cosines import stretch
-from knowledge.search.reading import MOST_CANDIDATES, Candidate, Reading, features
+from knowledge.search.cosines import stretch_factor
+from knowledge.search.reading import MAX_CANDIDATES, Candidate, QueryTerms, features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class JudgedMatches:
 def judge(
     points: Sequence[ScoredPoint],
     evidence: Mapping[PointId, Evidence],
-    question: Reading,
+    question: QueryTerms,
     bound: BoundSpace,
     workspace: str,
 ) -> JudgedMatches:
@@ -48,18 +48,18 @@ def judge(
     alive = [each for each in points if each.point_id in evidence]
     if not alive:
         return JudgedMatches(matches=(), confidence=0.0, speak=False)
-    read, rest = alive[:MOST_CANDIDATES], alive[MOST_CANDIDATES:]
+    read, rest = alive[:MAX_CANDIDATES], alive[MAX_CANDIDATES:]
     fused = [each.fused for each in read]
     scores = fused
     confidence, speak = relevance(fused[0], bound.calibration), True
-    if stretch(bound) is not None:
+    if stretch_factor(bound) is not None:
         features_of_read = features(
             question, [_candidate(each, evidence[each.point_id], workspace) for each in read], bound.mean_terms
         )
         likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in features_of_read]
-        scores = likeness.on_the_fused_scale(likenesses, fused)
-        if len(read) >= silence.FEWEST:
-            confidence = silence.confidence(silence.signs(fused, likenesses, features_of_read), silence.BUNDLED)
+        scores = likeness.to_fused_scale(likenesses, fused)
+        if len(read) >= silence.MIN_CANDIDATES:
+            confidence = silence.confidence(silence.signals(fused, likenesses, features_of_read), silence.BUNDLED)
             speak = confidence >= silence.BUNDLED.level
     lowest = min(scores)  # points that were not read come last
     scores = [*scores, *(min(each.fused, lowest) for each in rest)]

@@ -15,9 +15,9 @@ from knowledge.memory import texts
 from knowledge.memory.finishing import FINISH_SECONDS, run_to_completion
 from knowledge.memory.spaces import SpaceInUse, bind_space
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, EntryId, Vector, View
-from knowledge.models import Embedded as Answer
+from knowledge.models import Embeddings as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
-from knowledge.turns import all_of
+from knowledge.turns import gather_all
 
 log = get_logger(__name__)
 
@@ -206,7 +206,9 @@ class BatchLeaser:
     async def _vectors(self, embedder: Embedder, distinct: Sequence[str]) -> tuple[dict[str, Vector], int]:
         """Return vectors by text and the number of truncated texts, in calls of at most `enough_at_once` texts."""
         size = embedder.enough_at_once or len(distinct)
-        answers = await all_of(self._call(embedder, distinct[at : at + size]) for at in range(0, len(distinct), size))
+        answers = await gather_all(
+            self._call(embedder, distinct[at : at + size]) for at in range(0, len(distinct), size)
+        )
         vectors = itertools.chain.from_iterable(answer.vectors for answer in answers)
         return dict(zip(distinct, vectors, strict=True)), sum(len(answer.truncated) for answer in answers)
 

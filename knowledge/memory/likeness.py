@@ -226,14 +226,18 @@ def _max_names_share(one: TextProfile, other: TextProfile, common: Iterable[str]
     Names missing in the other reduce it; all names weigh at most as much as all words. 1 where a word's weight depends
     on its spelling.
     """
-    if one.spelt_apart or other.spelt_apart or any(one.words[word] != other.words[word] for word in common):
+    if (
+        one.has_variant_spellings
+        or other.has_variant_spellings
+        or any(one.words[word] != other.words[word] for word in common)
+    ):
         return 1.0
     return 1 - min(_share_of_missing_names(one, other), _share_of_missing_names(other, one))
 
 
 def _share_of_missing_names(one: TextProfile, other: TextProfile) -> float:
     """Return the share of a text's words that look like names and do not occur in the other text."""
-    missing = math.fsum(weight for word, weight in one.named_by_form.items() if word not in other.words)
+    missing = math.fsum(weight for word, weight in one.formal_names.items() if word not in other.words)
     return _ratio(missing, one.words_weight)
 
 

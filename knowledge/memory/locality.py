@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from knowledge.errors import LOCAL_PROVIDER, LocalOnly
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder, Stores
-from knowledge.spending import guessed_tokens, spending
+from knowledge.spending import charge_quota, estimate_tokens
 
 
 async def refuse_endpoint(stores: Stores, what: str) -> None:
@@ -43,13 +43,13 @@ class WorkspaceEmbedder(Embedder):
         """Return the embedder's space."""
         return await self.embedder.space()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed texts. Raises LocalOnly, BudgetSpent, or what the embedder raises."""
         space = await self.embedder.space()
         if space.provider == LOCAL_PROVIDER:
             return await self.embedder.embed(texts, kind)
         await refuse_remote(self.stores, space)
-        async with spending(self.stores, guessed_tokens(texts)) as bill:
+        async with charge_quota(self.stores, estimate_tokens(texts)) as bill:
             embedded = await self.embedder.embed(texts, kind)
             bill.tokens = embedded.tokens
             return embedded

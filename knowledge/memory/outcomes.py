@@ -15,12 +15,12 @@ from knowledge.memory import texts
 from knowledge.memory.differences import says_otherwise
 from knowledge.memory.limits import check_ids, check_text
 from knowledge.memory.ranking import word_overlap
-from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance
+from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, Outcome, PatternId, Provenance, StoredContext
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
-from knowledge.search.tokens import NEGATIONS, written_words
-from knowledge.search.wording import Reading, without_list_marks
-from knowledge.turns import aside_if_long
+from knowledge.search.tokens import NEGATIONS, token_texts
+from knowledge.search.wording import ParsedText, without_list_marks
+from knowledge.turns import run_in_thread_if_long
 
 MIN_ECHO_OVERLAP = 0.8
 """Share of common words from which a resolution repeats one that was handed out; ours."""
@@ -108,7 +108,7 @@ async def merge_target(stores: Stores, pattern_id: PatternId) -> PatternId:
 
 
 async def attributable_patterns(
-    stores: Stores, handed_out: Sequence[HandedOut], solution: str | None
+    stores: Stores, handed_out: Sequence[StoredContext], solution: str | None
 ) -> set[PatternId]:
     """Return the patterns without an outcome that the task's outcome can be attributed to.
 
@@ -204,7 +204,7 @@ async def find_echoed_entry(stores: Stores, entry_id: EntryId, resolution: str) 
 async def _run_comparison(compare: Callable[[], bool], text: str, evidence: Evidence) -> bool:
     """Run a comparison of a text with a pattern's texts, in a thread where they are long."""
     words = evidence.words
-    return await aside_if_long(len(text) + len(texts.resolution(words)) + len(texts.situation(words)), compare)
+    return await run_in_thread_if_long(len(text) + len(texts.resolution(words)) + len(texts.situation(words)), compare)
 
 
 def echoes(text: str, evidence: Evidence) -> bool:
@@ -214,7 +214,7 @@ def echoes(text: str, evidence: Evidence) -> bool:
     """
     words = evidence.words
     resolution = texts.resolution(words)
-    if Reading(text).put_otherwise(Reading(resolution)):
+    if ParsedText(text).is_reworded(ParsedText(resolution)):
         return False
     return repeats(text, resolution) or _quotes(
         text, resolution, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}"
@@ -246,7 +246,7 @@ def _quotes(text: str, resolution: str, other: str) -> bool:
 
 def _sentences(text: str) -> list[str]:
     """Return each sentence as its words in lower case, with a space around each word."""
-    split = (written_words(each.casefold()) for each in _SENTENCE.split(text))
+    split = (token_texts(each.casefold()) for each in _SENTENCE.split(text))
     return [f" {' '.join(words)} " for words in split if words]
 
 
@@ -272,5 +272,5 @@ def repeats(text: str, other: str) -> bool:
     )
 
 
-def _read_without_marks(text: str) -> Reading:
-    return Reading(without_list_marks(text))
+def _read_without_marks(text: str) -> ParsedText:
+    return ParsedText(without_list_marks(text))

@@ -15,9 +15,9 @@ from knowledge.memory.limits import check_ids
 from knowledge.memory.redacting import redact_entry, remove_contexts
 from knowledge.memory.suspicion import CONTEXT_FIELDS, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
-from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
+from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, ReviewMode
 from knowledge.ports import Clock
-from knowledge.turns import AT_ONCE
+from knowledge.turns import MAX_INLINE_CHARS
 
 _ENTRY_OVERHEAD = 300
 """The fixed cost of preparing an entry, as the number of characters that take as long."""
@@ -35,7 +35,7 @@ class EntryPreparer:
     clock: Clock
     redaction: bool
     by: Provenance
-    review: Review
+    review: ReviewMode
 
     async def prepare(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
         """Return for each new entry an entry without secrets and quoted contexts, or the reason it is invalid.
@@ -43,7 +43,7 @@ class EntryPreparer:
         All captures pass here. Long input runs in a thread, batch by batch: 15 MB take 10 s, and other requests must
         be served meanwhile.
         """
-        if sum(map(_length, entries)) <= AT_ONCE:
+        if sum(map(_length, entries)) <= MAX_INLINE_CHARS:
             return [self._prepare_one(each) for each in entries]
         prepared: list[Entry | InvalidInput] = []
         for each in _batches(entries):
@@ -62,11 +62,11 @@ class EntryPreparer:
 
     def assess(self, *texts: str | None) -> Provenance:
         """Return the provenance with the suspicions that these texts raise; they are shown only after review."""
-        if not self.by.low_trust or self.review is Review.OFF:
+        if not self.by.low_trust or self.review is ReviewMode.OFF:
             return self.by
         text = "\n".join(part for part in texts if part)
         suspected = suspicions(text)
-        if self.review is Review.EVERYTHING:
+        if self.review is ReviewMode.EVERYTHING:
             suspected = suspected or (UNREVIEWED,)
         return replace(self.by, suspicions=suspected)
 
@@ -111,7 +111,7 @@ def _batches(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
     start = length = 0
     for place, entry in enumerate(entries):
         length += _length(entry) + _ENTRY_OVERHEAD
-        if length > AT_ONCE:
+        if length > MAX_INLINE_CHARS:
             yield entries[start : place + 1]
             start, length = place + 1, 0
     yield entries[start:]

@@ -13,7 +13,7 @@ from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, StoreClock, Stores
-from knowledge.provenance import UNHEARD, Auditor
+from knowledge.provenance import NO_AUDIT, Auditor
 from knowledge.steps import step
 
 UNRESOLVED_RETENTION = timedelta(days=90)
@@ -35,7 +35,7 @@ class KnowledgePruningService:
     stores: Stores
     retention_years: int
     documents: DocumentRecords | None = None
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
     store_clock: StoreClock | None = None
 
     async def prune_old_knowledge(self) -> int:
@@ -79,7 +79,7 @@ class KnowledgePruningService:
         while await self.stores.patterns.forget_projects(limit=SLICE):
             continue
         if report.entries or report.never_resolved:
-            await self.audit.note("knowledge pruned", entries=report.entries, never_resolved=report.never_resolved)
+            await self.audit.record("knowledge pruned", entries=report.entries, never_resolved=report.never_resolved)
         log.info("knowledge_pruned", entries=report.entries, points=report.points, patterns=report.patterns)
         return report
 

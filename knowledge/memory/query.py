@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from knowledge.errors import NotFound
-from knowledge.forms import as_id, as_relevance, as_whole, check_flag
+from knowledge.forms import as_id, as_integer, as_relevance, check_flag
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.memory.outcomes import merge_target
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
-from knowledge.models import EntryType, Evidence, FactsTold, Pattern, PatternId, PointId, View, Where
+from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointFilter, PointId, TaskFacts, View
 from knowledge.ports import Stores
 from knowledge.redaction import redact
 from knowledge.steps import step
-from knowledge.turns import aside_if_long
+from knowledge.turns import run_in_thread_if_long
 
 MAX_RESULTS = 100
 _GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
@@ -58,7 +58,7 @@ class RAGQueryService:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         """Return the relevant patterns for a task before it is assigned, best first.
 
@@ -94,7 +94,7 @@ class RAGQueryService:
         technology: str | None = None,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         """Return the patterns that solved similar failures, best first; ranks and raises as `query_for_task`.
 
@@ -173,10 +173,10 @@ class RAGQueryService:
         )
         return [to_pattern(evidence) for evidence in page]
 
-    def _where(self) -> Where:
-        return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
+    def _where(self) -> PointFilter:
+        return PointFilter(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 
-    def _failures(self) -> Where:
+    def _failures(self) -> PointFilter:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
     async def _answer(self, question: Question) -> Answer:
@@ -191,7 +191,7 @@ class RAGQueryService:
             return failure
         error = _query_text("error_message", error, max_chars=_max_chars(error))  # its gist is short
         return _truncate_middle(
-            await aside_if_long(len(failure) + len(error), partial(self._failure_gist, failure, error))
+            await run_in_thread_if_long(len(failure) + len(error), partial(self._failure_gist, failure, error))
         )
 
     def _failure_gist(self, failure: str, error: str) -> str:
@@ -220,7 +220,7 @@ def _redact_together(one: str, other: str) -> tuple[str, str]:
 
 def _parse_limit(limit: int, field: str = "max_results") -> int:
     """Return a number of results. Raises InvalidInput unless it is 1 to `MAX_RESULTS`."""
-    return as_whole(field, limit, least=1, most=MAX_RESULTS)
+    return as_integer(field, limit, least=1, most=MAX_RESULTS)
 
 
 def _relevance_floor(min_relevance: float | None, default: float) -> float:

@@ -15,7 +15,7 @@ from knowledge.memory.limits import check_text
 from knowledge.memory.validation import validate
 from knowledge.models import AppliesWhen, NewEntry
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
-from knowledge.redaction import Redacted, redact, redact_together
+from knowledge.redaction import Redaction, redact, redact_together
 
 log = get_logger(__name__)
 
@@ -111,7 +111,7 @@ def _redact_text(field: str, text: str) -> str:
     return _log_redaction(field, redact(text))
 
 
-def _log_redaction(field: str, redacted: Redacted) -> str:
+def _log_redaction(field: str, redacted: Redaction) -> str:
     if redacted.found:
         log.info("text_redacted", field=field, kinds=sorted(set(redacted.found)))
     return redacted.text

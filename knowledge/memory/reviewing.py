@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.errors import Conflict, NotFound
-from knowledge.forms import as_id, as_whole
+from knowledge.forms import as_id, as_integer
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
-from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
+from knowledge.provenance import NO_AUDIT, Auditor, FrequentPattern, ProvenanceStore
 
 MAX_WAITING = 1000
 MIN_CONTEXTS = 20
@@ -26,13 +26,13 @@ class ReviewService:
 
     stores: Stores
     provenance: ProvenanceStore
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
         """Return quarantined entries with their suspicions, oldest first, starting after `after`."""
-        limit = as_whole("limit", limit, least=1, most=MAX_WAITING)
+        limit = as_integer("limit", limit, least=1, most=MAX_WAITING)
         after = None if after is None else EntryId(as_id("after", after))
-        return await self.provenance.waiting(limit=limit, after=after)
+        return await self.provenance.find_quarantined(limit=limit, after=after)
 
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status. Raises NotFound."""
@@ -53,7 +53,7 @@ class ReviewService:
             raise _not_waiting(entry)
         if approved is None:
             raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
-        await self.audit.note("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
+        await self.audit.record("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
         return approved
 
     async def reject(self, entry_id: EntryId) -> None:
@@ -65,20 +65,20 @@ class ReviewService:
         try:
             entry = await self.stores.entries.get(entry_id)
         except NotFound:
-            if str(entry_id) in [row.get("entry") for row in await self.audit.noted(_REJECTED)]:
+            if str(entry_id) in [row.get("entry") for row in await self.audit.recent_details(_REJECTED)]:
                 return
             raise
         if entry.status is not EntryStatus.QUARANTINED:
             raise _not_waiting(entry)
         await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
-        await self.audit.note(
+        await self.audit.record(
             _REJECTED, entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
         )
 
-    async def alarms(self) -> list[OftenShown]:
+    async def alarms(self) -> list[FrequentPattern]:
         """Return patterns recently shown for far more tasks than they ever worked for, worst first."""
         since = self.stores.clock.now() - ALARM_PERIOD
-        return await self.provenance.often_shown(since=since, least=MIN_CONTEXTS, times=MIN_TASKS_PER_SUCCESS)
+        return await self.provenance.find_frequent(since=since, least=MIN_CONTEXTS, times=MIN_TASKS_PER_SUCCESS)
 
 
 def _not_waiting(entry: Entry) -> Conflict:

@@ -7,14 +7,22 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from uuid import UUID
 
-from knowledge.access.keys import LONGEST_NAME, KeyStore, parse
+from knowledge.access.keys import MAX_NAME_CHARS, KeyStore, parse_key
 from knowledge.errors import HardwonError, InvalidInput, NotFound
-from knowledge.forms import as_whole
+from knowledge.forms import as_integer
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import ContextId
 from knowledge.ports import Stores
-from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ChosenByChain, ProvenanceStore, Revocation
+from knowledge.provenance import (
+    NO_AUDIT,
+    AffectedTask,
+    Auditor,
+    EntryFilter,
+    KeyChainFilter,
+    ProvenanceStore,
+    Revocation,
+)
 
 MAX_AFFECTED = 10_000
 """Tasks that one call returns; a revocation returns all of them."""
@@ -34,9 +42,9 @@ class RevocationService:
     stores: Stores
     provenance: ProvenanceStore
     keys: KeyStore
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
-    async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
+    async def revoke(self, chosen: EntryFilter, *, dry_run: bool = False) -> Revocation:
         """Delete the chosen entries from both stores, with whatever only they support, and their outcomes.
 
         A key includes all keys that it was rotated from or to: they are one caller's. Counts are updated. Works in
@@ -54,19 +62,19 @@ class RevocationService:
             return Revocation(entries=entries, outcomes=outcomes, affected=affected, dry_run=True)
         for at in range(0, len(affected_now), _IDS_PER_ROW):
             ids = " ".join(str(task.context_id) for task in affected_now[at : at + _IDS_PER_ROW])
-            await self.audit.note(_BEGUN, **_audit_fields(chosen), contexts=ids)
+            await self.audit.record(_BEGUN, **_audit_fields(chosen), contexts=ids)
         deleted_entries = outcomes = 0
-        while entry_ids := await self.provenance.chosen(chosen, limit=_SLICE):
+        while entry_ids := await self.provenance.find_entries(chosen, limit=_SLICE):
             deleted_entries += await self.stores.entries.delete_all(entry_ids)
         while deleted := await self.provenance.delete_outcomes(chosen, limit=_SLICE):
             outcomes += deleted
         settled = await self._settle()
-        await self.audit.note(
+        await self.audit.record(
             _DONE, **_audit_fields(chosen), entries=deleted_entries, outcomes=outcomes, affected=len(affected)
         )
         return Revocation(entries=deleted_entries, outcomes=outcomes, affected=affected, settled=settled)
 
-    async def _all_affected(self, chosen: Chosen) -> list[AffectedTask]:
+    async def _all_affected(self, chosen: EntryFilter) -> list[AffectedTask]:
         """Return all affected tasks: once the entries are deleted, they cannot be found any more."""
         tasks: list[AffectedTask] = []
         while True:
@@ -75,7 +83,7 @@ class RevocationService:
             if len(page) < MAX_AFFECTED:
                 return tasks
 
-    async def _add_earlier(self, chosen: Chosen, tasks: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
+    async def _add_earlier(self, chosen: EntryFilter, tasks: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
         """Return the tasks with those that an earlier call of the same revocation affected, latest first.
 
         Once the entries are deleted, only that call's audit entries have them; its response may have been lost.
@@ -83,7 +91,7 @@ class RevocationService:
         choice = _audit_fields(chosen)
         context_ids = {
             ContextId(UUID(each))
-            for row in await self.audit.noted(_BEGUN)
+            for row in await self.audit.recent_details(_BEGUN)
             if {name: value for name, value in row.items() if name != "contexts"} == choice
             for each in str(row["contexts"]).split()
         }
@@ -91,7 +99,7 @@ class RevocationService:
         return tuple(sorted([*tasks, *earlier], key=lambda task: task.handed_out_at, reverse=True))
 
     async def affected(
-        self, chosen: Chosen, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
+        self, chosen: EntryFilter, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
     ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of the chosen entries, latest first.
 
@@ -104,23 +112,25 @@ class RevocationService:
             await self._refuse_unknown(await self._resolve_key(chosen))
         return tasks
 
-    async def _refuse_unknown(self, chosen: Chosen) -> None:
+    async def _refuse_unknown(self, chosen: EntryFilter) -> None:
         """Raise NotFound for an unknown entry, project or key, unless it was revoked before."""
         if chosen.entry_id is not None:
             await self.stores.entries.get(chosen.entry_id)
         if chosen.key_id is None and chosen.project_id is None:
             return
-        revocations = await self.audit.noted(_DONE)
+        revocations = await self.audit.recent_details(_DONE)
         if chosen.project_id is not None and chosen.project_id not in {row.get("project") for row in revocations}:
             await self.stores.entries.of_project(chosen.project_id, limit=1)
         if chosen.key_id is None or chosen.key_id in {row.get("key") for row in revocations}:
             return
         if not await self._is_key_of_workspace(chosen.key_id) and not await self._has_records(
-            await self._resolve_key(Chosen(key_id=chosen.key_id))  # of any time: a key may have been removed years ago
+            await self._resolve_key(
+                EntryFilter(key_id=chosen.key_id)
+            )  # of any time: a key may have been removed years ago
         ):
             raise NotFound(
-                f"there is no key {chosen.key_id[:LONGEST_NAME]} for workspace {self.stores.workspace}, and nothing in"
-                " it was captured with such a key: `hardwon keys list` shows the keys"
+                f"there is no key {chosen.key_id[:MAX_NAME_CHARS]} for workspace {self.stores.workspace}, and nothing"
+                " in it was captured with such a key: `hardwon keys list` shows the keys"
             )
 
     async def _is_key_of_workspace(self, key_id: str) -> bool:
@@ -128,29 +138,29 @@ class RevocationService:
         key = await self.keys.find(key_id)
         return key is not None and key[0].workspace in {None, self.stores.workspace}
 
-    async def _has_records(self, chosen: Chosen) -> bool:
-        return bool(await self.provenance.chosen(chosen, limit=1) or await self.provenance.count_outcomes(chosen))
+    async def _has_records(self, chosen: EntryFilter) -> bool:
+        return bool(await self.provenance.find_entries(chosen, limit=1) or await self.provenance.count_outcomes(chosen))
 
     async def _find_affected(
-        self, chosen: Chosen, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
+        self, chosen: EntryFilter, *, limit: int = MAX_AFFECTED, after: ContextId | None = None
     ) -> list[AffectedTask]:
-        limit = as_whole("limit", limit, least=1, most=MAX_AFFECTED)
-        if chosen.everything:
+        limit = as_integer("limit", limit, least=1, most=MAX_AFFECTED)
+        if chosen.matches_all:
             raise InvalidInput("key", "nothing is chosen: name a key, a project, a time or an entry")
         for name in ("since", "until"):
             moment = getattr(chosen, name)
             if moment is not None:
                 _check_moment(name, moment)
-        return await self.provenance.affected(await self._resolve_key(chosen), limit=limit, after=after)
+        return await self.provenance.affected_tasks(await self._resolve_key(chosen), limit=limit, after=after)
 
-    async def _resolve_key(self, chosen: Chosen) -> Chosen:
+    async def _resolve_key(self, chosen: EntryFilter) -> EntryFilter:
         """Return the choice with the key's id and chain; of a whole key only the id, as no log may have its secret."""
-        if chosen.key_id is None or isinstance(chosen, ChosenByChain):
+        if chosen.key_id is None or isinstance(chosen, KeyChainFilter):
             return chosen
-        parsed = parse(chosen.key_id)
+        parsed = parse_key(chosen.key_id)
         key_id = chosen.key_id if parsed is None else parsed[0]
-        values = {field.name: getattr(chosen, field.name) for field in fields(Chosen)}
-        return ChosenByChain(**values | {"key_id": key_id}, chain=await self.keys.chain(key_id))
+        values = {field.name: getattr(chosen, field.name) for field in fields(EntryFilter)}
+        return KeyChainFilter(**values | {"key_id": key_id}, chain=await self.keys.chain(key_id))
 
     async def _settle(self) -> bool:
         try:
@@ -161,7 +171,7 @@ class RevocationService:
         return True
 
 
-def _audit_fields(chosen: Chosen) -> dict[str, str]:
+def _audit_fields(chosen: EntryFilter) -> dict[str, str]:
     """Return the choice as fields of the audit log."""
     values = {
         "key": chosen.key_id,

@@ -19,20 +19,20 @@ from knowledge.models import (
     EmbeddingSpace,
     Evidence,
     Hit,
+    PointFilter,
     PointId,
     SparseVector,
     TermStatistics,
     Vector,
-    Where,
 )
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
-from knowledge.search.cosines import stretch, stretched
-from knowledge.search.error_codes import error_codes, is_another
+from knowledge.search.cosines import rescale_cosine, stretch_factor
+from knowledge.search.error_codes import error_codes, is_different_error
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
-from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
-from knowledge.steps import Taking, step
+from knowledge.search.reading import MAX_CANDIDATES, QueryTerms, read_query
+from knowledge.steps import Span, step
 
 CANDIDATES = 100
 """Points requested from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
@@ -50,7 +50,7 @@ class Question:
     """
 
     text: str
-    where: Where
+    where: PointFilter
     floor: float
     max_results: int
     project_id: str | None = None
@@ -74,7 +74,7 @@ class _EncodedQuestion:
     dense: Vector
     lexical: SparseVector
     weight: float
-    reading: Reading
+    reading: QueryTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ async def _find_scale(stores: Stores, bound: BoundSpace) -> BoundSpace:
 
     For an imported store the scale is measured with the first question.
     """
-    if stretch(bound) is not None:
+    if stretch_factor(bound) is not None:
         return bound
     current = await stores.spaces.bound()
     return bound if current is None or current.space.fingerprint != bound.space.fingerprint else current
@@ -187,7 +187,7 @@ async def _encode(stores: Stores, in_use: SpaceInUse, text: str, prefetched: _Pr
     embedding = prefetched.vector if prefetched and is_usable else _embed(in_use.embedder, text)
     dense, statistics = await asyncio.gather(embedding, _statistics(stores, list(counts)))
     lexical, weight = query_vector(counts, statistics)
-    return _EncodedQuestion(dense=dense, lexical=lexical, weight=weight, reading=read_question(text, statistics))
+    return _EncodedQuestion(dense=dense, lexical=lexical, weight=weight, reading=read_query(text, statistics))
 
 
 @step("embedding")
@@ -202,21 +202,21 @@ async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
 
 
 async def _find(
-    stores: Stores, bound: BoundSpace, encoded: _EncodedQuestion, question: Question, where: Where
+    stores: Stores, bound: BoundSpace, encoded: _EncodedQuestion, question: Question, where: PointFilter
 ) -> _Nearest:
     """Search and keep the relevant points; the best are kept at any score, as reading their texts decides."""
-    with Taking("index"):
+    with Span("index"):
         hits = await stores.index.search(bound.space, encoded.dense, encoded.lexical, where, limit=CANDIDATES)
-    factor = stretch(bound)
+    factor = stretch_factor(bound)
     if factor not in {None, 1.0}:
-        hits = [replace(hit, cosine=stretched(hit.cosine, factor)) for hit in hits]
+        hits = [replace(hit, cosine=rescale_cosine(hit.cosine, factor)) for hit in hits]
     fused = [(-fuse(hit.cosine, hit.lexical, encoded.weight), hit.point_id, hit) for hit in hits]
     fused.sort()
     relevant = sum(relevance(-score, bound.calibration) >= question.floor for score, _, _ in fused)
     shown = max(_MAX_FETCHED, 4 * question.max_results)
     max_remaining = _max_remaining_score(hits, encoded.weight)
     all_seen = max_remaining is None or relevance(max_remaining, bound.calibration) < question.floor
-    fetched = min(shown, max(relevant, MOST_CANDIDATES))
+    fetched = min(shown, max(relevant, MAX_CANDIDATES))
     points = tuple(_to_scored(hit, -score, encoded.weight) for score, _, hit in fused[:shown])
     return _Nearest(points=points, spare=max(0, len(points) - fetched), complete=all_seen and relevant <= shown)
 
@@ -233,14 +233,14 @@ async def _judge(
         return judge((), {}, encoded.reading, bound, stores.workspace)
     read = len(points) - nearest.spare
     may_help = _make_filter(question)
-    with Taking("rows"):
+    with Span("rows"):
         evidence_by_point = await _evidence(stores, points[:read], question)
         applying = {point: each for point, each in evidence_by_point.items() if may_help(each)}
         if len(applying) < len(evidence_by_point) and nearest.spare:
             more = await _evidence(stores, points[read:], question)
             spare = [point for point in points[read:] if point in more and may_help(more[point])]
             applying |= {point: more[point] for point in spare[: len(evidence_by_point) - len(applying)]}
-    with Taking("ranking"):
+    with Span("ranking"):
         return judge(nearest.points, applying, encoded.reading, bound, stores.workspace)
 
 
@@ -263,7 +263,7 @@ def _make_filter(question: Question) -> Callable[[Evidence], bool]:
     def may_help(evidence: Evidence) -> bool:
         if not _may_apply(evidence, question.facts):
             return False
-        return not codes or not is_another(codes, error_codes(texts.situation(evidence.words)))
+        return not codes or not is_different_error(codes, error_codes(texts.situation(evidence.words)))
 
     return may_help
 

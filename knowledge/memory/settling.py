@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from knowledge.differing import compared
+from knowledge.differing import compare_pages
 from knowledge.errors import HardwonError, SpaceSwitched, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored
 from knowledge.models import BoundSpace, Point, PointId, StoredPoint
 from knowledge.ports import Stores, Unsettled
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 GRACE = timedelta(hours=24)
 """A deleted point is deleted from the index once more after this time: a checkpoint that wrote it after the deletion
@@ -81,17 +81,17 @@ async def settle_differing(stores: Stores) -> None:
     while True:
         index_ids = await stores.index.ids(bound.space, stores.workspace, after=after, limit=_PAGE)
         stored_ids = await stores.points.standing(bound.space, stores.clock.now(), after=after, limit=_PAGE)
-        comparison = compared(index_ids, stored_ids, page=_PAGE)
-        differing = sorted(comparison.lacking.union(comparison.strange))
+        comparison = compare_pages(index_ids, stored_ids, page=_PAGE)
+        differing = sorted(comparison.missing.union(comparison.unexpected))
         if differing:
-            lacking, strange = len(comparison.lacking), len(comparison.strange)
-            log.warning("index_differed", workspace=stores.workspace, lacking=lacking, strange=strange)
+            lacking, strange = len(comparison.missing), len(comparison.unexpected)
+            log.warning("index_differed", workspace=stores.workspace, missing=lacking, unexpected=strange)
         for start in range(0, len(differing), SLICE):
             await settle_points(stores, differing[start : start + SLICE])
         if comparison.end is None:
             return
         after = comparison.end
-        await let_others_run()
+        await yield_to_loop()
 
 
 async def settle_points(stores: Stores, point_ids: Sequence[PointId], *, written: Written | None = None) -> None:

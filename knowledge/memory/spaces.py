@@ -12,11 +12,11 @@ import numpy as np
 
 from knowledge.memory import texts
 from knowledge.memory.locality import WorkspaceEmbedder, refuse_remote
-from knowledge.mismatch import mismatch
+from knowledge.mismatch import space_mismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import Embedder, Stores
-from knowledge.search.calibration import recalibrate, shipped
-from knowledge.search.cosines import stretch, stretched
+from knowledge.search.calibration import default_calibration, recalibrate
+from knowledge.search.cosines import rescale_cosine, stretch_factor
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, mean_terms, query_vector, term_counts
 
@@ -41,7 +41,7 @@ async def space_in_use(stores: Stores) -> SpaceInUse | None:
         return None
     embedder = await _embedder_of(stores, bound)
     if embedder is None:
-        raise mismatch(bound.space, await stores.embedder.space())
+        raise space_mismatch(bound.space, await stores.embedder.space())
     return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, embedder))
 
 
@@ -55,7 +55,7 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, previous: Spac
         space = await stores.embedder.space()
         await refuse_remote(stores, space)
         length = await asyncio.to_thread(_mean_terms, entries)
-        bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
+        bound = await stores.spaces.bind(space, mean_terms=length, calibration=default_calibration(space.model))
     if previous is None or previous.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
     return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, await stores.embedder.of_space(bound.space)))
@@ -92,8 +92,8 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
     entries, vectors = await stores.spaces.sample_situations(now.space, 2 * MIN_SITUATIONS)
     read = await texts.all_as_embedded(entries)
     situations = [read[entry.entry_id][View.SITUATION] for entry in entries]
-    scores = await asyncio.to_thread(score_unrelated, situations, vectors, now.mean_terms, stretch(now))
-    await stores.spaces.recalibrate(now.space, recalibrate(shipped(now.space.model), scores))
+    scores = await asyncio.to_thread(score_unrelated, situations, vectors, now.mean_terms, stretch_factor(now))
+    await stores.spaces.recalibrate(now.space, recalibrate(default_calibration(now.space.model), scores))
 
 
 def score_unrelated(situations: Sequence[str], vectors: Vector, length: float, by: float | None = None) -> list[float]:
@@ -116,6 +116,6 @@ def score_unrelated(situations: Sequence[str], vectors: Vector, length: float, b
         document = document_vector(term_counts_of_texts[other], length)
         weights = dict(zip(document.indices, document.values, strict=True))
         bm25 = sum(value * weights.get(index, 0.0) for index, value in zip(query.indices, query.values, strict=True))
-        cosine = stretched(float(np.dot(vectors[place], vectors[other])), by)
+        cosine = rescale_cosine(float(np.dot(vectors[place], vectors[other])), by)
         scores.append(fuse(cosine, bm25, weight))
     return scores

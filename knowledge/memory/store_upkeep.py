@@ -19,8 +19,8 @@ from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
 from knowledge.models import BoundSpace, EmbeddingSpace
 from knowledge.ports import Embedder, Progress
-from knowledge.provenance import UNHEARD, Auditor
-from knowledge.search.calibration import shipped
+from knowledge.provenance import NO_AUDIT, Auditor
+from knowledge.search.calibration import default_calibration
 
 log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ class StoreUpkeepService:
     use: Callable[[Embedder], Awaitable[None]]
     make: Callable[[ModelChoice], Embedder]
     let_go: Callable[[Embedder], Awaitable[None]]
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
         """Drop the collection in use and restore it from Postgres with the same ids; queries find less meanwhile.
@@ -155,12 +155,12 @@ class StoreUpkeepService:
         async with every[0].upkeep.changing():
             report = await self._reembed(every, embedder, force=force, progress=progress)
             if report.switched:
-                await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
+                await self.audit.record("embedding model changed", model=choice.model, forgot_others=forget_old)
             if not forget_old:
                 return report
             forgotten = await self._forget_unused(await self._list_upkeeps())
         if forgotten and not report.switched:
-            await self.audit.note("vectors of other models dropped", model=choice.model, forgotten=forgotten)
+            await self.audit.record("vectors of other models dropped", model=choice.model, forgotten=forgotten)
         return replace(report, forgotten=forgotten)
 
     async def reembed(
@@ -225,7 +225,9 @@ class StoreUpkeepService:
         for upkeep in every:
             await refuse_remote(upkeep.stores, space)
         await embedder.recognise(space)  # even with nothing left to embed it may be another model
-        into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
+        into = await every[0].upkeep.prepare(
+            space, mean_terms=bound.mean_terms, calibration=default_calibration(space.model)
+        )
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)
         while (more := await _backfill(every, into, embedder, only_missing=True)) > MAX_DURING_SWITCH:

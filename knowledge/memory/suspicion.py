@@ -18,7 +18,7 @@ import re2
 
 from knowledge.memory.disguises import TooDeep, decode, fold_letters, respell
 from knowledge.memory.orders import RULES
-from knowledge.unseen import seen
+from knowledge.unseen import visible_text
 
 CONTEXT_FIELDS: Final = (
     "failure_description",
@@ -95,12 +95,12 @@ def _kinds(text: str) -> Iterator[str]:
 
 def _readings(text: str) -> Iterator[str]:
     """Yield a text's possible readings: plain, and where there are signs of a disguise, without it."""
-    plain = _plain_lines(seen(text))
+    plain = _plain_lines(visible_text(text))
     yield plain
     if not text.isascii() and (tagged := text.translate(_FROM_TAGS)) != text:
-        yield _plain_lines(seen(tagged))
+        yield _plain_lines(visible_text(tagged))
     if not text.isascii():
-        plain = _plain_lines(fold_letters(seen(text)))
+        plain = _plain_lines(fold_letters(visible_text(text)))
         yield plain
     yield " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
     yield from respell(plain)

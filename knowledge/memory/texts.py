@@ -14,18 +14,18 @@ from hashlib import sha256
 
 from knowledge.models import (
     AppliesWhen,
-    Distilled,
+    DistilledText,
     Entry,
     EntryId,
+    EntryTexts,
     EntryType,
     Evidence,
     NewEntry,
     PatternId,
     View,
-    Words,
 )
 from knowledge.search.gist import gist
-from knowledge.turns import aside_if_long
+from knowledge.turns import run_in_thread_if_long
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -65,7 +65,7 @@ def failure_gist(failure_description: str, error_message: str | None) -> str:
     return failure_situation(failure_description, gist(error_message))
 
 
-def situation(entry: NewEntry | Words) -> str:
+def situation(entry: NewEntry | EntryTexts) -> str:
     """Return what happened: failure + error; proposal + feedback; for an approval the proposal."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:
@@ -77,7 +77,7 @@ def situation(entry: NewEntry | Words) -> str:
             return proposal or f"{entry.gate_type}\n{entry.approved_approach}"
 
 
-def resolution(entry: NewEntry | Words) -> str:
+def resolution(entry: NewEntry | EntryTexts) -> str:
     """Return what worked: the solution steps, the accepted revision or the approved approach; empty while open."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:
@@ -110,7 +110,7 @@ async def all_as_embedded(entries: Sequence[Entry]) -> dict[EntryId, dict[View, 
     def read() -> dict[EntryId, dict[View, str]]:
         return {entry.entry_id: as_embedded(entry) for entry in entries}
 
-    return await aside_if_long(sum(len(entry.error_message or "") for entry in entries), read)
+    return await run_in_thread_if_long(sum(len(entry.error_message or "") for entry in entries), read)
 
 
 def situation_gist(entry: NewEntry) -> str:
@@ -184,7 +184,7 @@ def _join_common(values: Iterable[tuple[str | None, int]]) -> str:
     return f"{frequent[0]}, {frequent[1]} or another" if len(frequent) > 2 else " or ".join(frequent)
 
 
-def model_written(distilled: Distilled) -> str:
+def model_written(distilled: DistilledText) -> str:
     """Return a model's sentence on when a resolution is worth trying and when not, marked as model-written."""
     unless = f" Not: {distilled.when_not_to_try}" if distilled.when_not_to_try else ""
     return f"{distilled.when_to_try}{unless} (model-written)"

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from knowledge.errors import TextRejected
-from knowledge.forms import as_id, as_whole
+from knowledge.forms import as_id, as_integer
 from knowledge.logs import get_logger
 from knowledge.memory.beside import DocumentUpkeep
 from knowledge.memory.locality import WorkspaceEmbedder
@@ -27,17 +27,17 @@ from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import (
     BoundSpace,
     DeadEntry,
-    Differing,
     EmbeddingSpace,
     EntryId,
+    IndexDrift,
     Point,
     PointId,
     StoredPoint,
     Vector,
 )
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
-from knowledge.provenance import UNHEARD, Auditor
-from knowledge.turns import let_others_run
+from knowledge.provenance import NO_AUDIT, Auditor
+from knowledge.turns import yield_to_loop
 
 log = get_logger(__name__)
 
@@ -128,7 +128,7 @@ class KnowledgeUpkeepService:
     stores: Stores
     upkeep: UpkeepStore
     documents: DocumentUpkeep
-    audit: Auditor = UNHEARD
+    audit: Auditor = NO_AUDIT
 
     async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
         """Compare every point with Postgres, exactly; with `repair` correct the differences.
@@ -151,7 +151,7 @@ class KnowledgeUpkeepService:
             report = replace(report, points=report.points + (pair.stored is not None))
             is_long = pair.stored is not None and len(point_text(pair.stored)) > _LONG_TEXT
             if is_long or report.points % _SLICE == 0:
-                await let_others_run()
+                await yield_to_loop()
             if self._fault(bound, pair):
                 reread = await self._read_again(bound, pair.point_id)
                 if fault := self._fault(bound, reread):
@@ -226,7 +226,7 @@ class KnowledgeUpkeepService:
         Forbidden checkpoints, queries and changes of model raise LocalOnly; captures continue.
         """
         await self.stores.spaces.keep_local(on=on)
-        await self.audit.note("workspace kept local", on=on)
+        await self.audit.record("workspace kept local", on=on)
         log.info("workspace_kept_local", workspace=self.stores.workspace, on=on)
 
     async def retry_dead(self) -> int:
@@ -235,7 +235,7 @@ class KnowledgeUpkeepService:
 
     async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
         """Return dead entries with their reasons, latest first, starting after `after`. Raises InvalidInput."""
-        limit = as_whole("limit", limit, least=1, most=MAX_DEAD)
+        limit = as_integer("limit", limit, least=1, most=MAX_DEAD)
         return await self.upkeep.dead(limit, after=None if after is None else EntryId(as_id("after", after)))
 
     async def _pages(self, space: EmbeddingSpace, *, only_missing: bool = False) -> AsyncIterator[list[StoredPoint]]:
@@ -351,7 +351,7 @@ def _add_fault(report: VerifyReport, fault: Fault, point_id: PointId) -> VerifyR
     return replace(report, **counts, examples=examples)
 
 
-def _with_documents(report: VerifyReport, documents: Differing, *, repair: bool) -> VerifyReport:
+def _with_documents(report: VerifyReport, documents: IndexDrift, *, repair: bool) -> VerifyReport:
     """Return the report with the differences of documents added."""
     return replace(
         report,

@@ -1,4 +1,4 @@
-"""What a checkpoint decides about entries: which pattern each belongs to, by which ids, and what it is near to."""
+"""A checkpoint's decisions about entries: the pattern each one belongs to, the ids, and the patterns near it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha1
 from uuid import UUID
 
-from knowledge.models.entries import Entry, EntryType, NewEntry, Words
+from knowledge.models.entries import Entry, EntryTexts, EntryType, NewEntry
 from knowledge.models.identities import PointId
 from knowledge.models.patterns import Evidence
 from knowledge.models.points import TextPoint, View
@@ -18,20 +18,21 @@ from knowledge.names import EntryId, PatternId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Founder:
-    """What a pattern is compared by: the words of the entry that founded it, or of its oldest one that is left.
+    """The texts a pattern is compared by: those of its founding entry, or of the oldest entry it still has.
 
-    `situation` is the vector of that entry's situation.
+    `situation` is the embedding of that entry's situation.
     """
 
     pattern_id: PatternId
-    words: NewEntry | Words
+    words: NewEntry | EntryTexts
     situation: Vector
 
 
 class LinkKind(StrEnum):
-    """How two patterns stand to each other.
+    """Relation between two patterns.
 
-    Another way out of the same situation, likely the same pattern, or neither, as a person said who took them apart.
+    `rival`: another resolution of the same situation. `twin`: probably the same pattern. `apart`: a person decided
+    that they are different patterns.
     """
 
     RIVAL = "rival"
@@ -41,7 +42,7 @@ class LinkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A pattern beside the one an entry came to, how likely it is what `kind` says, and why, in words for a person."""
+    """A pattern related to the one an entry joined: the relation, its probability, and the reasons in plain words."""
 
     kind: LinkKind
     pattern_id: PatternId
@@ -51,7 +52,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedPatterns:
-    """Two live patterns that have to do with each other, the more tried one first; `probability` that they are one."""
+    """Two related live patterns, the more often tried one first; `probability`: that they are the same pattern."""
 
     kind: LinkKind
     probability: float
@@ -61,7 +62,7 @@ class LinkedPatterns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """The entries of a pattern, all of one type, the oldest first, without their words; `live` are those it shows."""
+    """The entries of a pattern, all of one type, oldest first, without their texts; `live` are those it shows."""
 
     entry_type: EntryType
     entry_ids: tuple[EntryId, ...]
@@ -70,7 +71,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """An entry that goes to another pattern; `points` are the ids that its texts had and have there."""
+    """An entry that moves to another pattern; `points` maps the old point ids of its texts to the new ones."""
 
     entry_id: EntryId
     match_key: str
@@ -79,9 +80,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which pattern an entry joins or founds, and the points its texts stand for there.
+    """The pattern that an entry joins or founds, and the points of its texts there.
 
-    `why` says in words for a person what made it join; `links` are the patterns it did not join but has to do with.
+    `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join.
     """
 
     entry: Entry
@@ -97,16 +98,16 @@ _NAMESPACE = UUID("6f0f7d2b-4c0b-5a39-9d43-0c6a8d0c2a11").bytes
 
 
 def pattern_id_of(workspace: str, founder: EntryId) -> PatternId:
-    """Return the id of the pattern an entry founds: a repeated founding is the same pattern."""
-    return PatternId(_named(f"pattern\0{workspace}\0{founder}"))
+    """Return the id of the pattern an entry founds; deterministic, so that founding it again is idempotent."""
+    return PatternId(_name_uuid(f"pattern\0{workspace}\0{founder}"))
 
 
 def point_id_of(workspace: str, pattern_id: PatternId, view: View, text: str) -> PointId:
-    """Return the id of the point of a text of a pattern: a repeated upsert is the same point."""
-    return PointId(_named(f"point\0{workspace}\0{pattern_id}\0{view}\0{text}"))
+    """Return the id of the point of a pattern's text; deterministic, so that upserts are idempotent."""
+    return PointId(_name_uuid(f"point\0{workspace}\0{pattern_id}\0{view}\0{text}"))
 
 
-def _named(name: str) -> UUID:
-    """Return the UUID of version 5 of a name in our namespace; `uuid.uuid5` takes twice as long, twice an entry."""
+def _name_uuid(name: str) -> UUID:
+    """Return the version 5 UUID of a name in our namespace; `uuid.uuid5` is half as fast, and each entry needs two."""
     number = int.from_bytes(sha1(_NAMESPACE + name.encode(), usedforsecurity=False).digest()[:16], "big")
     return UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x5 << 76 | 0x2 << 62)

@@ -1,4 +1,4 @@
-"""What is captured: an entry from its capture to its end, and who told it."""
+"""Entries: one captured learning moment each, its status and its provenance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EntryType(StrEnum):
 
 
 class EntryStatus(StrEnum):
-    """Where an entry is in its life. A leased entry is `staged` with a lease in the future."""
+    """Status of an entry. An entry under lease is `staged` with a lease that ends in the future."""
 
     OPEN = "open"
     STAGED = "staged"
@@ -30,15 +30,15 @@ class EntryStatus(StrEnum):
     DEAD = "dead"
     ABANDONED = "abandoned"
     QUARANTINED = "quarantined"
-    """Held back until a person approves it: neither embedded nor shown."""
+    """Waits for a person to approve it; neither embedded nor shown until then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliesWhen:
-    """When a resolution applies at all; all that is told must hold, and what is not known does not stand against it.
+    """Conditions under which a resolution applies. All must hold; a condition on an unknown fact does not exclude it.
 
-    `technology` by its name; `version`: a range of versions of that, as `>=3.10,<3.13` (PEP 440); `tool` by its name;
-    `error`: a regular expression that the error message matches (those allowed: `knowledge.memory.expressions`).
+    `technology`: its name; `version`: a PEP 440 range of versions of it, such as `>=3.10,<3.13`; `tool`: its name;
+    `error`: a regular expression that matches the error message (allowed syntax: `knowledge.memory.expressions`).
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -51,9 +51,9 @@ class AppliesWhen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntry:
-    """One learning moment as a caller tells it: the fields of `interface` in Python, HTTP, JSON lines and SQL alike.
+    """One learning moment as a caller captures it; the fields are the same in Python, HTTP, JSON lines and SQL.
 
-    Which fields an entry type needs, and their limits: `knowledge.memory.capture.validate`.
+    `knowledge.memory.capture.validate` checks the fields that each entry type needs, and their limits.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -82,8 +82,8 @@ class NewEntry:
     idempotency_key: str | None = None
 
 
-class Words(NamedTuple):
-    """What of an entry its situation and its resolution are made of."""
+class EntryTexts(NamedTuple):
+    """The fields of an entry that its situation and its resolution are made of."""
 
     entry_type: EntryType
     task_description: str | None
@@ -97,20 +97,20 @@ class Words(NamedTuple):
     approved_approach: str | None
 
 
-class Review(StrEnum):
-    """What of the entries by agents' keys waits for a person."""
+class ReviewMode(StrEnum):
+    """The entries captured with an agent's key that wait for a person's review."""
 
     SUSPICIOUS = "suspicious"
-    """What reads like instructions to whoever is shown it."""
+    """Entries with text that reads like instructions to its reader."""
     EVERYTHING = "everything"
     OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who told something: by which key, whether that is an agent's, and what in it has to be reviewed first.
+    """Origin of an entry or outcome: the API key, whether it is an agent's (low trust), and reasons to review it.
 
-    `first_key`: that which rotations made the key of, if any did.
+    `first_key`: the first key of the rotation chain, if the key is the result of a rotation.
     """
 
     key_id: str | None = None
@@ -120,21 +120,21 @@ class Provenance:
 
     @property
     def source(self) -> str | None:
-        """The key of low trust that what is told counts as told by: the first one, however often it was rotated."""
+        """The low-trust key it is attributed to: the first key of the rotation chain; None if trusted."""
         return (self.first_key or self.key_id) if self.low_trust else None
 
 
 TRUSTED = Provenance()
-"""The process itself, and whoever reaches its data directory."""
+"""The process itself, and anyone with access to its data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(NewEntry):
-    """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later.
+    """A stored entry. `content_hash` is the SHA-256 of what the caller sent, without later additions.
 
-    `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two is an
-    agent's; `agent_key` is that one, of two that which resolved it, and of one that was rotated the first it was made
-    of. `suspicions`: why it is quarantined, or was.
+    `captured_by` and `resolved_by` are key ids, None where no key was needed. `low_trust`: at least one of them is an
+    agent's key; `agent_key` is that key (the resolving one if both are; the first of its rotation chain).
+    `suspicions`: the reasons why it is or was quarantined.
     """
 
     entry_id: EntryId
@@ -154,12 +154,12 @@ class Entry(NewEntry):
 
     @property
     def source(self) -> str | None:
-        """The key of low trust that it came by, if it did; of a version before, which did not keep it, any there is."""
+        """The low-trust key it came with, None if trusted; without `agent_key` (older versions), any key it has."""
         return (self.agent_key or self.captured_by or self.resolved_by or "") if self.low_trust else None
 
 
 class CaptureOutcome(StrEnum):
-    """What became of one entry of a capture."""
+    """Outcome of capturing one entry."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -167,10 +167,11 @@ class CaptureOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """The answer to one captured entry. A duplicate names the entry that is already there; a refusal says why.
+class CaptureResult:
+    """Result of capturing one entry. A duplicate gives the id of the existing entry; a refusal gives the reason.
 
-    `informed`: patterns had been handed out for the entry's task; of a duplicate, before it was told, and it is staged.
+    `informed`: the agent had been shown patterns for the entry's task; of a duplicate: before its first capture, and
+    the entry is staged.
     """
 
     outcome: CaptureOutcome

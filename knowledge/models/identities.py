@@ -1,4 +1,4 @@
-"""Ids of what is stored; those that a client needs, too, are in `knowledge.names`."""
+"""Id types of stored objects; those that clients also need are in `knowledge.names`."""
 
 from __future__ import annotations
 

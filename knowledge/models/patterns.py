@@ -1,4 +1,4 @@
-"""Patterns and their evidence: what is known of a failure or a gate, and how it is told."""
+"""Patterns and their evidence: what is known about a failure or a gate."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from knowledge.models.entries import AppliesWhen, Entry, EntryType
 from knowledge.names import EntryId, PatternId
 
 ERROR_NAME = r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{0,60}(Error|Exception|Warning))(?![A-Za-z0-9_])"
-"""An error by its name, such as `TypeError`: group 1. For Postgres and Python alike."""
+"""An error name such as `TypeError`, as group 1. The syntax works in Postgres and Python."""
 
 ERROR_CODE = r"(?<![A-Za-z0-9_])(E[A-Z]{3,12}|[A-Z]{1,6}-?[0-9]{2,6})(?![A-Za-z0-9_])"
-"""An error by its code, such as `ECONNREFUSED`, `E0308` or `ORA-00942`: group 1. For Postgres and Python alike."""
+"""An error code such as `ECONNREFUSED`, `E0308` or `ORA-00942`, as group 1. The syntax works in Postgres and Python."""
 
-MOST_HEARD = 100
-"""A pattern speaks, and is named, by at most so many of its entries, the most trusted, then the latest; all count."""
+MAX_SOURCE_ENTRIES = 100
+"""Entries that a pattern's texts are taken from, the most trusted first, then the latest; all are counted."""
 
 MAX_CIRCUMSTANCES = 20
-"""A pattern tells of at most so many circumstances, the most frequent."""
+"""Circumstances shown per pattern, the most frequent first."""
 
 MAX_RIVALS = 20
-"""A pattern tells of at most so many rivals, those with the most evidence."""
+"""Rivals shown per pattern, those with the most evidence first."""
 
 MAX_WHEN_CHARS = 300
-"""So much of each sentence of when to try is looked at for conditions."""
+"""Characters of each `when_to_try` sentence that are searched for conditions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstance:
-    """What so many entries of a pattern tell of where it worked. `error` is the name or code of the error."""
+    """Circumstances shared by `entries` of a pattern's entries. `error` is the name or code of the error."""
 
     entries: int
     agent_type: str | None = None
@@ -40,10 +40,10 @@ class Circumstance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distilled:
-    """What a model wrote of a pattern in general, never in place of its words: which model, and when.
+class DistilledText:
+    """A chat model's general summary of a pattern, shown beside its own texts, with the model and the time.
 
-    An empty `when_not_to_try` says that the entries do not tell.
+    An empty `when_not_to_try` means that the entries do not say.
     """
 
     title: str
@@ -56,9 +56,9 @@ class Distilled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distillation:
-    """A model's answer about a pattern: what it wrote, or why that was refused. Made of `entry_ids`, all live.
+    """A chat model's answer about a pattern: the summary, or the reason it was refused. Based on `entry_ids`, all live.
 
-    `evidence`: how many embedded entries the pattern had then.
+    `evidence`: number of embedded entries that the pattern had at that time.
     """
 
     pattern_id: PatternId
@@ -66,18 +66,18 @@ class Distillation:
     evidence: int
     model: str
     answered_at: datetime
-    distilled: Distilled | None = None
+    distilled: DistilledText | None = None
     refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A live pattern with its counts and the words of its most trusted, then latest, evidence.
+    """A live pattern with its counts and the texts of its most trusted, then latest, entry.
 
-    `circumstances` are those of all its live entries, the most frequent first; `when_to_try` is as captured, of the
-    most trusted, then latest, entry that tells it; `conditions` are those that its entries tell, each once, and
-    `whens` the beginnings of their sentences of when to try: of both, low trust has no say beside what is trusted.
-    `of_project` is whether any is of the project asked for, if one is.
+    `circumstances` are those of all its live entries, the most frequent first. `when_to_try` is quoted from the most
+    trusted, then latest, entry that has one. `conditions` are the distinct conditions of its entries, and `whens` the
+    beginnings of their `when_to_try` sentences; both ignore low-trust entries where there are trusted ones.
+    `of_project`: whether an entry belongs to the requested project, None if none was requested.
     `rivals` are the patterns of the same situation with another resolution.
     """
 
@@ -95,17 +95,17 @@ class Evidence:
     whens: tuple[str, ...] = ()
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
-    distilled: Distilled | None = None
+    distilled: DistilledText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One way of resolving a situation, as an answer to a query.
+    """One way of resolving a situation, as the result of a query.
 
     `relevance` is 0..1 (`knowledge.search.calibration`); `success_count` counts distinct (project, task, run).
     `rivals` are the patterns of the same situation with another resolution.
-    `distilled` is a model's and stands beside the words. `source`: the key of an agent, where nobody that is trusted
-    more speaks for it.
+    `distilled` is a chat model's summary, beside the captured texts. `source`: the agent's key that it comes from,
+    None if anyone more trusted supports it.
     """
 
     pattern_id: PatternId
@@ -124,5 +124,5 @@ class Pattern:
     entry_ids: tuple[EntryId, ...]
     founded_at: datetime
     rivals: tuple[PatternId, ...] = ()
-    distilled: Distilled | None = None
+    distilled: DistilledText | None = None
     source: str | None = None

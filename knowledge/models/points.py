@@ -1,4 +1,4 @@
-"""Texts as points: in the index, in Postgres, and what is asked of them."""
+"""Embedded texts as points, in the vector index and in Postgres, and the filters and hits of a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.models.spaces import SparseVector, Vector
 
 
 class View(StrEnum):
-    """Which text of an entry a point stands for: its situation, or the task description beside it."""
+    """The text of an entry that a point represents: its situation, or its task description."""
 
     SITUATION = "situation"
     TASK = "task"
@@ -21,7 +21,7 @@ class View(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What the vector index holds: an id, vectors and the fields that are filtered on. No words, no counts."""
+    """A record of the vector index: id, vectors and the fields used in filters; no texts, no counts."""
 
     point_id: PointId
     dense: Vector
@@ -38,11 +38,11 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Which points a search may return.
+class PointFilter:
+    """Filter of a search.
 
-    `agent_type`, `task_type`, `technology` and `gate_type` let through points with that value and points without one;
-    None asks nothing. `without` are points to leave out.
+    `agent_type`, `task_type`, `technology` and `gate_type` accept points with that value and points without any; None
+    accepts all. `without` are points to exclude.
     """
 
     workspace: str
@@ -57,16 +57,16 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refilled:
-    """How many points were put into the index, and how many texts had to be embedded for them."""
+class RefillReport:
+    """Number of points upserted into the index, and of texts that were embedded for them."""
 
     points: int = 0
     embedded: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differing:
-    """How the index and Postgres differ: of so many points some are missing, and others are of nothing."""
+class IndexDrift:
+    """Differences between the index and Postgres: of `points`, those missing in the index; orphans exist only there."""
 
     points: int = 0
     missing: int = 0
@@ -75,7 +75,7 @@ class Differing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 if no term is shared)."""
+    """A point found by a search: cosine of the dense vectors, dot product of the sparse ones (0: no common term)."""
 
     point_id: PointId
     cosine: float
@@ -84,10 +84,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPoint:
-    """A point as Postgres has it, with the entry whose text it stands for.
+    """A point as stored in Postgres, with the entry that its text comes from.
 
-    `vector` is None where none is kept in the space asked for. `settled`: an embedded entry stands behind it;
-    `pending`: a staged one does, which a checkpoint may be embedding right now.
+    `vector` is None where none is stored in the requested space. `settled`: it belongs to an embedded entry;
+    `pending`: to a staged one, which a checkpoint may be embedding right now.
     """
 
     point_id: PointId
@@ -101,23 +101,23 @@ class StoredPoint:
 
 
 MAX_POINTS = 8
-"""At most this many texts of one pattern stand in the index; further ones are evidence only."""
+"""Texts of one pattern in the index at most; entries beyond that count only as evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPoint:
-    """A text of an entry and its vector, as a point of the pattern that the entry belongs to."""
+    """A text of an entry with its vector, as a point of the entry's pattern."""
 
     point_id: PointId
     view: View
     vector: Vector
 
 
-def fitting(points: Iterable[TextPoint], there: set[PointId]) -> list[TextPoint]:
-    """Return those that fit into a pattern beside the points that are there, which they are added to."""
-    kept = []
+def admit_points(points: Iterable[TextPoint], existing: set[PointId]) -> list[TextPoint]:
+    """Return the points for which a pattern has room, up to MAX_POINTS, and add their ids to `existing`."""
+    admitted = []
     for point in points:
-        if point.point_id in there or len(there) < MAX_POINTS:
-            there.add(point.point_id)
-            kept.append(point)
-    return kept
+        if point.point_id in existing or len(existing) < MAX_POINTS:
+            existing.add(point.point_id)
+            admitted.append(point)
+    return admitted

@@ -1,4 +1,4 @@
-"""What was done and what there is: reports of checkpoints, distillation and pruning, counts of a workspace."""
+"""Reports of checkpoints, distillation and pruning, and statistics of a workspace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.names import CheckpointType, EntryId, PatternId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadEntry:
-    """An entry the embedder refused, with the reason."""
+    """An entry that the embedder rejected, and the reason."""
 
     entry_id: EntryId
     reason: str
@@ -21,7 +21,7 @@ class DeadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedDistillation:
-    """A pattern whose distillation was refused, and why."""
+    """A pattern whose distillation was refused, and the reason."""
 
     pattern_id: PatternId
     reason: str
@@ -29,9 +29,9 @@ class RefusedDistillation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillationReport:
-    """What became of the `due` patterns: `overtaken` ones lost an entry meanwhile; `error` is why others are left.
+    """Result of distilling the `due` patterns. `overtaken` ones lost an entry meanwhile; `error`: why it stopped early.
 
-    `refusals` are told to whoever asked, and are not on the checkpoint's record: they quote the model.
+    `refusals` are only returned to the caller, never stored with the checkpoint, since they quote the model.
     """
 
     due: int = 0
@@ -44,9 +44,9 @@ class DistillationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What one checkpoint did. `joined` entries became further evidence of a pattern; `error` is why it broke off.
+    """Result of one checkpoint. `joined` entries became evidence of an existing pattern; `error`: why it was aborted.
 
-    `distillation` is None unless it was asked for; it never makes a checkpoint fail.
+    `distillation` is None unless it was requested; a failed distillation never fails the checkpoint.
     """
 
     checkpoint_id: CheckpointId
@@ -67,9 +67,9 @@ class CheckpointReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What a prune removed, or would remove where `dry_run`.
+    """Numbers of what a prune removed, or would remove if `dry_run`.
 
-    `never_resolved` are all that were not embedded within 90 days: those that an embedder refused too.
+    `never_resolved`: entries that were not embedded within 90 days, including those that the embedder rejected.
     """
 
     entries: int
@@ -80,10 +80,10 @@ class PruneReport:
 
 
 class RowSecurity(StrEnum):
-    """How Postgres keeps workspaces apart, beside the conditions of every statement.
+    """Row-level security that isolates workspaces in Postgres, in addition to the conditions of every statement.
 
-    By a role that owns no table; by the workspace that a connection names, where that role could not be made; not at
-    all, where the user we connect as is above all rules and there is no role.
+    `by_role`: a role that owns no table. `by_name`: the workspace that the connection sets, where that role could not
+    be created. `none`: the database user bypasses row-level security, and there is no role.
     """
 
     BY_ROLE = "by_role"
@@ -93,11 +93,11 @@ class RowSecurity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStats:
-    """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer).
+    """Statistics of one workspace from Postgres; `points` counts those in the index (None if it does not answer).
 
-    `projects`: those that have entries. `vector_bytes`: of all kept vectors; `unused_vector_bytes`: those of them of
-    models that are not in use, to which one may go back at no cost. `dead_entries`: the latest few. `tokens_today`:
-    what was sent to endpoints since midnight (UTC), of `tokens_per_day`; both None where there is no budget.
+    `projects`: those that have entries. `vector_bytes`: size of all stored vectors; `unused_vector_bytes`: of those of
+    other models, which can be switched back to without embedding again. `dead_entries`: the latest few.
+    `tokens_today`: tokens sent to endpoints since midnight (UTC), of `tokens_per_day`; both None without a quota.
     """
 
     workspace: str
@@ -119,5 +119,5 @@ class WorkspaceStats:
     tokens_per_day: int | None = None
 
 
-DEAD_SHOWN = 5
-"""Counts of a workspace name this many of its dead entries."""
+MAX_DEAD_SHOWN = 5
+"""Dead entries listed in the statistics of a workspace, at most."""

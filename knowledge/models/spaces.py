@@ -1,4 +1,4 @@
-"""Embedding spaces, vectors of sense and of words, and what a store knows of them as a whole."""
+"""Embedding spaces, dense and sparse vectors, and the statistics that a store keeps about them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-if TYPE_CHECKING:  # a client holds no vectors, and numpy takes longer to load than all of this
+if TYPE_CHECKING:  # clients hold no vectors, and numpy takes longer to import than all of this package
     import numpy as np
     import numpy.typing as npt
 
@@ -15,7 +15,7 @@ Vector: TypeAlias = "npt.NDArray[np.float32]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """All that makes two vectors comparable. Equal dimensions prove nothing: the fingerprint does."""
+    """Everything that makes two vectors comparable. Equal dimensions prove nothing; equal fingerprints do."""
 
     provider: str
     model: str
@@ -28,10 +28,10 @@ class EmbeddingSpace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """The vectors of some texts, in the order of the texts: float32, shape (n, dims), each of length 1.
+class Embeddings:
+    """Vectors of a batch of texts, in the order of the texts: float32, shape (n, dims), each of length 1.
 
-    `truncated` holds the positions of texts that were cut at the model's limit.
+    `truncated` holds the positions of texts that were truncated at the model's limit.
     """
 
     vectors: Vector
@@ -49,7 +49,7 @@ class SparseVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStatistics:
-    """How common terms are among the `documents` situations seen in a workspace; absent terms were never seen."""
+    """Document frequencies of terms among the `documents` situations of a workspace; missing terms have frequency 0."""
 
     documents: int
     frequencies: Mapping[int, int]
@@ -57,10 +57,10 @@ class TermStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Where fused scores lie in one embedding space, ascending; the scale of relevance is drawn through them.
+    """Reference scores of one embedding space, ascending; relevance is interpolated between them.
 
-    `unrelated`: median score of unrelated texts (relevance 0). `right_90`: 90 % of right hits reach it (0.70).
-    `right_85`: 85 % do (0.75). `same`: the score of the same text (1).
+    `unrelated`: median score of unrelated texts (relevance 0). `right_90`: score reached by 90 % of right hits (0.70).
+    `right_85`: by 85 % (0.75). `same`: score of a text with itself (1). `measured`: not just assumed for the model.
     """
 
     unrelated: float
@@ -72,9 +72,9 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSpace:
-    """An embedding space in use by a store, with what was fixed when its collection was made.
+    """An embedding space in use by a store, with the parameters fixed when its collection was created.
 
-    `unrelated_cosine`: how alike its model finds texts that have nothing to do with each other; None: nobody asked it.
+    `unrelated_cosine`: the mean cosine of unrelated texts under its model; None where it was not measured.
     """
 
     space: EmbeddingSpace

@@ -1,4 +1,4 @@
-"""Tasks, the context that an agent was handed, and what came of it."""
+"""Tasks, the contexts handed to agents, and their outcomes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pydantic import StrictInt
 from knowledge.models.patterns import Pattern
 from knowledge.names import ContextId, PatternId
 
-FactsTold = Mapping[str, str | Sequence[StrictInt]]
-"""Facts by their names; a version may be told in numbers, as `sys.version_info[:2]` is."""
+TaskFacts = Mapping[str, str | Sequence[StrictInt]]
+"""Facts by name; a version may also be a sequence of numbers, such as `sys.version_info[:2]`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known.
 
-    `facts` are what is known of where it is done: `version` (of the technology), `tool`, `error`, `technology`.
+    `facts` describe its environment: `version` (of the technology), `tool`, `error`, `technology`.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -30,12 +30,12 @@ class Task:
     project_id: str | None = None
     task_id: str | None = None
     run_id: str | None = None
-    facts: FactsTold | None = None
+    facts: TaskFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The text handed to an agent, and the patterns in it. `degraded` says why knowledge is missing, if it is."""
+    """The text handed to an agent, and the patterns in it. `degraded`: the reason if patterns are missing."""
 
     context_id: ContextId
     text: str
@@ -44,8 +44,8 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandedOut:
-    """A context that was handed out: for which task, with which patterns; with those of it that `worked`, if asked."""
+class StoredContext:
+    """A context that was handed out: its task and patterns, and, if requested, those of them that `worked`."""
 
     context_id: ContextId
     project_id: str | None
@@ -57,10 +57,10 @@ class HandedOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a pattern that was handed out: one attempt of a distinct (project, task, run).
+    """Outcome of a pattern that was handed out: one attempt of a distinct (project, task, run).
 
-    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: that is an agent's, and of
-    one that was rotated the id is that of the first.
+    `recorded_by` is the id of the key that reported it, None where no key was needed. `low_trust`: it is an agent's
+    key; the id is then that of the first key of its rotation chain.
     """
 
     context_id: ContextId

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
+from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 
 MOST_HANDED_OUT = 1000
 """Contexts of one task that are looked at, the latest: a task that is run each night has thousands in a year; ours."""
@@ -19,19 +19,19 @@ class ContextStore(Protocol):
         """Keep the context's ids. Need not survive a power cut."""
         ...
 
-    async def get(self, context_id: ContextId) -> HandedOut:
+    async def get(self, context_id: ContextId) -> StoredContext:
         """Return a context that was handed out with patterns. Raises NotFound."""
         ...
 
     async def handed_out(
         self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
-    ) -> list[HandedOut]:
+    ) -> list[StoredContext]:
         """Return up to `limit` contexts of a task's run, the latest first; one without a run is of any."""
         ...
 
     async def untold(
         self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
-    ) -> list[HandedOut]:
+    ) -> list[StoredContext]:
         """Return those contexts, the latest first, with those of their patterns of which nothing was told since.
 
         And with those that were told to have worked since; contexts with neither are left out. Without a run, what was

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 
 
 class Embedder(Protocol):
@@ -24,7 +24,7 @@ class Embedder(Protocol):
         """Return the space of every vector this makes; the first call may load weights or ask the endpoint."""
         ...
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed any number of non-blank texts, in order.
 
         Raises EmbedderUnavailable (worth a retry) or EmbedderRejected (never worth one).

@@ -10,7 +10,7 @@ from typing import Protocol
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
-    Captured,
+    CaptureResult,
     Entry,
     EntryId,
     EntryStatus,
@@ -50,7 +50,7 @@ MOST_OF_TASK = 100
 class EntryStore(Protocol):
     """Entries of one workspace, the truth. Rows are the queue as well: no second bookkeeping."""
 
-    async def add(self, entries: Sequence[Entry]) -> list[Captured]:
+    async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
         """Store new entries and their projects in one transaction; answer each, in order.
 
         A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
@@ -59,7 +59,7 @@ class EntryStore(Protocol):
         """
         ...
 
-    async def known(self, entry: Entry) -> Captured | None:
+    async def known(self, entry: Entry) -> CaptureResult | None:
         """Return what `add` would answer to an entry that is told again, None for one that is new."""
         ...
 

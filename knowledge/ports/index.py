@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
+from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 
 
 class VectorIndex(Protocol):
@@ -25,7 +25,7 @@ class VectorIndex(Protocol):
         ...
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
         """Return the union of the `limit` nearest points by each vector, both raw scores of each, in one round trip.
 
@@ -34,7 +34,7 @@ class VectorIndex(Protocol):
         ...
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
         """Return for each vector the `limit` points of the highest cosine that have at least that one, highest first.
 

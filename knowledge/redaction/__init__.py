@@ -1,6 +1,6 @@
-"""Secrets and personal data out of a text, before it is stored or leaves for a provider."""
+"""Redact secrets and personal data in texts before they are stored or sent to a provider."""
 
-from knowledge.redaction.redactor import Redacted, redact, redact_together
+from knowledge.redaction.redactor import Redaction, redact, redact_together
 from knowledge.redaction.rules import KINDS
 
-__all__ = ["KINDS", "Redacted", "redact", "redact_together"]
+__all__ = ["KINDS", "Redaction", "redact", "redact_together"]

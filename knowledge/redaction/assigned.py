@@ -1,19 +1,19 @@
-"""Secrets that what stands before them gives away: names, headers, addresses with a password."""
+"""Rules for secrets that are recognised by their context: assignments, headers, URLs with a password."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from knowledge.redaction import checks, values
-from knowledge.redaction.rule import Rule, assigned
+from knowledge.redaction.rule import Rule, context_rule
 
-_ABROAD = (
+_FOREIGN_WORDS = (
     r"pass?wort|kennwort|wachtwoord|mot de passe|contrase(?:ñ|n)a|\bsenha|has(?:ł|l)o|(?:П|п)арол(?:ь|я|ем)"
     r"|密码|密碼|口令|パスワード|비밀번호"
 )
 _PASSWORD = (
     rf"passw(?:or)?d|passphrase|passcode|pwd|(?:\b|[_-]|store|key|require)pass|(?:\b|_|-)pw|(?-i:[a-z]P[wW])"
-    rf"|\bpsk|rediscli_auth|masterauth|{_ABROAD}"
+    rf"|\bpsk|rediscli_auth|masterauth|{_FOREIGN_WORDS}"
 )
 _KEY = (
     r"secret|auth_?token|token|cred(?:ential)?s?|sess(?:ion)?[_-]?id|phpsessid|connect\.sid|[_-]auth"
@@ -24,7 +24,7 @@ _KEY = (
 _AFTER = r"(?:[_-]?(?:access|key|base|value|\d)){0,3}"
 _ANNOTATED = r":\s{0,2}(?:[&\w.\[\]<>]{1,24}(?:\s?\|\s?None)?\s{1,2}|str|bytes|string)="
 _VALUE_OF = r"""[\s,]{1,40}["']?\bvalue["']?\s{0,4}[=:]"""
-"""As settings are listed: a name, and beside or below it its value."""
+"""Settings as name/value pairs in lists."""
 _WIDE_COLON = "\uff1a"
 _WIDE_EQUALS = "\uff1d"
 _BLANK = "(?:[ \\t]|\u00a0)"
@@ -35,21 +35,21 @@ _ASSIGNS = (
     rf"|是|为|>|{_ELEMENT})"
 )
 _BELOW = rf"{_BLANK}{{0,4}}(?:[|>][+-]?)?{_BLANK}{{0,4}}\r?\n[ \t]{{1,20}}"
-"""The value stands in the next line, further in; what is not further in is another setting."""
-_MARKED = r"(?:(?:&[\w.-]{1,40}|!(?:!?(?:str|binary|vault|unsafe)|<[^<>\s\xff]{1,60}>)?)[ \t]{1,4}){0,2}"
-"""As YAML names a value, or says its type; what refers to another one is none."""
-_BESIDE = rf"{_ASSIGNS}[*_]{{0,2}}(?:{_BELOW}|{_BLANK}{{0,20}}){_MARKED}"
+"""A value in the next line, if indented; otherwise that is another setting."""
+_YAML_MARKS = r"(?:(?:&[\w.-]{1,40}|!(?:!?(?:str|binary|vault|unsafe)|<[^<>\s\xff]{1,60}>)?)[ \t]{1,4}){0,2}"
+"""YAML anchors and tags before a value; an alias is not a value."""
+_BESIDE = rf"{_ASSIGNS}[*_]{{0,2}}(?:{_BELOW}|{_BLANK}{{0,20}}){_YAML_MARKS}"
 _QUOTE = r"%2[27]|&(?:quot|apos|#34|#39);"
 _IS = (
     rf"""(?:(?:\\{{0,3}}["'`\]*_]{{0,2}}|{_QUOTE})(?:{_VALUE_OF}\s{{0,4}}|{_BESIDE}|\s{{0,4}},[ \t]{{0,4}})"""
     rf"(?:`|{_QUOTE})?)"
 )
 _SLASHES = r"(?:\\{0,4}/){2}"
-"""As JSON may have them, also within another text."""
-_TOLD_BESIDE = (
+"""Escaped as in JSON, also when nested."""
+_UNASSIGNED_PASSWORD = (
     rf"(?i)(?:\b(?:ENV|setenv|set\s{{1,4}}-\w{{1,4}})\s{{1,4}}\w{{0,40}}(?:{_PASSWORD}){_AFTER}\s{{1,4}}"  # fish
     r"|\b(?:(?:user|role|encrypted|with)\s{1,4}(?:[\w\x22.]{1,60}\s{1,4})?password"  # SQL
-    r"|(?-i:IDENTIFIED\s{1,4}(?:WITH\s{1,4}\w{1,40}\s{1,4})?BY)"  # in small letters anything is identified by its name
+    r"|(?-i:IDENTIFIED\s{1,4}(?:WITH\s{1,4}\w{1,40}\s{1,4})?BY)"  # in lower case, anything is "identified by"
     r"|(?:user|role|to)\s{1,4}(?:if\s{1,4}(?:not\s{1,4})?exists\s{1,4})?[^\s\xff]{1,120}\s{1,8}"
     r"identified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by)\s{1,4}"
     rf"|(?:\bset_?(?:{_PASSWORD})|=\s{{0,4}}password)\(\s{{0,4}}[\x22']"  # a setter, SQL
@@ -60,13 +60,13 @@ _TOLD_BESIDE = (
     r"|\s-\w{0,6}(?:store|key)pass\s{1,4}"  # keytool
     r"|convertto-securestring\s{1,4}(?:-string\s{1,4})?)"
 )
-"""What stands before a password where nothing assigns it."""
+"""Contexts of a password without an assignment operator."""
 
 _NEXT_ARGUMENT = r"""(?:["']?\s{0,4}\n\s{1,20}-\s|\s{1,2})"""
 _ASSIGNED_PASSWORD = rf"(?i)(?:(?:{_PASSWORD}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_PASSWORD}){_AFTER}{_NEXT_ARGUMENT})"
 _ASSIGNED_SECRET = rf"(?i)(?:(?:{_KEY}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_KEY}){_AFTER}{_NEXT_ARGUMENT})"
 _DECLARED = r"""[\w-]{0,40}\x22\s{0,8}\{(?:[^{}\xff]|\{[^{}\xff]*\})*?\bdefault\s{0,20}=\s{0,4}"""
-"""As Terraform declares a variable."""
+"""The declaration of a variable in Terraform."""
 _WITH_OPTIONS = r"(?:\s[^\n\xff]*?)?\s{1,8}"
 _OPTION = (
     rf"(?i)\b(?:sshpass\s{{1,3}}-p[ =]{{0,2}}|mysql(?:dump|admin)?{_WITH_OPTIONS}-p"
@@ -78,100 +78,115 @@ _OPTION = (
     r"|htpasswd\s{1,3}(?:-\w*n\w*|-\w*b\w*\s{1,3}[^\s\xff]{1,100})\s{1,3}[^\s\xff-][^\s\xff]{0,60}\s{1,3}"
     r")"
 )
-"""Programs that take a password by an option of one letter."""
+"""Commands that take a password as a short option."""
 
 ASSIGNED: Final[tuple[Rule, ...]] = (
-    assigned("aws-secret-key", rf"(?i:secret{_AFTER}|aws[\w.-]{{0,12}}key){_IS}", values.BASE64, checks.aws),
-    assigned("aws-secret-key", r"(?i)secret_?access_?key\s{1,8}", values.BASE64, checks.aws),
-    assigned("aws-secret-key", r"""(?:AKIA|ASIA)[A-Z2-7]{16}["']?[\s:,|/]{1,3}""", values.BASE64, checks.aws),
-    assigned(
+    context_rule("aws-secret-key", rf"(?i:secret{_AFTER}|aws[\w.-]{{0,12}}key){_IS}", values.BASE64, checks.aws_secret),
+    context_rule("aws-secret-key", r"(?i)secret_?access_?key\s{1,8}", values.BASE64, checks.aws_secret),
+    context_rule(
+        "aws-secret-key", r"""(?:AKIA|ASIA)[A-Z2-7]{16}["']?[\s:,|/]{1,3}""", values.BASE64, checks.aws_secret
+    ),
+    context_rule(
         "azure-key",
         r"(?i)(?:account|shared[_-]?access|primary|secondary)[_-]?key\W{1,6}",
         values.BASE64,
-        checks.with_digits,
+        checks.value_with_digit,
     ),
-    assigned("azure-key", r"[?&;]sig=", values.SIGNATURE, checks.with_digits),
-    assigned(
+    context_rule("azure-key", r"[?&;]sig=", values.SIGNATURE, checks.value_with_digit),
+    context_rule(
         "url-password",
         rf"""[A-Za-z0-9+]:{_SLASHES}[^\s/:@"'<>?#\xff]*:""",
         values.TO_HOST,
-        checks.of_address,
+        checks.password_in_url,
         hint=rf""":{_SLASHES}[^\s/:@"'<>?#]*:[^\s"'<>]+@""",
     ),
-    assigned(
+    context_rule(
         "authorization",
         r"""(?i)authorization\\?["']?\s{0,3}[=:,]\s{0,3}\\?["']?(?:bearer|basic|token|api-?key|negotiate|ssws)\s{1,3}""",
         values.CREDENTIAL,
         checks.header,
     ),
-    assigned(
+    context_rule(
         "authorization",
         r"(?i)\b(?:bearer|basic)\s{1,3}",
         values.CREDENTIAL,
         checks.bearer,
         hint=r"(?i)\b(?:bearer|basic)\s{1,3}[\w.~+/=-]{16}",
     ),
-    assigned(
-        "authorization", r"(?i)\bbasic\s{1,3}", values.BASIC, checks.of_user, hint=r"(?i)\bbasic\s{1,3}[\w+/-]{4}"
+    context_rule(
+        "authorization",
+        r"(?i)\bbasic\s{1,3}",
+        values.BASIC,
+        checks.basic_credentials,
+        hint=r"(?i)\bbasic\s{1,3}[\w+/-]{4}",
     ),
-    assigned(
+    context_rule(
         "authorization", r"""(?i)authorization\\?["']?\s{0,3}[=:]\s{0,3}\\?["']?""", values.CREDENTIAL, checks.secret
     ),
-    assigned(
+    context_rule(
         "authorization",
         r"""(?i)(?:\bx-(?:amz|goog|ms)-|, {0,2})signature=|\bdigest\s[^\n\xff]{1,400}?\bresponse=["']?""",
         values.CREDENTIAL,
         checks.secret,
     ),
-    assigned("authorization", r"(?i)\bAUTH\s{1,2}PLAIN\s{1,2}", values.CREDENTIAL, checks.header),
-    assigned("password", _ASSIGNED_PASSWORD, values.VALUE, checks.password),
-    assigned(
+    context_rule("authorization", r"(?i)\bAUTH\s{1,2}PLAIN\s{1,2}", values.CREDENTIAL, checks.header),
+    context_rule("password", _ASSIGNED_PASSWORD, values.VALUE, checks.password),
+    context_rule(
         "password",
         r"(?i)\b(?:password|passwd|passphrase|pwd|passwort|kennwort)\s{1,3}(?:is|was|ist|war|lautet)(?:\s{0,3}:)?\s{1,3}",
         values.WORD,
-        checks.told,
+        checks.password_in_sentence,
     ),
-    assigned("password", r"(?i)\b(?:the|with|using)\s{1,3}(?:password|passphrase)\s{1,3}", values.WORD, checks.told),
-    assigned(
+    context_rule(
+        "password",
+        r"(?i)\b(?:the|with|using)\s{1,3}(?:password|passphrase)\s{1,3}",
+        values.WORD,
+        checks.password_in_sentence,
+    ),
+    context_rule(
         "password",
         r"""(?i)\bcurl(?:\s[^\n\xff]*?)?\s(?:-u|--user)[ =]{0,2}["']?[^\s:"'\xff]+:""",
         values.WORD,
-        checks.of_address,
+        checks.password_in_url,
     ),
-    assigned("password", _OPTION, values.WORD, checks.password),
-    assigned("password", _TOLD_BESIDE, values.VALUE, checks.password),
-    assigned(
+    context_rule("password", _OPTION, values.WORD, checks.password),
+    context_rule("password", _UNASSIGNED_PASSWORD, values.VALUE, checks.password),
+    context_rule(
         "password",
         r"(?i)\b(?:login|machine)\s{1,8}[^\s\xff]{1,200}\s{1,8}(?:password|account)\s{1,8}",
         values.OF_NETRC,
         checks.password,
         each=True,
     ),
-    assigned(
+    context_rule(
         "password",
         rf"(?i)\bvariable\s{{1,4}}\x22\w{{0,40}}(?:{_PASSWORD}){_DECLARED}",
         values.VALUE,
         checks.password,
         hint=r"(?i)\bvariable\s{1,4}\x22",
     ),
-    assigned(
+    context_rule(
         "secret",
         rf"(?i)\bvariable\s{{1,4}}\x22\w{{0,40}}(?:{_KEY}){_DECLARED}",
         values.VALUE,
         checks.secret,
         hint=r"(?i)\bvariable\s{1,4}\x22",
     ),
-    assigned(
+    context_rule(
         "url-password",
         rf"[A-Za-z0-9+]:{_SLASHES}",
         values.TO_HOST_ALONE,
         checks.secret,
         hint=rf""":{_SLASHES}[^\s/:@"'<>?#]{{16,}}@""",
     ),
-    assigned("url-password", r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/", values.TO_ORACLE, checks.of_address),
-    assigned("authorization", r"""(?i)"auth"\s{0,3}:\s{0,3}\\?["']""", values.CREDENTIAL, checks.of_registry),
-    assigned("secret", r"""(?i)\b(?:set-)?cookie2?["']?:\s{0,3}["']?""", values.COOKIE, checks.secret, each=True),
-    assigned("secret", r"(?i)[?&](?:key|sig|signature)=", values.CREDENTIAL, checks.secret),
-    assigned("secret", r"""\x22(?:d|p|q|dp|dq|qi|k)\x22\s{0,3}:\s{0,3}\x22""", values.OF_JWK, checks.with_digits),
-    assigned("secret", _ASSIGNED_SECRET, values.VALUE, checks.secret),
+    context_rule("url-password", r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/", values.TO_ORACLE, checks.password_in_url),
+    context_rule(
+        "authorization", r"""(?i)"auth"\s{0,3}:\s{0,3}\\?["']""", values.CREDENTIAL, checks.registry_credentials
+    ),
+    context_rule("secret", r"""(?i)\b(?:set-)?cookie2?["']?:\s{0,3}["']?""", values.COOKIE, checks.secret, each=True),
+    context_rule("secret", r"(?i)[?&](?:key|sig|signature)=", values.CREDENTIAL, checks.secret),
+    context_rule(
+        "secret", r"""\x22(?:d|p|q|dp|dq|qi|k)\x22\s{0,3}:\s{0,3}\x22""", values.OF_JWK, checks.value_with_digit
+    ),
+    context_rule("secret", _ASSIGNED_SECRET, values.VALUE, checks.secret),
 )

@@ -1,4 +1,4 @@
-"""What a rule is: the form of one kind of secret."""
+"""Redaction rules: patterns for one form of a secret each."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from typing import Final
 import re2
 
 HIDDEN: Final = 0xFF
-"""Stands for what is hidden already, while a text is worked on: UTF-8 never holds this byte."""
+"""Placeholder byte for hidden secrets while a text is processed; it never occurs in UTF-8."""
 
 Check = Callable[[bytes, bytes], int]
-"""Given what was found and what led to it, return how many bytes of it are to be hidden; 0 for none."""
+"""Takes a candidate and the bytes that lead to it; returns the number of bytes to hide, 0 for none."""
 
 _MEMORY = 4 * 1024 * 1024
-_MEMORY_OF_ALL = 32 * 1024 * 1024
+_SET_MEMORY = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One form of secret.
+    """One form of a secret.
 
-    `pattern` finds the secret itself, or, where there is a `value`, what leads to it; `value` then begins where that
-    ends, and its group is the secret. What leads to a secret without a `value` is the byte before it. `hint` is found
-    in every text that has the secret, and soon says so. `alone`: not where letters or digits are joined to it.
-    `repeats`: it is hidden wherever else it stands in the text. `each`: values follow one another. `personal`: gives
-    way to secrets.
+    `pattern` matches the secret itself, or, with a `value`, the lead before it; `value` is matched right behind the
+    lead, and its group is the secret. The lead of a secret without a `value` is the byte before it. `hint` is a cheap
+    pattern that matches every text with the secret. `alone`: not next to letters or digits. `repeats`: other
+    occurrences in the text are hidden, too. `each`: several values may follow. `personal`: gives way to secrets.
     """
 
     kind: str
@@ -41,19 +40,21 @@ class Rule:
     personal: bool = False
 
 
-def token(kind: str, pattern: str, *, hint: str | None = None, alone: bool = False, check: Check | None = None) -> Rule:
-    """Return the rule of a secret that its own form gives away; without a hint the pattern is its own."""
-    return Rule(kind=kind, hint=(hint or pattern).encode(), pattern=compiled(pattern), check=check, alone=alone)
+def token_rule(
+    kind: str, pattern: str, *, hint: str | None = None, alone: bool = False, check: Check | None = None
+) -> Rule:
+    """Return the rule of a secret that is recognised by its own form; `hint` defaults to the pattern."""
+    return Rule(kind=kind, hint=(hint or pattern).encode(), pattern=compile_pattern(pattern), check=check, alone=alone)
 
 
-def assigned(
+def context_rule(
     kind: str, lead: str, value: re.Pattern[bytes], check: Check, *, hint: str | None = None, each: bool = False
 ) -> Rule:
-    """Return the rule of a secret that what leads to it gives away."""
+    """Return the rule of a secret that is recognised by its context, `lead`."""
     return Rule(
         kind=kind,
         hint=(hint or lead).encode(),
-        pattern=compiled(lead),
+        pattern=compile_pattern(lead),
         value=value,
         check=check,
         repeats=True,
@@ -61,14 +62,14 @@ def assigned(
     )
 
 
-def personal(
+def personal_rule(
     kind: str, pattern: str, check: Check, *, hint: str | None = None, value: re.Pattern[bytes] | None = None
 ) -> Rule:
-    """Return the rule of data that a person is known by."""
+    """Return the rule of a kind of personal data."""
     return Rule(
         kind=kind,
         hint=(hint or pattern).encode(),
-        pattern=compiled(pattern),
+        pattern=compile_pattern(pattern),
         value=value,
         check=check,
         alone=True,
@@ -77,32 +78,32 @@ def personal(
 
 
 class Automaton:
-    """Tells in one pass which of many patterns a text has, or, with `whole`, is."""
+    """Finds in one pass which of many patterns match in a text, or, with `whole`, match it entirely."""
 
     def __init__(self, patterns: Sequence[bytes], *, whole: bool = False) -> None:
         kind = re2.Set.FullMatchSet if whole else re2.Set.SearchSet
-        self._set = kind(_options(_MEMORY_OF_ALL))
+        self._set = kind(_options(_SET_MEMORY))
         for pattern in patterns:
             self._set.Add(pattern)
         self._set.Compile()
 
     def of(self, text: bytes) -> list[int]:
-        """Return the numbers of the patterns, in no order."""
+        """Return the numbers of the matching patterns, unordered."""
         return self._set.Match(text) or []
 
 
-def compiled(pattern: str) -> re2._Regexp:
-    """Return a pattern without groups, which takes no more than two automata to find."""
-    made = re2.compile(pattern.encode(), _options(_MEMORY))
-    if made.groups:
+def compile_pattern(pattern: str) -> re2._Regexp:
+    """Compile a pattern; groups are not allowed, so that two DFA passes are enough."""
+    compiled = re2.compile(pattern.encode(), _options(_MEMORY))
+    if compiled.groups:
         raise ValueError(f"{pattern!r} has groups")
-    return made
+    return compiled
 
 
 def _options(max_mem: int) -> re2.Options:
-    """Return how patterns are read: as bytes, so that places in the text need not be counted anew."""
-    told = re2.Options()
-    told.encoding = re2.Options.Encoding.LATIN1
-    told.log_errors = False
-    told.max_mem = max_mem
-    return told
+    """Return the RE2 options: Latin-1, so that offsets are in bytes."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    options.max_mem = max_mem
+    return options

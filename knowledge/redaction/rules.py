@@ -11,4 +11,4 @@ from knowledge.redaction.wrapped import WRAPPED
 
 RULES: Final = (*TOKENS, *WRAPPED, *ASSIGNED, *PERSONAL)
 KINDS: Final = frozenset(rule.kind for rule in RULES)
-"""What may stand in a placeholder."""
+"""Kinds that occur in placeholders."""

@@ -1,17 +1,17 @@
-"""Keys and tokens that their own form gives away: each provider's prefix, alphabet and length."""
+"""Rules for keys and tokens that are recognised by their form: each provider's prefix, alphabet and length."""
 
 from __future__ import annotations
 
 import base64
 from typing import Final
 
-from knowledge.redaction.rule import Rule, token
+from knowledge.redaction.rule import Rule, token_rule
 
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_NAME_SSH2 = r"SSH2 [A-Z0-9 ]{0,30}PRIVATE KEY ----"
-_KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
-_KEY_BREAK = r"(?:\\{1,4}[nr]|[^\xffA-Za-z0-9/=])+"  # of a diff, a quotation, a comment, or pieces of text in code
-_LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: a time, a container
+_KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes, so that a match ends before the next key
+_KEY_BREAK = r"(?:\\{1,4}[nr]|[^\xffA-Za-z0-9/=])+"  # of a diff, quote, comment or string literal
+_LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: timestamp, container
 _KEY_HEADERS = rf"(?:{_KEY_BREAK}[A-Z][A-Za-z]{{2,20}}(?:-[A-Z][A-Za-z]{{1,20}})?: [^\n\\\xff]*)*"
 _KEY_LINE = rf"(?:{_KEY_BREAK}[A-Za-z0-9+/=]{{16,}}|(?:\\n|\\r|\s){{1,4}}{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}})"
 _KEY_CUT_OFF = rf"{_KEY_HEADERS}{_KEY_LINE}+(?:{_KEY_BREAK}[A-Za-z0-9+/]{{1,15}}={{1,2}})?"
@@ -19,7 +19,7 @@ _KEY_END_ALONE = (
     rf"(?:(?:[A-Za-z0-9+/=]{{48,}}{_KEY_BREAK}(?:{_LINE_HEAD})?)+(?:[A-Za-z0-9+/=]+{_KEY_BREAK})?"
     rf"|[A-Za-z0-9+/]{{4,}}={{1,2}}{_KEY_BREAK})"
 )
-_KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
+_KEY_BASE64 = (  # the base64 of "-----BEGIN", a name, "PRIVATE KEY"
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
     r"[A-Za-z0-9+/=]*"
 )
@@ -129,7 +129,7 @@ _PLATFORMS = (
 
 
 def _of_discord(value: bytes, _: bytes) -> int:
-    """Hide what begins with the number of a bot, in base64: other names of three parts do not."""
+    """Hide a token that begins with the base64 of a bot's number; other names of three parts do not."""
     number = value.partition(b".")[0]
     try:
         return len(value) if base64.urlsafe_b64decode(number + b"=" * (-len(number) % 4)).isdigit() else 0
@@ -137,14 +137,14 @@ def _of_discord(value: bytes, _: bytes) -> int:
         return 0
 
 
-def _mixed(value: bytes, _: bytes) -> int:
-    """Hide what has a digit and both kinds of letters: names that begin alike have not."""
+def _has_digit_and_both_cases(value: bytes, _: bytes) -> int:
+    """Hide a token with a digit and letters of both cases; names with the same prefix have no such mixture."""
     body = value.partition(b"_")[2]
     return len(value) if body.lower() != body != body.upper() and any(48 <= byte <= 57 for byte in body) else 0
 
 
 TOKENS: Final[tuple[Rule, ...]] = (
-    token(
+    token_rule(
         "private-key",
         rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-?-----END {_KEY_NAME}|{_KEY_CUT_OFF})"
         rf"|---- BEGIN {_KEY_NAME_SSH2}(?:{_KEY_BODY}---- END {_KEY_NAME_SSH2}|{_KEY_CUT_OFF})"
@@ -152,44 +152,48 @@ TOKENS: Final[tuple[Rule, ...]] = (
         rf"|{_KEY_BASE64}|{_KEY_PUTTY}",
         hint=rf"-----(?:BEGIN|END) {_KEY_NAME}|---- (?:BEGIN|END) {_KEY_NAME_SSH2}|{_KEY_BASE64}|{_KEY_PUTTY}",
     ),
-    token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
-    token(  # what comes with an access key for a while
+    token_rule("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
+    token_rule(  # of temporary credentials
         "aws-secret-key", r"\b(?:IQoJb3JpZ2luX2Vj|F[QwI]oGZXIvYXdzE|AQoDYXdzE)[A-Za-z0-9+/=%]{100,}"
     ),
-    token("aws-secret-key", r"\bABSK[A-Za-z0-9+/]{80,}={0,2}|\bbedrock-api-key-[A-Za-z0-9+/_=-]{40,}"),
-    token("google-api-key", r"\bAQ\.[A-Za-z0-9][\w-]{39,}|\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
-    token("azure-key", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}", hint=r"\dQ~[\w~.-]{31}"),
-    token("github-token", r"gh[oprsu]_[A-Za-z0-9]{36,}|github_pat_\w{60,}"),
-    token("gitlab-token", r"\bgl(?:pat|dt|rt|rtr|ptt|cbt|soat|oas|ft|agent|imt|ffct)-[\w-]{20,}(?:\.[0-9a-z.]{2,14})?"),
-    token(
+    token_rule("aws-secret-key", r"\bABSK[A-Za-z0-9+/]{80,}={0,2}|\bbedrock-api-key-[A-Za-z0-9+/_=-]{40,}"),
+    token_rule("google-api-key", r"\bAQ\.[A-Za-z0-9][\w-]{39,}|\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
+    token_rule("azure-key", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}", hint=r"\dQ~[\w~.-]{31}"),
+    token_rule("github-token", r"gh[oprsu]_[A-Za-z0-9]{36,}|github_pat_\w{60,}"),
+    token_rule(
+        "gitlab-token", r"\bgl(?:pat|dt|rt|rtr|ptt|cbt|soat|oas|ft|agent|imt|ffct)-[\w-]{20,}(?:\.[0-9a-z.]{2,14})?"
+    ),
+    token_rule(
         "slack-token",
         r"\bxox[abceoprs](?:\.xox[bp])?-\d[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{20,}"
         r"|(?:https://)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[\w+/-]{20,}",
     ),
-    token("stripe-key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|\bwhsec_[A-Za-z0-9+/=]{24,}"),
-    token("anthropic-key", r"\bsk-ant-[a-z0-9]{3,12}-[\w-]{20,}"),
-    token(
+    token_rule("stripe-key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|\bwhsec_[A-Za-z0-9+/=]{24,}"),
+    token_rule("anthropic-key", r"\bsk-ant-[a-z0-9]{3,12}-[\w-]{20,}"),
+    token_rule(
         "openai-key",
         r"\bsk-(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{20,}|[A-Za-z0-9]{32,})",
     ),
-    token("npm-token", r"npm_[A-Za-z0-9]{36}"),
-    token("pypi-token", r"pypi-AgE[\w-]{50,}"),
-    token("twilio-key", r"SK[0-9a-f]{32}", alone=True),
-    token("sendgrid-key", r"\bSG\.[\w-]{16,32}\.[\w-]{30,60}"),
-    token("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z]{1,4}[A-Za-z0-9]{30,}|\bhf_[A-Za-z0-9]{34}"),
-    token(
+    token_rule("npm-token", r"npm_[A-Za-z0-9]{36}"),
+    token_rule("pypi-token", r"pypi-AgE[\w-]{50,}"),
+    token_rule("twilio-key", r"SK[0-9a-f]{32}", alone=True),
+    token_rule("sendgrid-key", r"\bSG\.[\w-]{16,32}\.[\w-]{30,60}"),
+    token_rule("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z]{1,4}[A-Za-z0-9]{30,}|\bhf_[A-Za-z0-9]{34}"),
+    token_rule(
         "jwt",
         r"\beyJ[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?|\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?)",
         hint=r"\beyJ[\w-]{8,}\.\.?[\w-]{8}",
     ),
-    token("platform-token", "|".join(_PLATFORMS)),
-    token(
+    token_rule("platform-token", "|".join(_PLATFORMS)),
+    token_rule(
         "password",
         r"\$(?:1|5|6|apr1)\$[\w./]{1,16}\$[\w./]{22,}|\$[56]\$rounds=\d+\$[\w./$]{16,}|\$2[abxy]?\$\d\d\$[\w./]{50,}"
         r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
         r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
     ),
-    token("platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_mixed),  # Render, Fireworks
-    token("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
+    token_rule(
+        "platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_has_digit_and_both_cases
+    ),  # Render, Fireworks
+    token_rule("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
 )
-"""Most kept to what their makers publish of them; the alphabet after a prefix is taken whole, however long."""
+"""Mostly as published by the providers; after a prefix, all characters of the alphabet are taken."""

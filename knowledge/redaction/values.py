@@ -1,4 +1,4 @@
-"""Where a value ends that what leads to it gives away: in quotes, bare, in headers and addresses."""
+"""Patterns of the values behind a lead: quoted, bare, in headers and in URLs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 
-def _quoted(quote: str, slashes: int) -> str:
-    """Return what a quotation holds whose quotes have so many backslashes: it ends at the next that has no more."""
+def _in_quotes(quote: str, slashes: int) -> str:
+    """Return the pattern of a quoted value whose quotes have `slashes` backslashes, up to the next such quote."""
     plain, most = rf"[^{quote}\\\xff\s]", 2 * slashes + 1
     escaped = rf"\\{{{most + 1}}}|\\{{{most}}}{quote}|\\{{1,{most}}}{plain}"
     return rf"\\{{{slashes}}}{quote}({plain}{{0,512}}+(?:(?:{escaped}){plain}{{0,512}}+){{0,64}}+)"
@@ -18,11 +18,11 @@ _BARE = (
     r"""(?<!,)(?<!,\s)([^"'`\\\xff\s]{1,512}+(?:(?:\\{1,8}[^nrt"'`\\\xff\s]|(?<=[^\s=:,(\[{])["'](?=[A-Za-z0-9]))"""
     r"""[^"'`\\\xff\s]{0,512}+){0,64}+)"""
 )
-"""A quote between letters or digits closes nothing. What follows a comma without quotes is code."""
+"""An unquoted value. A quote between letters or digits does not end it; after a comma it would be code."""
 VALUE: Final = re.compile(
     "|".join(
         [
-            *(rf"[bfruBFRU]{{0,2}}{form}" for form in [_THRICE, *(_quoted(q, n) for q in "\"'" for n in (0, 1, 3))]),
+            *(rf"[bfruBFRU]{{0,2}}{form}" for form in [_THRICE, *(_in_quotes(q, n) for q in "\"'" for n in (0, 1, 3))]),
             _BARE,
         ]
     ).encode("latin1")
@@ -39,6 +39,6 @@ CREDENTIAL: Final = re.compile(rb"([\w.~+/=-]{8,512})")
 TO_HOST: Final = re.compile(
     rb"""(?:([^\s/"'<>?#\xff]{1,200})|(?!\d{0,5}[/?#]|:)([^\s"'<>\xff]{1,200}?))@(?!sha\d+:)[\w\[.-]"""
 )
-"""First as addresses are written; else with what should have been escaped, which no port is."""
+"""A password up to the host: well-formed first, else with characters that should have been escaped; not a port."""
 
 TO_ORACLE: Final = re.compile(rb"""([^\s/"'<>\xff]{1,200}?)@""")

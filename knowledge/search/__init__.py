@@ -1,1 +1,1 @@
-"""What finding again rests on: words, fusion of scores, relevance."""
+"""Building blocks of retrieval: lexical terms, score fusion, relevance, and comparison of texts."""

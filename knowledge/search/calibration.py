@@ -1,8 +1,7 @@
-"""Fused score to relevance 0..1, one scale for every embedding space.
+"""Calibration of fused scores to a relevance of 0..1, one scale for every embedding space.
 
-0 = the median score of unrelated texts, 0.70 = the score 90 % of right hits reach, 0.75 = 85 % do, 1 = the same text;
-straight lines between. A right hit is a relevant text
-among the first ten.
+0 is the median score of unrelated texts, 0.70 the score that 90 % of right hits reach, 0.75 that of 85 %, 1 that of
+the same text; linear in between. A right hit is a relevant text among the first ten.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ BUNDLED = Calibration(unrelated=0.20, right_90=0.42, right_85=0.47, same=1.0, me
 """all-MiniLM-L6-v2 with our lexical half, pooled evenly over eight sets of real texts (docs/evaluation.md)."""
 
 TEXT_EMBEDDING_3_SMALL = Calibration(unrelated=0.20, right_90=0.42, right_85=0.47, same=1.0, measured=False)
-"""OpenAI's text-embedding-3-small: assumed to lie as the bundled model does; not measured."""
+"""OpenAI's text-embedding-3-small: assumed to be like the bundled model; not measured."""
 
 CONSERVATIVE = Calibration(unrelated=0.30, right_90=0.52, right_85=0.57, same=1.0, measured=False)
-"""For models nobody measured: high enough that a crowded cosine range does not pass as likeness."""
+"""For models that were not measured: high enough that a narrow range of cosines does not look like similarity."""
 
 
-def shipped(model: str) -> Calibration:
-    """Return the calibration that ships for a model."""
+def default_calibration(model: str) -> Calibration:
+    """Return the built-in calibration for a model."""
     match model:
         case "all-MiniLM-L6-v2":
             return BUNDLED
@@ -51,24 +50,24 @@ def relevance(score: float, calibration: Calibration) -> float:
 
 
 def recalibrate(base: Calibration, unrelated_scores: Sequence[float]) -> Calibration:
-    """Return `base` lifted to where a store's own unrelated texts lie; never below what was shipped.
+    """Return `base` raised to the scores of a store's own unrelated texts, never below `base`.
 
-    The marks for right hits keep their place between unrelated and same, as shipped. (A text's own middle part was
-    tried as the right hit: its scores start where those of real right hits end, and it cut more than half of them;
-    docs/adr/0006.)
+    The marks of right hits keep their relative position between `unrelated` and `same`. (Using a text's own middle part
+    as the right hit was tried: its scores begin where those of real right hits end, which cut off more than half of
+    them; docs/adr/0006.)
     """
     if not unrelated_scores:
         return base
     unrelated = min(max(base.unrelated, median(unrelated_scores)), 0.9 * base.same)
     span = (base.same - unrelated) / (base.same - base.unrelated)
 
-    def lifted(mark: float) -> float:
+    def raise_mark(mark: float) -> float:
         return base.same - (base.same - mark) * span
 
     return Calibration(
         unrelated=unrelated,
-        right_90=lifted(base.right_90),
-        right_85=lifted(base.right_85),
+        right_90=raise_mark(base.right_90),
+        right_85=raise_mark(base.right_85),
         same=base.same,
         measured=base.measured,
     )

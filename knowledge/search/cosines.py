@@ -1,8 +1,8 @@
-"""Cosines of any embedding model on the scale of the bundled one, by which all constants of a search were fitted.
+"""Rescale cosines of any embedding model to those of the bundled one, which all search constants were fitted on.
 
-Models differ in how alike they find texts that have nothing to do with each other: the bundled one gives such texts a
-cosine of 0.07, E5 one of 0.8. The same text has 1 for all of them. So distances from there are stretched until
-unrelated texts lie where the bundled model has them; for two other models it was measured (docs/evaluation.md).
+Models differ in the cosine of unrelated texts: 0.07 for the bundled one, 0.8 for E5; identical texts have 1 under all
+of them. So distances from 1 are stretched until unrelated texts get the bundled model's cosine; verified by
+measurement for two other models (docs/evaluation.md).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from knowledge.errors import BUNDLED_MODEL
 from knowledge.models import BoundSpace
 
 UNRELATED = 0.067
-"""Of the bundled model: the mean of the three texts by which models are recognised, no two of which are alike."""
+"""The bundled model's mean cosine of the three unrelated test texts by which models are identified."""
 
 CROWDED = 0.95
-"""A model that finds any two texts so alike tells nothing apart: no stretching makes sense of it."""
+"""A model with such a high cosine for unrelated texts discriminates too little to be rescaled."""
 
 
-def stretch(bound: BoundSpace) -> float | None:
-    """Return by how much a space's distances from cosine 1 are to be longer, to lie as the bundled model's.
+def stretch_factor(bound: BoundSpace) -> float | None:
+    """Return the factor that scales a space's distances from cosine 1 to those of the bundled model.
 
-    None where nobody knows how alike its model finds unrelated texts: its cosines are taken as they are, and what was
-    fitted on the bundled model's is left out of it.
+    None where the cosine of unrelated texts under its model is unknown or too high: its cosines are used unchanged, and
+    features fitted on the bundled model's cosines are disabled.
     """
     if bound.space.model == BUNDLED_MODEL:
         return 1.0
@@ -30,6 +30,6 @@ def stretch(bound: BoundSpace) -> float | None:
     return (1 - UNRELATED) / (1 - bound.unrelated_cosine)
 
 
-def stretched(cosine: float, by: float | None) -> float:
-    """Return a cosine of a space as the bundled model's would be."""
-    return cosine if by is None else 1 - (1 - cosine) * by
+def rescale_cosine(cosine: float, factor: float | None) -> float:
+    """Return a cosine on the scale of the bundled model."""
+    return cosine if factor is None else 1 - (1 - cosine) * factor

@@ -1,4 +1,4 @@
-"""Dense and lexical scores to one score."""
+"""Fusion of dense and lexical scores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ DENSE_WEIGHT = 0.5
 """Equal weights beat both alone, other weights and rank fusion on seven sets of real texts (docs/evaluation.md)."""
 
 SATURATION = 4.0
-"""A BM25 score this high counts half of what it covers: one common word of a small store proves nothing. Between 2 and
-12 the choice hardly matters on those sets."""
+"""BM25 score at which coverage counts half, since one shared common word of a small store proves nothing. Values from 2
+to 12 hardly differ on those sets."""
 
 
 def coverage(bm25: float, query_weight: float) -> float:
-    """Return which share of a query's weight a text covers, discounted where that is little in all; ours.
+    """Return the share of a query's weight that a text covers, discounted where the score is low; our own formula.
 
-    Zero where no word is shared, about one where every word is; somewhat above it for short texts full of them.
+    0 without a shared word, about 1 if all words are shared; slightly above 1 for short texts full of them.
     """
     if bm25 <= 0 or query_weight <= 0:
         return 0.0

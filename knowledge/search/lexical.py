@@ -1,11 +1,11 @@
-"""Words of a text as sparse vectors: identifiers, error codes, paths and version numbers count whole and split.
+"""Sparse vectors of a text's terms: identifiers, error codes, paths and versions count both whole and split.
 
-Chinese, Japanese, Thai, Lao, Burmese and Khmer have no blanks between words: of them each pair of neighbouring
-characters stands for a word, as in Lucene's analyser, where the mark on a character belongs to it.
+Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words, so bigrams of characters serve as words,
+as in Lucene's CJK analyser; combining marks belong to their character.
 
-BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"): the document side of the product is
-written into the stored vector, the inverse document frequency into the query's, so that an engine's dot product of the
-two is the score. k1 and b are the usual ones; the mean length is fixed per collection.
+BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"): the stored vector has the term frequency
+part, the query vector the inverse document frequency, so that their dot product is the score. k1 and b have their usual
+values; the mean length is fixed per collection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from knowledge.models import SparseVector, TermStatistics
 K1 = 1.2
 B = 0.75
 DEFAULT_MEAN_TERMS = 80.0
-"""Mean number of terms of a situation, used until a collection has its own (49-132 over our sets of real texts)."""
+"""Mean number of terms of a situation, until a collection has its own (49-132 in our sets of real texts)."""
 
 _CHUNK = re.compile(r"[^\W_](?:[\w.:/\\#@+-]*[\w])?|\w", re.UNICODE)
 _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
@@ -41,33 +41,33 @@ _LETTERS = (
     r"\uff66-\uff9d\U00020000-\U0003ffff"
 )
 _UNSPACED = re.compile(rf"([{_LETTERS}{_MARKS}]+)")
-"""Writing without blanks, but for its digits and punctuation."""
+"""Runs of scripts without spaces, except for digits and punctuation."""
 _CHARACTER = re.compile(rf"[{_LETTERS}{_MARKS}](?:[\u1039\u17d2][{_LETTERS}]|[{_MARKS}])*")
-"""A character with its marks; below U+1039 and U+17D2 stands another one."""
+"""A character with its marks; U+1039 and U+17D2 stack another one below it."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z0-9])")
-"""The s of many URLs: no part of an identifier, and the stemmer leaves it where there is no vowel."""
+"""The plural s of acronyms such as `URLs`, which the stemmer keeps if there is no vowel."""
 _STOP_WORDS = (
     "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it"
     " its just me more most my no nor not of on or our out she should so some such than that the their them then there"
     " these they this those to too very was we were what when where which while who will with would you your"
 )
 _STOP = frozenset(_STOP_WORDS.split())
-_MAX_WHOLE = 80
-_LONGEST_KEPT = 40
-"""Longer ones, such as encoded bytes, hardly repeat and would fill the memory."""
+_MAX_WHOLE_CHARS = 80
+_MAX_CACHED_CHARS = 40
+"""Longer chunks, such as encoded bytes, seldom repeat and would fill the caches."""
 
 _local = threading.local()
 
 
 @lru_cache(maxsize=1 << 15)
-def _kept_stem(word: str) -> str:
+def _stem_with_cache(word: str) -> str:
     return _stem(word)
 
 
 def stem(word: str) -> str:
-    """Return the stem of a word in lower case. Kept, as words repeat: the stemmer takes 50 microseconds for each."""
-    return _kept_stem(word) if len(word) <= _LONGEST_KEPT else _stem(word)
+    """Return the stem of a word in lower case; cached, since the stemmer takes 50 microseconds per word."""
+    return _stem_with_cache(word) if len(word) <= _MAX_CACHED_CHARS else _stem(word)
 
 
 def _stem(word: str) -> str:
@@ -79,28 +79,28 @@ def _stem(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 15)
-def _kept_parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
+def _parts_with_cache(chunk: str) -> tuple[tuple[str, ...], str | None]:
     return _parts(chunk)
 
 
 def _parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
-    if unspaced(chunk):
+    if has_unspaced_script(chunk):
         return (chunk,), None
     parts = tuple(part.lower() for piece in _CAMEL.split(_PLURAL.sub("", chunk)) for part in _WORD.findall(piece))
-    whole = chunk.lower() if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else None
+    whole = chunk.lower() if len(parts) > 1 and len(chunk) <= _MAX_WHOLE_CHARS else None
     return tuple(part for part in parts if part not in _STOP), whole
 
 
 def chunks(text: str) -> list[str]:
-    """Return what stands between blanks and punctuation, in order; of writing without blanks the pairs."""
-    if not unspaced(text):
+    """Return the chunks between spaces and punctuation, in order; bigrams for scripts without spaces."""
+    if not has_unspaced_script(text):
         return _CHUNK.findall(text)
     parts = enumerate(_UNSPACED.split(text))
     return [chunk for at, part in parts for chunk in (_pairs(part) if at % 2 else _CHUNK.findall(part))]
 
 
-def unspaced(text: str) -> bool:
-    """Return whether any of a text is in writing without blanks between words."""
+def has_unspaced_script(text: str) -> bool:
+    """Return whether a text has characters of a script without spaces between words."""
     return not text.isascii() and _UNSPACED.search(text) is not None
 
 
@@ -110,12 +110,12 @@ def _pairs(run: str) -> list[str]:
 
 
 def words_and_whole(chunk: str) -> tuple[tuple[str, ...], str | None]:
-    """Return the words of a chunk, in lower case and without stop words, and the whole where it is an identifier."""
-    return _kept_parts(chunk) if len(chunk) <= _LONGEST_KEPT else _parts(chunk)
+    """Return the lower-case words of a chunk without stop words, and the whole chunk if it is an identifier."""
+    return _parts_with_cache(chunk) if len(chunk) <= _MAX_CACHED_CHARS else _parts(chunk)
 
 
 def words_and_wholes(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text in order, in lower case and without stop words, and its whole identifiers."""
+    """Return the lower-case words of a text in order, without stop words, and its whole identifiers."""
     words: list[str] = []
     wholes: list[str] = []
     for chunk in chunks(text):
@@ -127,7 +127,7 @@ def words_and_wholes(text: str) -> tuple[list[str], list[str]]:
 
 
 @lru_cache(maxsize=1 << 15)
-def _kept_ids(chunk: str) -> tuple[int, ...]:
+def _ids_with_cache(chunk: str) -> tuple[int, ...]:
     return _ids(chunk)
 
 
@@ -138,22 +138,22 @@ def _ids(chunk: str) -> tuple[int, ...]:
 
 
 def _ids_of(chunk: str) -> tuple[int, ...]:
-    return _kept_ids(chunk) if len(chunk) <= _LONGEST_KEPT else _ids(chunk)
+    return _ids_with_cache(chunk) if len(chunk) <= _MAX_CACHED_CHARS else _ids(chunk)
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in order: stemmed words, and whole identifiers beside their parts."""
+    """Return the terms of a text: its stemmed words in order, then its whole identifiers."""
     words, wholes = words_and_wholes(text)
     return [stem(word) for word in words] + wholes
 
 
 def term_id(term: str) -> int:
-    """Return the number of a term: CRC-32, unsigned. Two of 100,000 terms share one about once in a store."""
+    """Return the id of a term: its CRC-32, unsigned. Expect about one collision among 100,000 terms."""
     return zlib.crc32(term.encode())
 
 
 def term_counts(text: str) -> Counter[int]:
-    """Return how often each term id occurs in a text."""
+    """Return the frequency of each term id in a text."""
     return Counter(itertools.chain.from_iterable(map(_ids_of, chunks(text))))
 
 
@@ -162,18 +162,20 @@ def document_vector(
 ) -> SparseVector:
     """Return the stored side of BM25: saturated term frequencies, normalised by length.
 
-    `gist`: how often terms occur in the part that tells what the text is about. They count as in a text that is no
-    longer than that, as a field of BM25F (Robertson, Zaragoza and Taylor 2004) has a length of its own; so that a long
-    text is found by its gist, and by the rest as any long text is.
+    `gist`: term frequencies of the part that says what the text is about. They are normalised by the length of that
+    part, as a field of BM25F (Robertson, Zaragoza and Taylor 2004) is, so that a long text is found by its gist as well
+    as a short one.
     """
-    weights = _saturated(counts, mean_terms)
+    weights = _document_weights(counts, mean_terms)
     if gist:
-        weights |= {i: max(weights[i], weight) for i, weight in _saturated(gist, mean_terms).items() if i in weights}
+        weights |= {
+            i: max(weights[i], weight) for i, weight in _document_weights(gist, mean_terms).items() if i in weights
+        }
     indices = tuple(sorted(weights))
     return SparseVector(indices=indices, values=tuple(weights[i] for i in indices))
 
 
-def _saturated(counts: Mapping[int, int], mean_terms: float) -> dict[int, float]:
+def _document_weights(counts: Mapping[int, int], mean_terms: float) -> dict[int, float]:
     norm = K1 * (1 - B + B * sum(counts.values()) / mean_terms)
     return {i: count * (K1 + 1) / (count + norm) for i, count in counts.items()}
 
@@ -184,20 +186,20 @@ def inverse_document_frequency(documents: int, frequency: int) -> float:
 
 
 def query_vector(counts: Mapping[int, int], statistics: TermStatistics) -> tuple[SparseVector, float]:
-    """Return the asking side of BM25, and the sum of its weights.
+    """Return the query side of BM25, and the sum of its weights.
 
-    Words never seen in the workspace are left out: no text can match them, so they tell nothing apart. A stored
-    vector's dot product with this one is its BM25 score; a text of mean length with every word once scores the sum.
+    Terms that do not occur in the workspace are left out, since no text can match them. The dot product with a stored
+    vector is its BM25 score; a text of mean length that has every term once scores the sum.
     """
-    known = sorted(index for index in counts if statistics.frequencies.get(index))
+    indices = sorted(index for index in counts if statistics.frequencies.get(index))
     weights = tuple(
         counts[index] * inverse_document_frequency(statistics.documents, statistics.frequencies[index])
-        for index in known
+        for index in indices
     )
-    return SparseVector(indices=tuple(known), values=weights), sum(weights)
+    return SparseVector(indices=tuple(indices), values=weights), sum(weights)
 
 
-def mean_terms(counted: Iterable[Mapping[int, int]]) -> float:
-    """Return the mean number of terms of some counted texts, or the default where there are none."""
-    lengths = [sum(counts.values()) for counts in counted]
+def mean_terms(texts: Iterable[Mapping[int, int]]) -> float:
+    """Return the mean number of terms of texts, given their term counts; the default for none."""
+    lengths = [sum(counts.values()) for counts in texts]
     return sum(lengths) / len(lengths) if lengths and sum(lengths) else DEFAULT_MEAN_TERMS

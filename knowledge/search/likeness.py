@@ -1,8 +1,7 @@
-"""How like a question each of its candidates is: the features of `knowledge.search.reading` weighed into one figure.
+"""Similarity of a query and its candidates: the weighted sum of the features of `knowledge.search.reading`.
 
-The weights are those of a conditional logit (McFadden 1974): the odds of two candidates differ by e to the difference
-of their likeness. They were fitted on the bundled model's cosines; those of another one are put on its scale before
-(`cosines`).
+The weights are those of a conditional logit (McFadden 1974): the odds ratio of two candidates is e to the difference of
+their likeness. They were fitted on the bundled model's cosines; those of other models are rescaled first (`cosines`).
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from knowledge.search.reading import Features
 
 SCALE = 12.0
-"""Likeness that lies as far apart as 1 of fused score: twice the weight of the cosine, which is half of that score."""
+"""Likeness per unit of fused score: about twice the weight of the cosine, which makes up half of that score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikenessWeights:
-    """What each feature counts."""
+    """Weights of the features."""
 
     cosine: float
     coverage: float
@@ -40,14 +39,14 @@ BUNDLED = LikenessWeights(
     opening=2.16,
     length=-0.64,
 )
-"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking` on seven sets, which carries over to sets left out.
+"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking` on seven sets; validated on held-out sets.
 
-A shared term or phrase counts by how few of the candidates have it; what all of them share counts against none.
+A shared term or phrase counts by how few of the candidates have it; one that all of them share counts for none.
 """
 
 
 def likeness(features: Features, weights: LikenessWeights) -> float:
-    """Return how like its question a candidate is, in nats; only differences between candidates mean anything."""
+    """Return the likeness of a candidate to its query, in nats; only differences between candidates are meaningful."""
     return (
         weights.cosine * features.cosine
         + weights.coverage * features.coverage
@@ -60,11 +59,11 @@ def likeness(features: Features, weights: LikenessWeights) -> float:
     )
 
 
-def on_the_fused_scale(likenesses: Sequence[float], fused: Sequence[float]) -> list[float]:
-    """Return scores in the order of likeness on the scale of the fused ones, which is calibrated.
+def to_fused_scale(likenesses: Sequence[float], fused: Sequence[float]) -> list[float]:
+    """Return scores ordered by likeness, on the calibrated scale of fused scores.
 
-    The likeliest gets the highest fused score of all, the others follow at their distance: how relevant the best match
-    is stays the matter of the fused score, which one it is that of the likeness.
+    The candidate with the highest likeness gets the highest fused score, and the others follow at their distance: the
+    likeness decides which candidate is the best, the fused score how relevant it is.
     """
     if not likenesses:
         return []

@@ -1,6 +1,6 @@
-"""What a text names that another does not: its numbers, codes, paths, quotes and names of code; pure.
+"""Names in a generated text that its source does not have: numbers, codes, paths, quotes and identifiers.
 
-A model may put what it read in its own ordinary words, and may name nothing that it did not read.
+A model may rephrase what it read in ordinary words, but must not name anything that it did not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIGNS = str.maketrans(
         **dict.fromkeys("\u2013\u2014\u2026\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f", " "),
     }
 )
-"""What typesetting, and the scripts that leave no blanks, have for the signs of a keyboard."""
+"""Typographic and full-width characters, and their ASCII equivalents."""
 _QUOTED = re.compile(r"(?<!`)`+([^`]+)`+|\"([^\"]+)\"")
 _OPENS, _CLOSES = "([{<'\"*", ".,;:!?)]}>'\"*"
 _WORD = r"[^\W\d_]+"
@@ -29,34 +29,36 @@ _SHORT_FORMS = frozenset({"e.g", "i.e", "and/or"})
 _DIGIT_MEETS_LETTER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
-def invented(written: str, told: str) -> Iterator[str]:
-    """Yield what a text names that another does not: what it quotes, and every word that is more than letters.
+def find_invented(text: str, original: str) -> Iterator[str]:
+    """Yield the names in a text that its source does not have: quotes, and words with other characters than letters.
 
-    That is each number, version, path, option, error code and name of code. So are words with capitals inside, which
-    may stand in any case; ordinary words are free.
+    These are numbers, versions, paths, options, error codes and identifiers. Words with inner capitals also count, in
+    any case; ordinary words do not.
     """
-    said = " ".join(plainly(told).split())
-    written = plainly(written)
-    for found in _QUOTED.finditer(written):
-        quoted = " ".join(found[0].strip('`"').split())
-        if not stands_in(quoted, said, flags=0 if found[1] else re.IGNORECASE):
+    source = " ".join(normalize_typography(original).split())
+    text = normalize_typography(text)
+    for match in _QUOTED.finditer(text):
+        quoted = " ".join(match[0].strip('`"').split())
+        if not is_mentioned(quoted, source, flags=0 if match[1] else re.IGNORECASE):
             yield quoted
-    for word in _QUOTED.sub(" ", written).split():
+    for word in _QUOTED.sub(" ", text).split():
         token = _ENDING.sub("", word.lstrip(_OPENS).rstrip(_CLOSES))
         if not _has_letters(token) or token in _SHORT_FORMS:
             continue
         if "(" in token:
             token = token.partition("(")[0]
-            if not stands_in(token, said):
+            if not is_mentioned(token, source):
                 yield token
         elif _PLAIN.fullmatch(token):
-            yield from (part for part in _PARTS.findall(token) if not _ordinary(part) and not _known(part, said))
-        elif not stands_in(token, said) and not _words_around(token, said):
+            yield from (
+                part for part in _PARTS.findall(token) if not _is_ordinary(part) and not _is_mentioned(part, source)
+            )
+        elif not is_mentioned(token, source) and not _is_mentioned_in_parts(token, source):
             yield token
 
 
-def plainly(text: str) -> str:
-    """Return a text with the signs of a keyboard for those of typesetting, composed."""
+def normalize_typography(text: str) -> str:
+    """Return a text in NFC with ASCII characters instead of typographic ones."""
     return unicodedata.normalize("NFC", text).translate(_SIGNS)
 
 
@@ -64,27 +66,27 @@ def _has_letters(token: str) -> bool:
     return any(map(str.isalnum, token))
 
 
-def _ordinary(word: str) -> bool:
-    """Whether a word is written as words are: no capital but the first."""
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word has no capital but the first."""
     return word[1:] == word[1:].lower()
 
 
-def _known(word: str, said: str) -> bool:
+def _is_mentioned(word: str, source: str) -> bool:
     forms = [word, word[:-1]] if word.endswith("s") and word[:-1].isupper() else [word]
-    return any(stands_in(form, said, flags=re.IGNORECASE) for form in forms)
+    return any(is_mentioned(form, source, flags=re.IGNORECASE) for form in forms)
 
 
-def _words_around(token: str, said: str) -> bool:
-    """Whether a token is what is told with ordinary words around it, or known words on both sides of a stroke."""
+def _is_mentioned_in_parts(token: str, source: str) -> bool:
+    """Return whether a token joins a source token to ordinary words by dashes, or source words by slashes."""
     inner = _without_edges(token)
-    if inner != token and _has_letters(inner) and stands_in(inner, said):
+    if inner != token and _has_letters(inner) and is_mentioned(inner, source):
         return True
     sides = token.split("/")
-    return len(sides) > 1 and all(_PLAIN.fullmatch(side) and _known(side, said) for side in sides)
+    return len(sides) > 1 and all(_PLAIN.fullmatch(side) and _is_mentioned(side, source) for side in sides)
 
 
 def _without_edges(token: str) -> str:
-    """Return a token without the ordinary words that strokes join to its beginning and its end."""
+    """Return a token without the ordinary words that dashes join to its beginning and its end."""
     parts = token.split("-")
     first, end = 0, len(parts)
     while first < end - 1 and _ORDINARY.fullmatch(parts[first]):
@@ -94,9 +96,9 @@ def _without_edges(token: str) -> str:
     return "-".join(parts[first:end])
 
 
-def stands_in(token: str, said: str, *, flags: int = 0) -> bool:
-    """Whether a token stands in a text, not as a part of a longer word or number; `10ms` stands in `10 ms`."""
+def is_mentioned(token: str, source: str, *, flags: int = 0) -> bool:
+    """Return whether a text has a token, not as part of a longer word or number; `10 ms` counts as `10ms`."""
     pattern = r"\s?".join(map(re.escape, _DIGIT_MEETS_LETTER.split(token)))
     before = r"(?<!\w)(?<!\d[.,])" if token[:1].isdigit() else r"(?<!\w)"
     after = r"(?!\w)(?![.,:]\d)" if token[-1:].isdigit() else r"(?!\w)"
-    return re.search(before + pattern + after, said, flags) is not None
+    return re.search(before + pattern + after, source, flags) is not None

@@ -1,6 +1,6 @@
-"""What is another one each time that the same thing happens: moments, ids, addresses, names of temporary files.
+"""Volatile parts of a text, which differ in each run: timestamps, ids, memory addresses, temporary files.
 
-Numbers that say what happened are none: versions, ports, codes of exits and errors, limits that somebody set.
+Numbers that describe what happened are not volatile: versions, ports, exit and error codes, limits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?![\w:])"
-_PASSING = re.compile(
+_VOLATILE = re.compile(
     rf"(?<![\w:.=])(?:\d{{4}}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z\b| ?[+-]\d\d:?\d\d\b)?"
     rf"|{_MONTH} [ \d]\d {_CLOCK}|\d\d/{_MONTH}/\d{{4}}:{_CLOCK}(?: [+-]\d{{4}})?|{_CLOCK})"
     r"|\b(?:0x(?!f{8})[0-9a-f]{9,16}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b"
@@ -20,9 +20,9 @@ _PASSING = re.compile(
     r"|(?P<number>\b(?:pid|process|thread|goroutine|job|connection)(?: id)?[ =:#-]{1,3})\d+(?![\w.:])",
     re.IGNORECASE,
 )
-"""A date alone is none, since versions of interfaces are dates; nor is a code of Windows, which begins with 8 or c."""
+"""No match: dates without a time, since API versions are dates; Windows error codes, which begin with 8 or c."""
 
 
-def without_passing(text: str) -> str:
-    """Return a text with one mark in the place of each of these."""
-    return _PASSING.sub(lambda found: f"{found[found.lastgroup] if found.lastgroup else ''}_", text)
+def mask_volatile(text: str) -> str:
+    """Return a text with each volatile part replaced by `_`."""
+    return _VOLATILE.sub(lambda match: f"{match[match.lastgroup] if match.lastgroup else ''}_", text)

@@ -1,8 +1,8 @@
-"""What the texts of a question's candidates say for and against them that the two halves of the search cannot see.
+"""Ranking features from the texts of a query's candidates, beyond the dense and lexical scores of the search.
 
-The engine's scores weigh a word by its rarity in the workspace. Among the few candidates other words tell: those that
-few of *them* share, words that follow one another in both texts, and what stands where a text opens. All of it is read
-from the candidates' own texts, against the terms of the question; no further question to any store.
+The search weighs a word by its rarity in the workspace. Among the few candidates other words matter: those that few of
+*them* share, words that are adjacent in both texts, and the beginning of a text. All features are computed from the
+candidates' texts and the terms of the query, without further access to a store.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from knowledge.search.lexical import (
     words_and_wholes,
 )
 
-MOST_CANDIDATES = 16
-"""Candidates whose texts are read, by fused score the best. 8 to 32 rank alike (docs/evaluation.md)."""
+MAX_CANDIDATES = 16
+"""Candidates that are re-ranked, those with the best fused scores. 8 to 32 perform alike (docs/evaluation.md)."""
 
-MOST_READ = 1_200
-"""Characters of a text that are read from its beginning. Time grows with them; more of them changes nothing, 800 cost a
-point of hit@1."""
+MAX_HEAD_CHARS = 1_200
+"""Characters read from the start of a text. Time grows with them; more change nothing, 800 cost a point of hit@1."""
 
-LAST_READ = 600
-"""Characters that are read of its end besides: in a log, the error stands there."""
+MAX_TAIL_CHARS = 600
+"""Characters read from its end, too, where a log has its error."""
 
 _OPENING = 160
 _PREFIX = 3
-"""A stem begins as its word does, so a word that begins unlike every term asked for is none of them."""
+"""A stem begins like its word, so a word with another prefix than all query terms cannot match any."""
 
 _FEW = 5
 _ONE_LINE = re.compile(r"\S[^\n]*")
@@ -47,13 +46,13 @@ Phrase = tuple[str, str]
 
 
 class Features(NamedTuple):
-    """What is known of a question and one candidate; shares are 0..1.
+    """Features of a query and one candidate; shares are 0..1.
 
-    `cosine`, `coverage`: the halves of the search. `shared`: share of the question's terms in the text; `weight`: the
-    same by rarity in the workspace; `telling`: by rarity among the candidates. `rarest`: the rarest shared term, 1 if
-    one text alone has it. `phrases`: share of the question's pairs of neighbouring words that the text has, by rarity
-    in the workspace; `telling_phrases`: among the candidates. `opening`: share of the question's first line, by rarity,
-    in the opening of the text. `length`: logarithm of the text's words over the mean number of terms.
+    `cosine`, `coverage`: the dense and lexical scores of the search. `shared`: share of the query's terms in the text;
+    `weight`: the same, weighted by rarity in the workspace; `telling`: by rarity among the candidates. `rarest`: rarity
+    of the rarest shared term, 1 if only one text has it. `phrases`: share of the query's word pairs in the text, by
+    rarity in the workspace; `telling_phrases`: by rarity among the candidates. `opening`: share of the query's first
+    line, by rarity, in the start of the text. `length`: logarithm of the text's words over the mean number of terms.
     """
 
     cosine: float
@@ -69,8 +68,8 @@ class Features(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The terms of a question that the workspace knows, each with its rarity; its pairs of neighbours; its opening."""
+class QueryTerms:
+    """The terms of a query that occur in the workspace, with their rarity; its word pairs; its first line."""
 
     rarity: Mapping[str, float]
     phrases: AbstractSet[Phrase]
@@ -79,22 +78,22 @@ class Reading:
 
 
 class Candidate(NamedTuple):
-    """A text that was found, with both scores of the search."""
+    """A text found by the search, with its dense and lexical scores."""
 
     text: str
     cosine: float
     coverage: float
 
 
-class _Read(NamedTuple):
+class _CandidateTerms(NamedTuple):
     terms: AbstractSet[str]
     phrases: AbstractSet[Phrase]
     opening: AbstractSet[str]
     length: int
 
 
-def read_question(text: str, statistics: TermStatistics) -> Reading:
-    """Return a question as its candidates are read against it."""
+def read_query(text: str, statistics: TermStatistics) -> QueryTerms:
+    """Return the terms of a query that its candidates are compared with."""
     words, wholes = words_and_wholes(text)
     stems = [stem(word) for word in words]
     rarity = {
@@ -106,38 +105,38 @@ def read_question(text: str, statistics: TermStatistics) -> Reading:
     first_words, first_wholes = words_and_wholes(line.group() if line else "")
     first = {*(stem(word) for word in first_words), *first_wholes} & rarity.keys()
     pairs = {pair for pair in pairwise(stems) if pair[0] in rarity and pair[1] in rarity}
-    return Reading(rarity=rarity, phrases=pairs, first_line=first, documents=statistics.documents)
+    return QueryTerms(rarity=rarity, phrases=pairs, first_line=first, documents=statistics.documents)
 
 
-def features(asked: Reading, candidates: Sequence[Candidate], mean_terms: float) -> list[Features]:
-    """Return the features of each candidate, in order. Those among the candidates depend on who the others are."""
-    vocabulary = _Vocabulary(asked)
+def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: float) -> list[Features]:
+    """Return the features of each candidate, in order. Some of them depend on the other candidates."""
+    vocabulary = _Vocabulary(query)
     read = [vocabulary.read(candidate.text) for candidate in candidates]
-    weight = _Share(asked.rarity)
-    telling = _Share(_rarity_among(told.terms for told in read))
-    phrases = _Share({(one, other): asked.rarity[one] + asked.rarity[other] for one, other in asked.phrases})
-    telling_phrases = _Share(_rarity_among(told.phrases for told in read))
-    first_line = _Share({term: asked.rarity[term] for term in asked.first_line})
-    of_one = inverse_document_frequency(asked.documents, 1)
+    weight = _Share(query.rarity)
+    telling = _Share(_rarity_among(extracted.terms for extracted in read))
+    phrases = _Share({(one, other): query.rarity[one] + query.rarity[other] for one, other in query.phrases})
+    telling_phrases = _Share(_rarity_among(extracted.phrases for extracted in read))
+    first_line = _Share({term: query.rarity[term] for term in query.first_line})
+    of_one = inverse_document_frequency(query.documents, 1)
     return [
         Features(
             cosine=candidate.cosine,
             coverage=candidate.coverage,
-            shared=len(told.terms) / max(1, len(asked.rarity)),
-            weight=weight.of(told.terms),
-            telling=telling.of(told.terms),
-            rarest=max((asked.rarity[term] for term in told.terms), default=0.0) / of_one,
-            phrases=phrases.of(told.phrases),
-            telling_phrases=telling_phrases.of(told.phrases),
-            opening=first_line.of(told.opening),
-            length=math.log((told.length + _FEW) / (mean_terms + _FEW)),
+            shared=len(extracted.terms) / max(1, len(query.rarity)),
+            weight=weight.of(extracted.terms),
+            telling=telling.of(extracted.terms),
+            rarest=max((query.rarity[term] for term in extracted.terms), default=0.0) / of_one,
+            phrases=phrases.of(extracted.phrases),
+            telling_phrases=telling_phrases.of(extracted.phrases),
+            opening=first_line.of(extracted.opening),
+            length=math.log((extracted.length + _FEW) / (mean_terms + _FEW)),
         )
-        for candidate, told in zip(candidates, read, strict=True)
+        for candidate, extracted in zip(candidates, read, strict=True)
     ]
 
 
 class _Chunks(dict[str, tuple[tuple[str, ...], str | None]]):
-    """Terms and whole of a chunk of text; words that cannot be among those of a question stay words, not stemmed."""
+    """Cache of the terms of chunks; words that cannot match the query are not stemmed."""
 
     def __init__(self, wanted: AbstractSet[str]) -> None:
         self._prefixes = {term[:_PREFIX] for term in wanted}
@@ -150,47 +149,51 @@ class _Chunks(dict[str, tuple[tuple[str, ...], str | None]]):
 
 
 def _ends(text: str) -> str:
-    return text if len(text) <= MOST_READ + LAST_READ else f"{text[:MOST_READ]}\n{text[-LAST_READ:]}"
+    return (
+        text if len(text) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS else f"{text[:MAX_HEAD_CHARS]}\n{text[-MAX_TAIL_CHARS:]}"
+    )
 
 
 class _Vocabulary:
-    """Reads texts for the terms of one question."""
+    """Extracts the terms of one query from texts."""
 
-    def __init__(self, asked: Reading) -> None:
-        self._wanted = asked.rarity.keys()
-        self._phrases = asked.phrases
+    def __init__(self, query: QueryTerms) -> None:
+        self._wanted = query.rarity.keys()
+        self._phrases = query.phrases
         self._chunks = _Chunks(self._wanted)
 
-    def read(self, text: str) -> _Read:
-        """Return what a text has of the question."""
-        found, terms = self._seen(_ends(text))
-        _, opening = self._seen(text[:_OPENING])
-        return _Read(terms=terms, phrases=self._phrases & set(pairwise(found)), opening=opening, length=len(found))
+    def read(self, text: str) -> _CandidateTerms:
+        """Return the terms, phrases and opening terms of the query that a text has."""
+        words, terms = self._terms_in(_ends(text))
+        _, opening = self._terms_in(text[:_OPENING])
+        return _CandidateTerms(
+            terms=terms, phrases=self._phrases & set(pairwise(words)), opening=opening, length=len(words)
+        )
 
-    def _seen(self, text: str) -> tuple[list[str], AbstractSet[str]]:
-        known = self._chunks
-        told = [known[chunk] for chunk in chunks(text)]
-        found = [term for terms, _ in told for term in terms]
-        return found, self._wanted & {*found, *(whole for _, whole in told if whole)}
+    def _terms_in(self, text: str) -> tuple[list[str], AbstractSet[str]]:
+        cache = self._chunks
+        parts = [cache[chunk] for chunk in chunks(text)]
+        terms = [term for chunk_terms, _ in parts for term in chunk_terms]
+        return terms, self._wanted & {*terms, *(whole for _, whole in parts if whole)}
 
 
-_Seen = TypeVar("_Seen", str, Phrase)
+_Term = TypeVar("_Term", str, Phrase)
 
 
-class _Share(Generic[_Seen]):
-    """Which share of all weights some of the weighed make up."""
+class _Share(Generic[_Term]):
+    """Computes the share of the total weight that some items have."""
 
-    def __init__(self, weights: Mapping[_Seen, float]) -> None:
-        self._weights: Mapping[_Seen, float] = weights
+    def __init__(self, weights: Mapping[_Term, float]) -> None:
+        self._weights: Mapping[_Term, float] = weights
         self._total = sum(weights.values()) or 1.0
 
-    def of(self, seen: AbstractSet[_Seen]) -> float:
-        """Return the share, 0..1."""
-        return float(sum(self._weights.get(each, 0.0) for each in seen)) / self._total
+    def of(self, items: AbstractSet[_Term]) -> float:
+        """Return the share of the given items, 0..1."""
+        return float(sum(self._weights.get(each, 0.0) for each in items)) / self._total
 
 
-def _rarity_among(seen: Iterable[AbstractSet[_Seen]]) -> dict[_Seen, float]:
-    """Return how rare each term is among the candidates that were read."""
-    read = list(seen)
-    counts = Counter(each for told in read for each in told)
-    return {each: inverse_document_frequency(len(read), count) for each, count in counts.items()}
+def _rarity_among(candidates: Iterable[AbstractSet[_Term]]) -> dict[_Term, float]:
+    """Return the rarity of each term among the candidates."""
+    read = list(candidates)
+    counts = Counter(term for terms in read for term in terms)
+    return {term: inverse_document_frequency(len(read), count) for term, count in counts.items()}

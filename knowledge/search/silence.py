@@ -1,8 +1,8 @@
-"""Whether the best match of a question is one at all; where it is not, nothing is injected unasked.
+"""Confidence that the store has an answer to a query at all; below a threshold no pattern is injected.
 
-A score of its own cannot tell "known" from "the same area, but not known" (docs/evaluation.md). Several signs together
-can, in part: a logistic model of what the best of the candidates reach, fitted on questions asked with and without
-their right texts in the store.
+A single score cannot tell "known" from "the same area, but unknown" (docs/evaluation.md). Several signals together can
+in part: a logistic model of the maxima over the candidates, fitted on queries with and without their right texts in the
+store.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from knowledge.search.reading import Features
 
-FEWEST = 4
-"""With fewer candidates than this nothing is silenced but by relevance; ours. The signs were fitted on sixteen; of four
-to fifteen they tell more than relevance does (docs/evaluation.md)."""
+MIN_CANDIDATES = 4
+"""With fewer candidates only relevance decides; our choice. The signals were fitted on sixteen candidates; with four to
+fifteen they still discriminate better than relevance (docs/evaluation.md)."""
 
 
-class Signs(NamedTuple):
-    """What the best candidates of a question reach, each sign by whichever candidate has most of it."""
+class Signals(NamedTuple):
+    """Maxima of features over the candidates of a query."""
 
     fused: float
     likeness: float
@@ -31,7 +31,7 @@ class Signs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceWeights:
-    """What each sign counts; `level` is the confidence from which on something is said."""
+    """Weights of the signals; `level` is the minimum confidence for an answer."""
 
     intercept: float
     fused: float
@@ -51,15 +51,15 @@ BUNDLED = SilenceWeights(
     rarest=4.26,
     level=0.68,
 )
-"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking`; the level lets one of ten unanswerable through.
+"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking`; at this level one in ten unanswerable queries passes.
 
-They carry over to the cosines of another model that are put on its scale (`cosines`).
+Also valid for rescaled cosines of other models (`cosines`).
 """
 
 
-def signs(fused: Sequence[float], likenesses: Sequence[float], features: Sequence[Features]) -> Signs:
-    """Return the signs of the candidates of one question, at least one."""
-    return Signs(
+def signals(fused: Sequence[float], likenesses: Sequence[float], features: Sequence[Features]) -> Signals:
+    """Return the signals of a query's candidates, of which there is at least one."""
+    return Signals(
         fused=max(fused),
         likeness=max(likenesses),
         weight=max(each.weight for each in features),
@@ -68,14 +68,14 @@ def signs(fused: Sequence[float], likenesses: Sequence[float], features: Sequenc
     )
 
 
-def confidence(seen: Signs, weights: SilenceWeights) -> float:
-    """Return how likely it is that the store holds the answer, 0..1, where half of all questions have one there."""
+def confidence(found: Signals, weights: SilenceWeights) -> float:
+    """Return the probability that the store has the answer, 0..1, with a prior of one half."""
     logit = (
         weights.intercept
-        + weights.fused * seen.fused
-        + weights.likeness * seen.likeness
-        + weights.weight * seen.weight
-        + weights.telling * seen.telling
-        + weights.rarest * seen.rarest
+        + weights.fused * found.fused
+        + weights.likeness * found.likeness
+        + weights.weight * found.weight
+        + weights.telling * found.telling
+        + weights.rarest * found.rarest
     )
     return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0

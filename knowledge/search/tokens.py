@@ -1,4 +1,4 @@
-"""Texts as tokens: words, names, numbers, versions, codes and signs, and what each is by its form and its place."""
+"""Tokenizer for words, names, numbers, versions, codes and operators, classified by form and context."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d](?:\w|['\u2019](?=t\b))*)"
     r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s])))"
 )
-"""What a token starts with, and plain words, come first for speed: they take nothing from the others."""
-_WRITTEN = re.compile(re.sub(r"\?P<\w+>", "?:", _TOKEN.pattern))
-"""The same tokens without their kinds: found twice as soon."""
+"""The lookahead on a token's first character and the plain words come first for speed; they change no result."""
+_TOKEN_TEXT = re.compile(re.sub(r"\?P<\w+>", "?:", _TOKEN.pattern))
+"""The same tokens without named groups: twice as fast."""
 _WORD_KINDS = frozenset({"plain", "word"})
 _QUOTED = re.compile(r"(?<!\w)([`\"'])(?=\S)([^`\"'\n]{1,120}?)(?<=\S)\1(?!\w)")
 _CODE_LIKE = re.compile(r"[\[\](){}=<>|.:/_]")
-_MOST_QUOTED_WORDS = 3
+_MAX_QUOTED_WORDS = 3
 _SPECIAL = re.compile(r"_|\d|[a-z][A-Z]|^[A-Z]{2}")
 _EXCEPTION = re.compile(r"^(?:[A-Z]\w+(?:Error|Exception|Warning|Failure|Fault|Interrupt|Exit|Timeout)|SIG[A-Z]{3,5})$")
 _JOINED = frozenset("./\\:@$-")
@@ -54,7 +54,7 @@ _NEGATIONS = (
     "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
     " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't"
 )
-_NEGATIONS_ABROAD = (
+_FOREIGN_NEGATIONS = (
     "nicht nichts nie niemals kein keine keinen keinem keiner keines ohne niet geen nooit zonder inte ikke ikkje aldrig"
     " aldri utan uden uten ne pas jamais sans aucun aucune rien no nunca sin nada tampoco ningún ninguna non mai senza"
     " nessun nessuna não nem sem nenhum nenhuma nie nigdy bez żaden не ни нет никогда без нельзя ні немає değil"
@@ -70,23 +70,23 @@ OPPOSITES: Mapping[str, frozenset[str]] = {
     for pair in _OPPOSED
     for word in pair
 }
-"""For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
+"""Antonyms of words, which reverse the meaning of a sentence; our own list."""
 
-_SPELT = (_NEGATIONS, _NEGATIONS.replace("'", "\u2019"), _NEGATIONS.replace("'", ""), _NEGATIONS_ABROAD)
-NEGATIONS = frozenset(" ".join(_SPELT).split())
-"""Words that deny what their sentence says."""
+_NEGATION_SPELLINGS = (_NEGATIONS, _NEGATIONS.replace("'", "\u2019"), _NEGATIONS.replace("'", ""), _FOREIGN_NEGATIONS)
+NEGATIONS = frozenset(" ".join(_NEGATION_SPELLINGS).split())
+"""Words that negate their sentence."""
 
 TURNS = NEGATIONS | OPPOSITES.keys()
-"""Words that turn a sentence round."""
+"""Words that reverse the meaning of a sentence."""
 
-_COUNTING = TURNS | frozenset(_MEASURES.split())
+_MEANINGFUL = TURNS | frozenset(_MEASURES.split())
 
 GLUE = frozenset(_SMALL_WORDS.split())
-"""Words that alone tell nothing apart."""
+"""Function words, which do not distinguish texts."""
 
 
 class Token(NamedTuple):
-    """A word, without case and as written. `particular`: by its form or its meaning, else maybe by its rarity."""
+    """A token, case-folded and as written. `particular`: by its form or meaning; `may_be_rare`: else by its rarity."""
 
     kind: str
     word: str
@@ -96,9 +96,9 @@ class Token(NamedTuple):
     may_be_rare: bool
 
 
-def written_words(text: str) -> list[str]:
+def token_texts(text: str) -> list[str]:
     """Return the tokens of a text in order, as written."""
-    return _WRITTEN.findall(text)
+    return _TOKEN_TEXT.findall(text)
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -121,7 +121,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 class _Form(NamedTuple):
-    """What a word is wherever it stands. `named`: it is a name by its form. `alone`, `joined`: it as a token."""
+    """Properties of a word in any context. `named`: a name by its form. `alone`, `joined`: the token it yields."""
 
     named: bool
     glue: bool
@@ -136,23 +136,23 @@ def _form(word: str) -> _Form:
     exception = _EXCEPTION.match(word) is not None
     kind = "exception" if exception else "word"
     named, glue = exception or _SPECIAL.search(word) is not None, folded in GLUE
-    counts = folded in _COUNTING  # by its meaning a particular
+    meaningful = folded in _MEANINGFUL  # particular by its meaning
     return _Form(
         named=named,
         glue=glue,
         capital=word[0].isupper(),
-        alone=Token(kind, folded, word, named, named or counts, not glue),
+        alone=Token(kind, folded, word, named, named or meaningful, not glue),
         joined=Token(kind, folded, word, named=True, particular=True, may_be_rare=not glue),
     )
 
 
 def is_named_by_form(word: str) -> bool:
-    """Return whether a token is surely a name: of letters, digits and underlines, and no version."""
+    """Return whether a token is certainly a name: an identifier, and not a version."""
     return word.isidentifier() and _form(word).named and not (word[0] == "v" and word[1:].isdigit())
 
 
 def _is_joined(text: str, begin: int, end: int, form: _Form) -> bool:
-    """Return whether a word is a name by what it is joined to: a dotted name, a path, a call, a proper name."""
+    """Return whether a word is part of a name: a dotted name, a path, a call, a proper name."""
     before = text[begin - 1] if begin > 1 else ""
     if before in _JOINED and not text[begin - 2].isspace():
         return True
@@ -165,5 +165,5 @@ def _is_joined(text: str, begin: int, end: int, form: _Form) -> bool:
 def _code_spans(text: str) -> Iterator[tuple[int, int]]:
     for match in _QUOTED.finditer(text):
         inner = match.group(2)
-        if _CODE_LIKE.search(inner) or len(inner.split()) <= _MOST_QUOTED_WORDS:
+        if _CODE_LIKE.search(inner) or len(inner.split()) <= _MAX_QUOTED_WORDS:
             yield match.span()

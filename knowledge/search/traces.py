@@ -1,7 +1,7 @@
-"""Stack traces in a text: where a program failed, by the innermost frame, and the text without the way there.
+"""Stack traces in a text: the innermost frame, and the text without the outer frames.
 
-Crash reports are usually told apart by exception type and the innermost frames (so do Sentry's and Mozilla's grouping).
-Read are Python's own traces, pytest's, and those of Java, JavaScript, C#, Go and Rust.
+Crash reports are usually grouped by exception type and the innermost frames (so do Sentry and Mozilla). Supported:
+traces of Python, pytest, Java, JavaScript, C#, Go and Rust.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _GO_FILE = re.compile(r"^(?P<file>\S+\.go)(?P<line>:\d+(?: \+0x[0-9a-f]+)?)$")
 _GO_CALL = re.compile(r"^(?P<function>\S+)\([^()]*\)$|^(?P<starter>created by \S+)(?: in goroutine \d+)?$")
 _GOROUTINE = re.compile(r"^goroutine \d+(?= \[)")
 _RUNTIME = re.compile(r"panic$|runtime\.|rust_begin_unwind$|(?:core|std)::")
-"""Frames of Go's and Rust's own, which stand between a panic and the place of it."""
+"""Frames of the Go and Rust runtimes, between the panic and its origin."""
 
 _MARKERS = frozenset("^~ \t")
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A call: the function, and the line of code it stood at, or the file where the trace shows no code."""
+    """A call: the function, and its line of code, or the file if the trace shows no code."""
 
     function: str
     code: str
@@ -37,17 +37,17 @@ class Frame:
 class Trace:
     """The innermost frame, and the text without repeated lines and without the headers of the outer frames.
 
-    `told` is the whole text. Neither has the numbers of lines of code: whatever is written above moves them.
+    `full` is the whole text. Both omit line numbers, which change when code above is edited.
     """
 
     innermost: Frame
     rest: str
-    told: str = field(compare=False)
+    full: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """A frame, and the lines that stand for it, each with what of it stays where the code is moved."""
+    """A frame, and its lines in the trace, each mapped to its text without line numbers."""
 
     frame: Frame
     lines: Mapping[str, str]
@@ -62,11 +62,11 @@ def read_trace(text: str) -> Trace | None:
     if not headers:
         return None
     inner = _innermost(headers)
-    moved = {line: stays for header in headers for line, stays in header.lines.items()}
-    outer = moved.keys() - inner.lines.keys()
-    told = [moved.get(line) or _GOROUTINE.sub("goroutine", line) for line in lines]
-    rest = dict.fromkeys(stays for line, stays in zip(lines, told, strict=True) if line not in outer)
-    return Trace(innermost=inner.frame, rest="\n".join(rest), told="\n".join(told))
+    stable = {line: stable_text for header in headers for line, stable_text in header.lines.items()}
+    outer = stable.keys() - inner.lines.keys()
+    full = [stable.get(line) or _GOROUTINE.sub("goroutine", line) for line in lines]
+    rest = dict.fromkeys(stable_text for line, stable_text in zip(lines, full, strict=True) if line not in outer)
+    return Trace(innermost=inner.frame, rest="\n".join(rest), full="\n".join(full))
 
 
 def _innermost(headers: list[_Header]) -> _Header:
@@ -77,7 +77,7 @@ def _innermost(headers: list[_Header]) -> _Header:
 
 
 def _header(before: str, line: str, after: str) -> _Header | None:
-    """Return the frame that a line, maybe with the one before it, is the header of."""
+    """Return the frame whose header is a line, or a line and the one before it."""
     if match := _PYTEST.match(line) or _PYTHON.match(line):
         return _Header(Frame(match["function"], after), {line: _without_number(match)}, innermost_first=False)
     if match := _AT.match(line) or _DOTNET.match(line):
@@ -94,6 +94,6 @@ def _header(before: str, line: str, after: str) -> _Header | None:
 
 
 def _without_number(header: re.Match[str]) -> str:
-    """Return the header of a frame without the number of its line, which all headers have as the group `line`."""
+    """Return the header of a frame without its line number, the group `line` of all patterns."""
     begin, end = header.span("line")
     return header.string[:begin] + header.string[end:]

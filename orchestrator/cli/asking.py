@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.documents.log_query import LogQuery
 from knowledge.documents.service import LOCAL
-from knowledge.forms import as_whole
+from knowledge.forms import as_integer
 from knowledge.memory.limits import check_text
 from orchestrator.client.answers import RemoteAnswers, Said
 from orchestrator.client.knowledge_client import KnowledgeClient
@@ -37,7 +37,7 @@ class LocalAnswers:
     ) -> ToolAnswer:
         """Answer from one knowledge base. Raises InvalidInput for one that does not exist."""
         check_text("question", question)
-        as_whole("k", k, least=1, most=MOST_K)
+        as_integer("k", k, least=1, most=MOST_K)
         tool = tool_of(kb)
         tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
         return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None, logs=logs)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TextIO, TypeVar
 
 from knowledge.errors import InvalidInput
-from knowledge.models import Captured, CaptureOutcome, NewEntry
+from knowledge.models import CaptureOutcome, CaptureResult, NewEntry
 from knowledge.ports import Progress
 from orchestrator.cli.reports.memory import CaptureReport
 from orchestrator.entries import CapturesAll
@@ -95,5 +95,5 @@ async def capture_rows_of(
         batch = await read_batch(rows)
 
 
-def _refused(error: InvalidInput) -> Captured:
-    return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
+def _refused(error: InvalidInput) -> CaptureResult:
+    return CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)

@@ -14,7 +14,7 @@ from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
-    from knowledge.provenance import Chosen
+    from knowledge.provenance import EntryFilter
 
 review = typer.Typer(help="Decide on entries by agents' keys that wait for a person.", no_args_is_help=True)
 audit = typer.Typer(help="Show and check the log of who decided what.", no_args_is_help=True)
@@ -43,9 +43,9 @@ _Until = Annotated[
 ]
 
 
-def _refuse_nothing(chosen: Chosen, options: str) -> None:
+def _refuse_nothing(chosen: EntryFilter, options: str) -> None:
     """Raise a usage error where no option says which entries are meant."""
-    if chosen.everything:
+    if chosen.matches_all:
         raise typer.BadParameter("name what is meant", param_hint=options)
 
 
@@ -123,12 +123,12 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Delete what a key told, of a project, in a time. All that is given must hold. Names the tasks it had reached."""
-    from knowledge.provenance import Chosen
+    from knowledge.provenance import EntryFilter
     from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_revocation
     from orchestrator.cli.terminal import notes
 
-    chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
+    chosen = EntryFilter(key_id=key, project_id=project, since=since, until=until)
     _refuse_nothing(chosen, "--key, --project, --since or --until")
 
     async def work() -> None:
@@ -154,13 +154,13 @@ def affected(
     as_json: Json = False,
 ) -> None:
     """List the tasks that were shown an entry. Or any entry of a key, of a project, of a time."""
-    from knowledge.provenance import Chosen
+    from knowledge.provenance import EntryFilter
     from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_affected
     from orchestrator.cli.terminal import note_more
 
     named = None if entry_id is None else EntryId(entry_id)
-    chosen = Chosen(key_id=key, project_id=project, since=since, until=until, entry_id=named)
+    chosen = EntryFilter(key_id=key, project_id=project, since=since, until=until, entry_id=named)
     _refuse_nothing(chosen, "ENTRY_ID, --key, --project, --since or --until")
 
     async def work() -> None:
@@ -219,7 +219,7 @@ add_command(
             "head": Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")],
             "whole_store": _Whole,
         },
-        fails=lambda chain: not chain.whole,
+        fails=lambda chain: not chain.is_intact,
     ),
 )
 

@@ -21,14 +21,14 @@ _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
 def span_of(told: str) -> timedelta:
     """Return a span of time as it was typed, such as 90d. Raises a usage error for another form, or over 100 years."""
-    from knowledge.forms import LONGEST_SPAN
+    from knowledge.forms import MAX_DURATION
 
     found = _SPAN.fullmatch(told)
     if found is None:
         raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
     seconds = int(found["number"]) * _UNITS[found["unit"]]
-    if seconds > LONGEST_SPAN.total_seconds():
-        raise typer.BadParameter(f"give at most 100 years ({LONGEST_SPAN.days}d), not {told!r}")
+    if seconds > MAX_DURATION.total_seconds():
+        raise typer.BadParameter(f"give at most 100 years ({MAX_DURATION.days}d), not {told!r}")
     return timedelta(seconds=seconds)
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from knowledge.forms import LONGEST_SPAN
+from knowledge.forms import MAX_DURATION
 from orchestrator.client.table import (
     ONE,
     REQUIRED,
@@ -48,7 +48,7 @@ def type_of(parameter: Parameter) -> Any:
         kind |= None
     constraints = list(parameter.constraints)
     if parameter.kind is timedelta:
-        constraints.append(Field(ge=parameter.wire.least.total_seconds(), le=LONGEST_SPAN.total_seconds()))
+        constraints.append(Field(ge=parameter.wire.least.total_seconds(), le=MAX_DURATION.total_seconds()))
     # an address is text alone: there "true" is true
     if parameter.place is Place.BODY and parameter.kind in {bool, int, float, timedelta}:
         constraints.append(Field(strict=True))

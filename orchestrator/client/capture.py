@@ -12,7 +12,7 @@ from knowledge.forms import as_id
 from knowledge.memory.applying import check_conditions
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.validation import validate
-from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
+from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
 from orchestrator.client.calls import BATCH_PATH
 from orchestrator.client.fields import LAST, Limit
@@ -44,7 +44,7 @@ class EntryCreated(Wrapped):
 class BatchAnswer(Wrapped):
     """One answer an entry, in order."""
 
-    answers: list[Captured]
+    answers: list[CaptureResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +102,10 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         validate(entry)
         return (await self._api.call("POST", "/v1/entries", EntryCreated, body=write_entry(entry))).entry_id
 
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
         answers = [_refusal(entry) for entry in entries]
-        stored: list[Captured] = []
+        stored: list[CaptureResult] = []
         good = (write_entry(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
         for batch in _batches(good):
             stored += (await self._api.call("POST", BATCH_PATH, BatchAnswer, body={"entries": batch})).answers
@@ -136,11 +136,11 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         """Delete a project everywhere, with its entries and all that rests on them alone; return how many went."""
 
 
-def _refusal(entry: NewEntry) -> Captured | None:
+def _refusal(entry: NewEntry) -> CaptureResult | None:
     try:
         validate(entry)
     except InvalidInput as error:
-        return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
+        return CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
     return None
 
 

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from knowledge.memory.revoking import MAX_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
-from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
+from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, EntryFilter, FrequentPattern, Revocation
 from orchestrator.client.calls import REJECTION
 from orchestrator.client.fields import LAST, Limit
 from orchestrator.client.table import Operation, Service, Wire, Wrapped
 from orchestrator.paging import PAGE
 
-_Chosen = Annotated[Chosen, Wire(flat=True)]
+_Chosen = Annotated[EntryFilter, Wire(flat=True)]
 
 
 class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
@@ -40,7 +40,7 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
         """Delete an entry that waits."""
 
     @Operation("GET", "/v1/review/alarms", operation_id="list_alarms")
-    async def alarms(self) -> list[OftenShown]:
+    async def alarms(self) -> list[FrequentPattern]:
         """Return patterns that were lately shown for far more tasks than they ever worked for."""
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
-from knowledge.models import AppliesWhen, FactsTold
+from knowledge.models import AppliesWhen, TaskFacts
 from orchestrator.paging import PAGE
 
 LAST: Final[Any] = Field(description="What names the last one of the page before; left out, the list begins.")
@@ -44,6 +44,6 @@ MinRelevance = Annotated[
 ]
 OnlyIfSure = Annotated[StrictBool, Field(description="Nothing at all where the best is likely no match.")]
 Facts = Annotated[
-    FactsTold | None,
+    TaskFacts | None,
     Field(description="What is known of where it is done: technology, its version, tool, error."),
 ]

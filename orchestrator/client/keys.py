@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field
 
-from knowledge.access.keys import DEFAULT_OVERLAP, LONGEST_NAME, ApiKey, NewKey
+from knowledge.access.keys import DEFAULT_OVERLAP, MAX_NAME_CHARS, ApiKey, NewKey
 from knowledge.access.operations import Scope
 from orchestrator.client.calls import KEYS_PATH
 from orchestrator.client.fields import LAST, Limit
@@ -62,7 +62,7 @@ class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), known=True
         scopes: Annotated[Collection[_ScopeName], Field(min_length=1, max_length=len(Scope))],
         *,
         workspace: Annotated[str | None, Field(min_length=1, max_length=200)],
-        name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None,
+        name: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARS)] = None,
         expires_in: Annotated[timedelta | None, Wire(field="expires", least=timedelta(seconds=1))] = None,
     ) -> NewKey:
         """Make a key of one workspace, or of all (null), and show it with its secret, this once."""

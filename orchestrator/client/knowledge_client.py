@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.kept_alive import keep_alive
+from knowledge.kept_alive import enable_keepalive
 from knowledge.memory.limits import check_text
 from knowledge.models import DEFAULT_WORKSPACE, Context, Task, WorkspaceStats
 from knowledge.settings import KnowledgeSettings
-from knowledge.surroundings import check_surroundings
+from knowledge.surroundings import check_http_environment
 from orchestrator.client.calls import LIMITS, Api
 from orchestrator.client.fields import LAST, LimitOrAll
 from orchestrator.client.table import Operation, Service, Wire, Wrapped, both_ends_of
@@ -94,7 +94,7 @@ async def _kept_alive(request: httpx.Request) -> None:
 
 async def _noticing(event: str, told: Mapping[str, Any]) -> None:
     if event.endswith("connect_tcp.complete"):
-        keep_alive(told["return_value"].get_extra_info("socket"))
+        enable_keepalive(told["return_value"].get_extra_info("socket"))
 
 
 class KnowledgeClient(Service, tag="operations", scopes=("query",)):
@@ -134,7 +134,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     ) -> None:
         headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
         if transport is None:
-            check_surroundings()
+            check_http_environment()
         try:
             http = httpx.AsyncClient(
                 base_url=url,

@@ -21,9 +21,9 @@ import httpx
 from pydantic.fields import FieldInfo
 
 from knowledge.characters import check_unicode
-from knowledge.ends import both_ends
+from knowledge.ends import truncate_middle
 from knowledge.errors import InvalidInput
-from knowledge.forms import as_id, as_whole, check_span
+from knowledge.forms import as_id, as_integer, check_duration
 from orchestrator.client.calls import QUICK_SECONDS, Api, in_path, watched
 from orchestrator.paging import PAGE, paged
 
@@ -382,9 +382,9 @@ def _written(parameter: Parameter, value: Any) -> Any:
         return str(as_id(field, value))
     if parameter.kind is int and parameter.place is Place.QUERY:  # in an address a number and its text are the same
         least, most = bounds_of(parameter)
-        return as_whole(field, value, least=least, most=most)
+        return as_integer(field, value, least=least, most=most)
     if parameter.kind is timedelta:
-        check_span(field, value, least=parameter.wire.least)
+        check_duration(field, value, least=parameter.wire.least)
         return value.total_seconds()
     return _written_more(parameter, value)
 
@@ -406,7 +406,7 @@ def both_ends_of(field: str, text: str) -> str:
     if len(text) <= _MOST_ASKED_BYTES // 4:
         return text
     check_unicode(field, text)
-    return both_ends(text, _MOST_ASKED_BYTES)
+    return truncate_middle(text, _MOST_ASKED_BYTES)
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.first_uses import LOOK_EVERY_SECONDS
-from knowledge.access.keys import parse
+from knowledge.access.first_uses import LOOKUP_INTERVAL_SECONDS
+from knowledge.access.keys import parse_key
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
 from knowledge.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
@@ -131,7 +131,7 @@ class GuardedDoor:
     async def _in_time(self, scope: Scope) -> Principal:
         """Return who asks; of who asks for a context and was let in before, in time for one.
 
-        While Postgres says nothing they are `unproven`, and are given the basic context, which holds nothing of it.
+        While Postgres says nothing they are `unverified`, and are given the basic context, which holds nothing of it.
         """
         try:
             return await self._principal(scope)
@@ -142,7 +142,7 @@ class GuardedDoor:
             if known is None:
                 raise
             self._limit(known)
-            return replace(known, unproven=str(error))
+            return replace(known, unverified=str(error))
 
     async def _from_store(self, scope: Scope, look: Coroutine[Any, Any, _Found], *, waits: float = 0.0) -> _Found:
         """Return what a look into the store finds; where a context is asked for, in time, and none after failures.
@@ -172,8 +172,8 @@ class GuardedDoor:
         given = [value for name, value in headers if name == b"authorization"]
         key = _bearer(given[0]) if len(given) == 1 else None
         if key is not None:
-            return self._doorway.authenticator.recognised(key)
-        nobodys = not given and self._doorway.operator_key is None and self._doorway.authenticator.had_none
+            return self._doorway.authenticator.find_expired(key)
+        nobodys = not given and self._doorway.operator_key is None and self._doorway.authenticator.is_known_empty
         return ANYONE if nobodys and self._foreign(headers) is None else None
 
     async def _principal(self, scope: Scope) -> Principal:
@@ -183,7 +183,7 @@ class GuardedDoor:
         if scope["path"] in OPEN_PATHS and not given:
             return ANYONE
         doorway = self._doorway
-        if doorway.operator_key is None and not await self._from_store(scope, doorway.authenticator.any_key()):
+        if doorway.operator_key is None and not await self._from_store(scope, doorway.authenticator.has_any_key()):
             if foreign := self._foreign(headers):
                 raise AccessDenied(foreign)
             if any(_is_made_here(value) for value in given):
@@ -202,18 +202,20 @@ class GuardedDoor:
         doorway = self._doorway
         ours = (doorway.operator_key or "").encode()
         # a key that was made may be in the environment, too: it is worth what it was made for
-        if ours and parse(doorway.operator_key or "") is None and hmac.compare_digest(key.encode("latin-1"), ours):
+        if ours and parse_key(doorway.operator_key or "") is None and hmac.compare_digest(key.encode("latin-1"), ours):
             return OPERATORS
-        principal = doorway.authenticator.remembered(key)
+        principal = doorway.authenticator.find_cached(key)
         if principal is not None:
             return principal
-        if not ours and parse(key) is None:
+        if not ours and parse_key(key) is None:
             raise _NoKeyError("this key opens nothing here: it has not the form of one (hw_...)")
         try:
-            if doorway.authenticator.recognised(key) is not None:
+            if doorway.authenticator.find_expired(key) is not None:
                 return await self._from_store(scope, doorway.authenticator.principal(key))
             with self._place(address_of(scope)):
-                return await self._from_store(scope, doorway.authenticator.introduced(key), waits=LOOK_EVERY_SECONDS)
+                return await self._from_store(
+                    scope, doorway.authenticator.principal_of_new_key(key), waits=LOOKUP_INTERVAL_SECONDS
+                )
         except AccessDenied as error:
             raise _NoKeyError(str(error)) from error
 
@@ -275,7 +277,7 @@ def _bearer(given: bytes) -> str | None:
 def _is_made_here(given: bytes) -> bool:
     """Return whether an Authorization header has a key that some hardwon made."""
     key = _bearer(given)
-    return key is not None and parse(key) is not None
+    return key is not None and parse_key(key) is not None
 
 
 class _NoKeyError(Exception):

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import Unavailable
 from knowledge.logs import get_logger
-from knowledge.steps import watched_by
+from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator.http.opened import Open, performs
 from orchestrator.metrics import Metrics, metrics_of_process
@@ -74,7 +74,7 @@ class MetricsWatch:
             await send(message)
 
         try:
-            with watched_by(self._metrics):
+            with observe(self._metrics):
                 await self._app(scope, receive, noting)
         finally:
             self._metrics.answered(_known(scope["method"]), _route(scope), status, time.perf_counter() - began)

@@ -110,7 +110,7 @@ def _workspace(request: Request) -> str:
         named = unquote_to_bytes(told.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is
     except UnicodeDecodeError as error:
         raise InvalidInput("workspace", f"is not UTF-8 in the header {WORKSPACE_HEADER}") from error
-    principal.enter(named)
+    principal.check_workspace(named)
     return named
 
 
@@ -137,7 +137,7 @@ def opened(request: Request) -> Knowledge:
 
     knowledge: Knowledge = request.app.state.knowledge
     of_workspace = known(OWNER, lambda: knowledge.in_workspace(workspace))
-    return known(principal, lambda: of_workspace.acting_for(principal))
+    return known(principal, lambda: of_workspace.for_principal(principal))
 
 
 async def _opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:

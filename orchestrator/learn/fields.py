@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from knowledge.ends import both_ends
+from knowledge.ends import truncate_middle
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.redaction import redact
 
@@ -44,7 +44,7 @@ def ends_within_limit(text: str, note: str) -> str:
     if len(text.encode()) <= MAX_TEXT_BYTES:
         return text
     between = f"\n[{note}]\n"
-    return both_ends(redact(both_ends(text, _LOOKED_AT_BYTES, between)).text, _CUT_TO_BYTES, between)
+    return truncate_middle(redact(truncate_middle(text, _LOOKED_AT_BYTES, between)).text, _CUT_TO_BYTES, between)
 
 
 def within_limit(text: str, note: str) -> str:

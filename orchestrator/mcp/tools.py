@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge.access.operations import OPERATIONS
-from knowledge.ends import both_ends
+from knowledge.ends import truncate_middle
 from knowledge.errors import AccessDenied, NotFound, Unavailable
 from knowledge.models import (
     CheckpointReport,
@@ -180,7 +180,7 @@ def _as_waiting(entry: Entry) -> Waiting:
         run_id=entry.run_id,
         gate_type=entry.gate_type,
         captured_at=entry.captured_at,
-        told=both_ends(to_be_resolved(entry), _MOST_TOLD),
+        told=truncate_middle(to_be_resolved(entry), _MOST_TOLD),
     )
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from knowledge.errors import HardwonError, InvalidInput
-from knowledge.models import Captured, CaptureOutcome, Context, EntryId, EntryType, NewEntry, Task
+from knowledge.models import CaptureOutcome, CaptureResult, Context, EntryId, EntryType, NewEntry, Task
 from knowledge.ports import Progress
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -194,7 +194,7 @@ async def _checkpoint(knowledge: AnyKnowledge, told: Sequence[NewEntry], progres
     return embedded / (time.perf_counter() - began)
 
 
-def _codes(rules: Sequence[Rule], answers: Sequence[Captured]) -> dict[EntryId, str]:
+def _codes(rules: Sequence[Rule], answers: Sequence[CaptureResult]) -> dict[EntryId, str]:
     return {
         answer.entry_id: rule.code for rule, answer in zip(rules, answers, strict=False) if answer.entry_id is not None
     }

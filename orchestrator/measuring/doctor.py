@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.pepper import other_pepper
-from knowledge.amounts import amount
+from knowledge.access.pepper import describe_other_pepper
+from knowledge.amounts import count_of
 from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
@@ -66,9 +66,9 @@ async def _settings() -> str:
     told = KnowledgeSettings()
     if told.api_url is not None:
         return f"a hardwon server at {told.api_url}"
-    model = f"model {told.embedding_model}" + ("" if told.local_model else " at an endpoint")
-    postgres = "embedded Postgres" if told.embedded_postgres else "a Postgres server"
-    index = "embedded engine" if told.embedded_index else f"Qdrant at {told.qdrant_url}"
+    model = f"model {told.embedding_model}" + ("" if told.uses_local_model else " at an endpoint")
+    postgres = "embedded Postgres" if told.has_embedded_postgres else "a Postgres server"
+    index = "embedded engine" if told.has_embedded_index else f"Qdrant at {told.qdrant_url}"
     return f"data in {told.home}; {postgres}, {index}, {model}"
 
 
@@ -93,8 +93,8 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
             " lost its collection gets it back from hardwon rebuild"
         )
     opened.append(knowledge)
-    parts = (amount(sum(stats.entries.values()), "entry"), amount(stats.patterns, "pattern"))
-    told = f"both answer; {', '.join(parts)}, {amount(stats.points, 'point')}"
+    parts = (count_of(sum(stats.entries.values()), "entry"), count_of(stats.patterns, "pattern"))
+    told = f"both answer; {', '.join(parts)}, {count_of(stats.points, 'point')}"
     if stats.points < stats.patterns:  # each has one at least
         raise IndexUnavailable(
             f"{told}: the index lacks some, unless a checkpoint is under way. hardwon verify says which, --repair puts"
@@ -114,10 +114,10 @@ async def clocks(knowledge: AnyKnowledge) -> str:
 
 async def _keys(authenticator: Authenticator) -> str:
     """Say whether the keys that were made can be used: their pepper is in no dump of Postgres."""
-    if not await authenticator.any_key():
+    if not await authenticator.has_any_key():
         return "none was made, so a server here answers all programs of its own machine"
-    if others := await authenticator.of_another_pepper():
-        raise AccessDenied(other_pepper(others))
+    if others := await authenticator.count_with_other_pepper():
+        raise AccessDenied(describe_other_pepper(others))
     return "all that have not ended can be used here"
 
 

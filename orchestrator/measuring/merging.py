@@ -11,7 +11,7 @@ from knowledge.errors import InvalidInput
 from knowledge.memory.comparing import TextComparer
 from knowledge.memory.likeness import Judgement
 from knowledge.models import CaptureOutcome, EntryType, NewEntry, Vector
-from knowledge.search.wording import Reading
+from knowledge.search.wording import ParsedText
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator.measuring.retrieval import read_jsonl, throwaway_knowledge
@@ -52,7 +52,7 @@ async def evaluate_merging(
         await _store(knowledge, texts, folder)
         await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
         vectors = await _vectors(knowledge, texts)
-        asked = sorted({term for text in texts for term in Reading(text).term_ids})
+        asked = sorted({term for text in texts for term in ParsedText(text).term_ids})
         statistics = await knowledge.stores.spaces.statistics(asked)
         comparing = TextComparer(statistics, (await knowledge.stores.embedder.space()).model)
     progress.stage("Comparing")

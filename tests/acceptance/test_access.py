@@ -61,7 +61,7 @@ def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) 
     services = {f"{name}.{method}" for name in (*SERVICES, "keys") for method in public(getattr(knowledge, name))}
     facade = {"holds_anything", "stats", "workspaces"}
     assert set(OPERATIONS) == (services - IN_PROCESS) | facade | DOCUMENTS | {"run_job", "progress"}
-    assert set(public(knowledge)) == facade | {"in_workspace", "acting_for", "warmed", "ready"}
+    assert set(public(knowledge)) == facade | {"in_workspace", "for_principal", "warm_up", "ready"}
 
 
 async def ask(knowledge: Knowledge, operation: str) -> None:
@@ -99,7 +99,7 @@ async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any
             if operation == "progress":  # of the HTTP door alone
                 continue
             principal = who(scopes, None)
-            acting = knowledge.acting_for(principal)
+            acting = knowledge.for_principal(principal)
             with io_counted(knowledge) as sent:
                 try:
                     await ask(acting, operation)
@@ -119,28 +119,28 @@ async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any
 
 @pytest.mark.parametrize("hidden", ["stores", "refill", "_add", "__dict__", "redaction"])
 def test_what_a_service_stands_on_is_out_of_reach(knowledge: Knowledge, hidden: str) -> None:
-    acting = knowledge.acting_for(who(frozenset(Scope), None))
+    acting = knowledge.for_principal(who(frozenset(Scope), None))
     for name in ("capture", "upkeep", "queries"):
         with pytest.raises((AccessDenied, AttributeError)):
             getattr(getattr(acting, name), hidden)
 
 
 async def test_a_principal_of_one_workspace_enters_no_other(knowledge: Knowledge) -> None:
-    acting = knowledge.acting_for(who(frozenset(Scope)))
+    acting = knowledge.for_principal(who(frozenset(Scope)))
     with io_counted(knowledge) as sent:
         with pytest.raises(AccessDenied):
             acting.in_workspace("theirs")
         with pytest.raises(AccessDenied):
-            knowledge.in_workspace("theirs").acting_for(who(frozenset(Scope)))
+            knowledge.in_workspace("theirs").for_principal(who(frozenset(Scope)))
         with pytest.raises(AccessDenied):
-            acting.acting_for(OWNER)
+            acting.for_principal(OWNER)
         with pytest.raises(AccessDenied):
             await acting.workspaces()
     assert sent == []
 
 
 async def test_a_principal_stays_itself_in_another_workspace(knowledge: Knowledge) -> None:
-    agent = knowledge.acting_for(who(frozenset({Scope.CAPTURE}), None)).in_workspace("theirs")
+    agent = knowledge.for_principal(who(frozenset({Scope.CAPTURE}), None)).in_workspace("theirs")
     assert (agent.principal.key_id, agent.workspace) == ("0" * 12, "theirs")
     await agent.capture.capture(a_failure())
     with pytest.raises(AccessDenied):
@@ -149,11 +149,11 @@ async def test_a_principal_stays_itself_in_another_workspace(knowledge: Knowledg
 
 
 async def test_the_doctor_asks_with_any_key_that_may_query(knowledge: Knowledge) -> None:
-    clocks = await doctor.clocks(knowledge.acting_for(who(frozenset({Scope.QUERY}))))
+    clocks = await doctor.clocks(knowledge.for_principal(who(frozenset({Scope.QUERY}))))
     assert clocks == "not compared, as this key may not prune"
     assert await doctor.clocks(knowledge) == "this machine and Postgres tell the same time"
 
 
 def test_the_owner_and_a_server_without_keys_have_the_services_as_they_are(knowledge: Knowledge) -> None:
-    assert knowledge.acting_for(OWNER) is knowledge
-    assert knowledge.acting_for(ANYONE).principal is ANYONE
+    assert knowledge.for_principal(OWNER) is knowledge
+    assert knowledge.for_principal(ANYONE).principal is ANYONE

@@ -25,7 +25,7 @@ from knowledge.adapters.postgres.schema import metadata
 from knowledge.errors import Conflict, InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.archive import check
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -569,12 +569,12 @@ async def test_who_told_an_outcome_travels(knowledge: Knowledge, elsewhere: Open
     assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
     agent = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")
     echo = failure(project_id="second", task_id="T-2", failure_description="again")
-    await knowledge.acting_for(agent).capture.capture(echo)
+    await knowledge.for_principal(agent).capture.capture(echo)
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(await whole(knowledge)))
         (pattern,) = await second.queries.query_for_failure("TypeError in the cart total", min_relevance=0)
         assert pattern.success_count == 2
-        assert (await second.revocations.revoke(Chosen(key_id="agent1"))).outcomes == 1
+        assert (await second.revocations.revoke(EntryFilter(key_id="agent1"))).outcomes == 1
 
 
 async def test_an_idempotency_key_that_is_of_another_entry_here_is_told_before_anything_is_written(

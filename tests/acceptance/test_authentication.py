@@ -55,7 +55,7 @@ class Ring:
 
     def __post_init__(self) -> None:
         self.doors = self.another_process()
-        self.keys = KeyService(store=self.store, pepper=lambda: PEPPER, clock=self.clock, memory=self.doors)
+        self.keys = KeyService(store=self.store, pepper=lambda: PEPPER, clock=self.clock, cache=self.doors)
 
     def another_process(self, pepper: Pepper = PEPPER) -> Authenticator:
         return Authenticator(store=self.store, pepper=lambda: pepper, clock=self.clock, seconds=lambda: self.seconds)
@@ -139,15 +139,15 @@ async def test_a_remembered_key_asks_the_store_once_in_a_few_seconds(ring: Ring)
 async def test_a_key_that_let_somebody_in_is_recognised_until_it_is_seen_to_end(ring: Ring) -> None:
     made = await ring.keys.create(["query"], workspace="ours")
     elsewhere = ring.another_process()
-    assert not elsewhere.recognised(made.secret)
+    assert not elsewhere.find_expired(made.secret)
     await elsewhere.principal(made.secret)
     ring.seconds += 500
-    assert elsewhere.recognised(made.secret)
-    assert not elsewhere.recognised(f"hw_{made.key.key_id}_{'a' * 43}")
-    assert not elsewhere.recognised("a")
+    assert elsewhere.find_expired(made.secret)
+    assert not elsewhere.find_expired(f"hw_{made.key.key_id}_{'a' * 43}")
+    assert not elsewhere.find_expired("a")
     await ring.keys.revoke(made.key.key_id)
     await refused(elsewhere, made.secret)
-    assert not elsewhere.recognised(made.secret)
+    assert not elsewhere.find_expired(made.secret)
 
 
 async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_remembered(
@@ -171,11 +171,11 @@ async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_reme
         await ring.keys.revoke(made.key.key_id)
         answers.set()
         await coming
-    assert ring.doors.remembered(made.secret) is None
+    assert ring.doors.find_cached(made.secret) is None
     with pytest.raises(AccessDenied):
         await ring.doors.principal(made.secret)
     await ring.doors.principal(other.secret)
-    assert ring.doors.remembered(other.secret) is not None
+    assert ring.doors.find_cached(other.secret) is not None
 
 
 async def test_a_look_that_fails_is_told_to_whoever_waits_for_it_and_the_next_one_is_a_new_one(
@@ -190,21 +190,21 @@ async def test_a_look_that_fails_is_told_to_whoever_waits_for_it_and_the_next_on
 
     monkeypatch.setattr(ring.store, "find_all", down_once)
     ring.doors = ring.another_process()
-    gone = asyncio.create_task(ring.doors.introduced(made.secret))
-    others = [asyncio.create_task(ring.doors.introduced(made.secret)) for _ in range(2)]
+    gone = asyncio.create_task(ring.doors.principal_of_new_key(made.secret))
+    others = [asyncio.create_task(ring.doors.principal_of_new_key(made.secret)) for _ in range(2)]
     await asyncio.sleep(0)
     gone.cancel()
     told = await asyncio.gather(*others, return_exceptions=True)
     assert [type(each) for each in told] == [StorageUnavailable] * 2
     ring.doors = ring.another_process()
-    assert (await ring.doors.introduced(made.secret)).key_id == made.key.key_id
+    assert (await ring.doors.principal_of_new_key(made.secret)).key_id == made.key.key_id
     await ring.doors.aclose()
 
 
 async def test_a_first_key_that_is_made_while_the_store_is_asked_for_any_is_known_at_once(
     ring: Ring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = ring.store.any
+    there = ring.store.has_any
 
     async def late() -> bool:
         found = await there()
@@ -212,9 +212,9 @@ async def test_a_first_key_that_is_made_while_the_store_is_asked_for_any_is_know
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(ring.store, "any", late)
-        assert not await ring.doors.any_key()
-    assert await ring.doors.any_key()
+        patched.setattr(ring.store, "has_any", late)
+        assert not await ring.doors.has_any_key()
+    assert await ring.doors.has_any_key()
 
 
 async def test_a_revoked_key_opens_nothing_here_at_once_and_elsewhere_within_five_seconds(ring: Ring) -> None:
@@ -266,7 +266,7 @@ async def test_the_last_use_is_noted_once_a_minute(ring: Ring) -> None:
 async def test_who_has_a_key_of_one_workspace_sees_makes_and_ends_keys_of_that_one_only(ring: Ring) -> None:
     theirs = await ring.keys.create(["admin"], workspace="theirs")
     whole = await ring.keys.create(["admin"], workspace=None)
-    ours = KeyService(store=ring.store, pepper=lambda: PEPPER, clock=ring.clock, memory=ring.doors, within="ours")
+    ours = KeyService(store=ring.store, pepper=lambda: PEPPER, clock=ring.clock, cache=ring.doors, within="ours")
     made = await ours.create(["capture"], workspace="ours")
     assert await ours.list() == [made.key]
     for workspace in ("theirs", None):
@@ -304,14 +304,14 @@ async def test_a_wrong_wish_names_what_is_wrong_and_makes_nothing(
 
 async def test_whether_any_key_was_ever_made_is_known_at_once_here_and_within_seconds_elsewhere(ring: Ring) -> None:
     elsewhere = ring.another_process()
-    assert not await ring.doors.any_key()
-    assert not await elsewhere.any_key()
+    assert not await ring.doors.has_any_key()
+    assert not await elsewhere.has_any_key()
     made = await ring.keys.create(["admin"], workspace=None)
-    assert await ring.doors.any_key()
+    assert await ring.doors.has_any_key()
     ring.seconds += 5.1
-    assert await elsewhere.any_key()
+    assert await elsewhere.has_any_key()
     await ring.keys.revoke(made.key.key_id)
-    assert await ring.doors.any_key(), "else ending the last key would open the door to everybody"
+    assert await ring.doors.has_any_key(), "else ending the last key would open the door to everybody"
 
 
 async def test_a_store_that_does_not_answer_lets_nobody_in_and_stops_nobody_known(ring: Ring) -> None:

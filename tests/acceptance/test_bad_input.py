@@ -32,7 +32,7 @@ from knowledge.errors import (
     StoreIncompatible,
 )
 from knowledge.models import Context, ContextId, PatternId
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder, connect
@@ -464,7 +464,7 @@ async def test_every_list_refuses_a_limit_that_is_none_by_its_name(knowledge: Kn
         lambda: knowledge.workspaces(limit=limit),
         lambda: knowledge.reviews.waiting(limit=limit),
         lambda: knowledge.grouping.suggest(limit=limit),
-        lambda: knowledge.revocations.affected(Chosen(key_id="k"), limit=limit),
+        lambda: knowledge.revocations.affected(EntryFilter(key_id="k"), limit=limit),
         lambda: journal.events(limit=limit),
         lambda: journal.escalations(now, limit=limit),
     ):

@@ -26,7 +26,7 @@ from knowledge.errors import (
     TextRejected,
 )
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
-from knowledge.models import Embedded, EntryStatus, LeaseToken
+from knowledge.models import Embeddings, EntryStatus, LeaseToken
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
 from tests.support.documents import GUIDE, add
@@ -67,7 +67,7 @@ async def forget_old(knowledge: Knowledge, embedder: HashingEmbedder) -> Reembed
 class Scrambled(HashingEmbedder):
     """Its vectors have nothing to do with the words."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         return await super().embed([hashlib.sha256(text.encode()).hexdigest() for text in texts], kind)
 
 
@@ -100,7 +100,7 @@ async def test_g22_a_model_is_refused_for_documents_that_what_was_learned_would_
     """G22: each is searched by itself."""
 
     class ScrambledPassages(Scrambled):
-        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
             passages = all("Page" in text for text in texts)
             return await (super().embed(texts, kind) if passages else HashingEmbedder.embed(self, texts, kind))
 
@@ -222,7 +222,7 @@ class Closing(HashingEmbedder):
         self.free = asyncio.Event()
         self.free.set()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.asked.set()
         await self.free.wait()
         return await super().embed(texts, kind)

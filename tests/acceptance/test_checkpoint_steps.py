@@ -15,7 +15,7 @@ from knowledge.adapters.postgres import counting
 from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable, TookTooLong, Unavailable
 from knowledge.memory import embedding_run, finishing, leasing
 from knowledge.memory.settling import settle
-from knowledge.models import Embedded, EmbeddingSpace, LeaseToken, NewEntry
+from knowledge.models import Embeddings, EmbeddingSpace, LeaseToken, NewEntry
 from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
@@ -102,7 +102,7 @@ class OneAtATime(HashingEmbedder):
     def enough_at_once(self) -> int | None:
         return 3
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         self.sizes.append(len(texts))
@@ -146,7 +146,7 @@ class LateWithTheLast(OneAtATime):
         super().__init__()
         self.told = asyncio.Event()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         if sum(self.sizes) >= 150 + 37:
             await waits_for(self.told)()
         return await super().embed(texts, kind)
@@ -213,7 +213,7 @@ class Overlapping(OneAtATime):
         self.fails, self.calls, self.cancelled = fails, 0, 0
         self._second = asyncio.Event()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.calls += 1
         if self.calls == 1:
             await waits_for(self._second)()

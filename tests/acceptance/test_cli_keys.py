@@ -147,7 +147,7 @@ def test_a_pepper_that_was_lost_is_told_before_anybody_is_turned_away(commands: 
     pepper.unlink()
     well, said = keys()
     assert not well
-    assert "as they were made with another pepper: 1. Put back" in said
+    assert "because they were made with another pepper: 1. Restore" in said
     with commands.serving() as (running, url):
         assert running.process.stderr is not None
         assert said in running.process.stderr.readline()

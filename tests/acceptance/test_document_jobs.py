@@ -36,7 +36,7 @@ async def test_whoever_may_run_jobs_may_run_each_of_them(opens: Opens, principal
     async with opens() as knowledge:
         await put(knowledge, "a.md", GUIDE)
         await put(knowledge.in_workspace("other"), "b.md", GUIDE)
-        acting = knowledge.acting_for(principal)
+        acting = knowledge.for_principal(principal)
         done = {job: await run_job(acting, job, once_per_slot=True) for job in JOBS}
     assert done == {job: 2 if job == "index" else 0 for job in JOBS}
 

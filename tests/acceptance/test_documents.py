@@ -17,7 +17,7 @@ from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.indexing import ABREAST
 from knowledge.documents.models import Document, DocumentStatus, NewDocument, PassageHit, PassagePoint, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
-from knowledge.models import Embedded
+from knowledge.models import Embeddings
 from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
 from tests.conftest import Opens
@@ -368,7 +368,7 @@ class Meeting(HashingEmbedder):
         """Have calls wait from now on until so many are under way."""
         self.expected, self.met = calls, asyncio.Event()
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:

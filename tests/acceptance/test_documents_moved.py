@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from knowledge.documents.models import NewDocument, PassageId
-from knowledge.models import Embedded
+from knowledge.models import Embeddings
 from knowledge.search.lexical import document_vector
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_changing_model import another, forget_old
@@ -48,7 +48,7 @@ async def test_g22_a_question_that_began_before_its_index_was_dropped_is_asked_a
         await add(knowledge, "guide.md", GUIDE)
         real = embedder.embed
 
-        async def forget_meanwhile(texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        async def forget_meanwhile(texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
             embedded = await real(texts, kind)
             if kind == "query":
                 await forget_old(knowledge, another())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.models import EmbeddingSpace, Hit, SparseVector, Vector, Where
+from knowledge.models import EmbeddingSpace, Hit, PointFilter, SparseVector, Vector
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection
@@ -22,13 +22,19 @@ def solutions(found: Sequence[object]) -> list[str]:
 
 
 @pytest.fixture
-def searches(monkeypatch: pytest.MonkeyPatch) -> list[Where]:
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[PointFilter]:
     """What the index was asked for."""
-    asked: list[Where] = []
+    asked: list[PointFilter] = []
     search = QdrantEdgeIndex.search
 
     async def noting(
-        self: QdrantEdgeIndex, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+        self: QdrantEdgeIndex,
+        space: EmbeddingSpace,
+        dense: Vector,
+        lexical: SparseVector,
+        where: PointFilter,
+        *,
+        limit: int,
     ) -> list[Hit]:
         asked.append(where)
         return await search(self, space, dense, lexical, where, limit=limit)
@@ -89,7 +95,7 @@ class _Task:
 
 
 async def test_a_crowd_of_another_technology_does_not_keep_out_the_few_that_fit(
-    knowledge: Knowledge, searches: list[Where]
+    knowledge: Knowledge, searches: list[PointFilter]
 ) -> None:
     """D16: where the nearest hundred are all of another technology, the index is asked once more."""
     crowd = [failure(failure_description=f"{CART} {n}", technology="go", solution_steps=f"go {n}") for n in range(150)]
@@ -110,7 +116,9 @@ async def test_a_crowd_of_another_technology_does_not_keep_out_the_few_that_fit(
 
 @pytest.mark.long
 @pytest.mark.own_stores
-async def test_one_search_does_where_enough_of_what_it_found_fits(knowledge: Knowledge, searches: list[Where]) -> None:
+async def test_one_search_does_where_enough_of_what_it_found_fits(
+    knowledge: Knowledge, searches: list[PointFilter]
+) -> None:
     crowd = [
         failure(failure_description=f"{CART} {n}", technology=("go", "python")[n % 2], solution_steps=f"way {n}")
         for n in range(300)

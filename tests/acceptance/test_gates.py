@@ -136,7 +136,7 @@ async def test_what_is_wrong_with_a_question_is_named(
 
 
 async def test_a_gate_is_told_no_more_by_an_agents_key_than_its_share(knowledge: Knowledge) -> None:
-    agent = knowledge.acting_for(Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), key_id="agent1"))
+    agent = knowledge.for_principal(Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), key_id="agent1"))
     told = [rejection(project_id=f"p{n}", human_feedback=f"There is no plan {n}") for n in range(5)]
     await agent.capture.capture_all([replace(each, revision_approach=f"revised {n}") for n, each in enumerate(told)])
     await knowledge.checkpoints.process_all()

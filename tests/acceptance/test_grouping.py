@@ -20,7 +20,7 @@ from knowledge.adapters.postgres.tables import knowledge_staging, links
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.memory import reaching
 from knowledge.models import MAX_POINTS, Context, ContextId, Entry, EntryId, LinkKind, Outcome, PatternId, Task
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -102,7 +102,7 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
     joined = await knowledge.grouping.join(*both)
     assert joined.success_count == 3
     with pytest.raises(NotFound, match="nothing in it was captured with such a key"):
-        await knowledge.revocations.revoke(Chosen(key_id="agent1"))
+        await knowledge.revocations.revoke(EntryFilter(key_id="agent1"))
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 

@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 from knowledge.errors import InvalidInput, NotFound, RejectionOnRecord, StorageUnavailable
 from knowledge.memory.events import EventResult
 from knowledge.memory.limits import MAX_TEXT_BYTES
-from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, PatternId, Task
+from knowledge.models import AppliesWhen, CheckpointType, Embeddings, EntryStatus, EntryType, Pattern, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
@@ -63,7 +63,7 @@ def settings(database_url: str, home: Path) -> KnowledgeSettings:
 class SlowEmbedder(HashingEmbedder):
     """Takes its time for what it stores."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         await asyncio.sleep(0.5)
         return await super().embed(texts, kind)
 

@@ -37,7 +37,7 @@ from knowledge.errors import (
     RejectionOnRecord,
     SpaceMismatch,
 )
-from knowledge.models import Embedded, EntryId, EntryStatus, EntryType, NewEntry, PatternId
+from knowledge.models import Embeddings, EntryId, EntryStatus, EntryType, NewEntry, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient, calls
@@ -519,7 +519,7 @@ async def test_the_client_answers_as_the_services_do(remote: KnowledgeClient, kn
 class Unhurried(HashingEmbedder):
     """Takes a moment for each call, so that there is time to ask how far it is."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         await asyncio.sleep(0.1)
         return await super().embed(texts, kind)
 

@@ -19,7 +19,7 @@ from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, NewDocument, PassagePoint
 from knowledge.documents.ports import Converted, IndexingStore, PassageIndex
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
-from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.wiring import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.http.kb import stop_indexing
@@ -148,7 +148,7 @@ class Refuses(HashingEmbedder):
 
     why: HardwonError | None = None
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         if self.why:
             raise self.why
         return await super().embed(texts, kind)
@@ -190,7 +190,7 @@ async def test_what_was_put_off_is_begun_at_once_where_a_person_says_so(opens: O
 class Chokes(HashingEmbedder):
     """An embedder that does not answer to one text."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         if any("Tulips" in text for text in texts):
             raise EmbedderUnavailable("no answer")
         return await super().embed(texts, kind)
@@ -352,7 +352,7 @@ async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: K
 class Quotes(HashingEmbedder):
     """Refuses the text of a document, and says which, as an endpoint may."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Refuse the guide."""
         if told := [text for text in texts if "pool_size" in text]:
             raise TextRejected(f"The endpoint refuses this text: flagged for {told[0]!r}.")
@@ -376,7 +376,7 @@ async def test_t10_what_an_endpoint_says_of_a_document_is_told_to_its_readers_an
 class Unhurried(HashingEmbedder):
     """Takes long enough for a lease to be extended meanwhile."""
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         await asyncio.sleep(0.05)
         return await super().embed(texts, kind)
 
@@ -440,7 +440,7 @@ async def test_a_small_document_of_another_base_is_ready_before_a_big_one(opens:
     began, goes_on = asyncio.Event(), asyncio.Event()
 
     class Waits(HashingEmbedder):
-        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
             if any("long bed" in text for text in texts):
                 began.set()
                 await goes_on.wait()

@@ -34,7 +34,7 @@ from knowledge.errors import (
     StorageRejected,
 )
 from knowledge.memory.pruning import KnowledgePruningService
-from knowledge.models import Embedded, PruneReport, Task
+from knowledge.models import Embeddings, PruneReport, Task
 from knowledge.ports import JobStore
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, SystemClock, open_knowledge
@@ -340,7 +340,7 @@ async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
     class Recovering(HashingEmbedder):
         """Fails twice, and sees whether another asks it meanwhile."""
 
-        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
             asked.append(len(texts))
             assert asking.locked() is False
             async with asking:
@@ -519,7 +519,7 @@ async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them
     class Counting(HashingEmbedder):
         """Answers once as many ask as are swept at a time, and knows how many that were at most."""
 
-        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
             asking.append(None)
             most.append(len(asking))
             try:

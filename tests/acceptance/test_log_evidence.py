@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from pydantic import SecretStr
 
 from knowledge.adapters.postgres.database import transaction
-from knowledge.amounts import plain_amount
+from knowledge.amounts import plain_count_of
 from knowledge.documents.log_query import Group, LineFilter, LogQuery
 from knowledge.documents.models import PassageKind, Severity
 from knowledge.documents.service import Documents
@@ -137,7 +137,7 @@ async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, w
     """A0-48: a day is all of it, and nothing of the next."""
     await add(knowledge, "server.log", MIDNIGHTS, "case", "1")
     told = await facts(knowledge.documents, f"How many ERROR entries were there {when}?", knowledge)
-    assert told[0].startswith(f"server.log: {plain_amount(entries, 'ERROR entry')} ")
+    assert told[0].startswith(f"server.log: {plain_count_of(entries, 'ERROR entry')} ")
 
 
 OTHER_WORDS = ": what it says in other words is not counted"
@@ -398,7 +398,7 @@ async def test_a_time_of_a_log_over_a_change_of_zone_is_one_of_the_zone_printed_
         ("since 10:16 on 2025-10-27", 1),
     ):
         counted = (await facts(knowledge.documents, f"How many errors were there {when}?", knowledge))[0]
-        assert counted.startswith(f"worker.log: {plain_amount(number, 'ERROR entry')} "), when
+        assert counted.startswith(f"worker.log: {plain_count_of(number, 'ERROR entry')} "), when
 
 
 async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) -> None:

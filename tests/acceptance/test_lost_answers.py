@@ -93,7 +93,7 @@ def lost(knowledge: Knowledge, home: Path) -> Lost:
 
 async def test_a_review_is_what_it_was_the_first_time(knowledge: Knowledge, lost: Lost) -> None:
     approved, rejected = [
-        await knowledge.acting_for(AGENT).capture.capture(
+        await knowledge.for_principal(AGENT).capture.capture(
             failure(failure_description=f"{what} fails", solution_steps=POISON)
         )
         for what in ("the cart", "the login")
@@ -120,7 +120,7 @@ async def test_a_key_that_was_made_and_never_told_is_said_to_be_there_and_rotate
     with pytest.raises(OwnerUnavailable, match="never used"):
         await lost(lambda client: client.keys.create(["capture"], workspace="default"))
     (made,) = await knowledge.keys.list()
-    with pytest.raises(NotFound, match="was rotated already: rotate"):
+    with pytest.raises(NotFound, match="was already rotated"):
         await lost(lambda client: client.keys.rotate(made.key_id))
     old, new = sorted(await knowledge.keys.list(), key=lambda key: key.replaced_by is None)
     assert old.replaced_by == new.key_id

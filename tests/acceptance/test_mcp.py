@@ -155,7 +155,7 @@ def as_caller(knowledge: Knowledge, who: Principal, breakers: Breakers | None = 
     """Return a client of a server that shows every tool, so that what is refused is refused by the services."""
 
     async def find(_: Any) -> Caller:
-        return Caller(knowledge=knowledge.acting_for(who), may=who.may, breakers=breakers or Breakers())
+        return Caller(knowledge=knowledge.for_principal(who), may=who.may, breakers=breakers or Breakers())
 
     return Client(make_server(find))
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from knowledge.access.operations import Scope
 from knowledge.models import CheckpointType, Task
-from knowledge.steps import watched_by
+from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.http.access import Doorway
@@ -207,7 +207,7 @@ async def test_work_that_nobody_watches_counts_nothing(knowledge: Knowledge) -> 
     builder = OrchestratorContextBuilder(knowledge)
     await builder.build_context_for_task(Task(description=SITUATION), "backend")
     assert metrics.registry.get_sample_value("hardwon_context_seconds_count") == 0
-    with watched_by(metrics, metrics):
+    with observe(metrics, metrics):
         await builder.build_context_for_task(Task(description=SITUATION), "backend")
     await builder.build_context_for_task(Task(description=SITUATION), "backend")
     assert metrics.registry.get_sample_value("hardwon_context_seconds_count") == 1

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from pydantic import Field
 
-from knowledge.access.operations import OPERATIONS, Needed, Reach, Scope
+from knowledge.access.operations import OPERATIONS, Reach, Requirement, Scope
 from knowledge.access.principals import OWNER
 from knowledge.documents.service import KnowledgeBases
 from knowledge.errors import InvalidInput
@@ -50,7 +50,7 @@ def test_rows_have_the_arguments_and_defaults_of_the_methods_they_call(knowledge
 def test_rows_take_what_the_table_of_permissions_says() -> None:
     for row in ROWS:
         reach = Reach.STORE if row.whole_store else Reach.WORKSPACE
-        needed = Needed(frozenset(map(Scope, row.scopes)), reach, row.known)
+        needed = Requirement(frozenset(map(Scope, row.scopes)), reach, row.known)
         assert OPERATIONS[row.permission] == needed, row.declared.__qualname__
 
 
@@ -85,7 +85,7 @@ async def test_a_row_and_a_method_are_a_new_operation_over_http_of_the_client_an
 ) -> None:
     monkeypatch.setitem(SERVICES, "queries", (__name__, "QueriesWithOneMore"))
     monkeypatch.setattr(RAGQueryService, "count_large", _count_large, raising=False)
-    monkeypatch.setitem(OPERATIONS, "queries.count_large", Needed(frozenset({Scope.QUERY})))
+    monkeypatch.setitem(OPERATIONS, "queries.count_large", Requirement(frozenset({Scope.QUERY})))
     await learn(knowledge, failure(), failure(project_id="another"), failure(failure_description="The disk is full"))
     app = make_app(knowledge)
     assert app.openapi()["paths"]["/v1/patterns:large"]["get"]["x-hardwon-scopes"] == ["query"]

@@ -15,7 +15,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.errors import NotFound
 from knowledge.models import ContextId, EntryId, Task
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
@@ -59,7 +59,7 @@ async def entries(knowledge: Knowledge, number: int, **told: object) -> list[Ent
 async def test_what_waits_for_a_review_is_paged_the_oldest_first_each_once(
     knowledge: Knowledge, http: httpx.AsyncClient
 ) -> None:
-    agents = knowledge.acting_for(AGENT).capture
+    agents = knowledge.for_principal(AGENT).capture
     for n in range(7):  # captured at one moment: the ids decide
         await agents.capture(failure(failure_description=f"{ORDERS} {n}", task_id=f"T-{n}"))
     everything = [str(entry.entry_id) for entry in await knowledge.reviews.waiting()]
@@ -82,12 +82,14 @@ async def test_dead_entries_and_affected_tasks_are_paged_the_latest_first(
     for n in range(5):
         task = Task(description="case aaaaaaaaa of the cart", project_id="web-shop", task_id=f"T-{n}")
         assert (await builder.build_context_for_task(task, "backend")).patterns
-    reached = [str(task.context_id) for task in await knowledge.revocations.affected(Chosen(project_id="web-shop"))]
+    reached = [
+        str(task.context_id) for task in await knowledge.revocations.affected(EntryFilter(project_id="web-shop"))
+    ]
     found, pages = await through(http, "/v1/affected?project_id=web-shop&limit=2")
     assert ([told["context_id"] for told in found], pages) == (reached, 3)
     assert len(set(reached)) == 5
     with pytest.raises(NotFound, match="begin with the first page"):
-        await knowledge.revocations.affected(Chosen(project_id="web-shop"), after=ContextId(ids[0]))
+        await knowledge.revocations.affected(EntryFilter(project_id="web-shop"), after=ContextId(ids[0]))
 
     die = sa.text("UPDATE knowledge_staging SET status = 'dead', dead_reason = 'refused', embedded_at = NULL,"
                   " expires_at = NULL, pattern_id = NULL WHERE id = ANY(:ids)")  # fmt: skip
@@ -172,7 +174,7 @@ async def test_the_client_pages_as_the_services_do(knowledge: Knowledge) -> None
         assert await client.reviews.waiting(limit=5) == []
         assert await client.upkeep.dead(5) == []
         with pytest.raises(NotFound, match="no key p "):
-            await client.revocations.affected(Chosen(key_id="p"))
+            await client.revocations.affected(EntryFilter(key_id="p"))
 
 
 async def test_a_list_is_asked_for_until_it_ends_or_enough_is_there() -> None:

@@ -16,7 +16,7 @@ from knowledge import KnowledgeSettings, Task
 from knowledge.adapters.embedding_space import unit
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import IdempotencyConflict, IndexUnavailable, NotFound
-from knowledge.models import Embedded
+from knowledge.models import Embeddings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.budget import tokens
@@ -46,7 +46,7 @@ class Listening(HashingEmbedder):
         super().__init__(dims=256)
         self.heard: dict[str, list[str]] = {"query": [], "document": []}
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.heard[kind] += texts
         return await super().embed(texts, kind)
 
@@ -57,11 +57,11 @@ class Crowded(HashingEmbedder):
     def __init__(self) -> None:
         super().__init__(dims=256, model="crowded")
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         made = await super().embed(texts, kind)
         rows = made.vectors.copy()
         rows[:, 0] += np.float32(4.4)
-        return Embedded(vectors=unit(rows), tokens=made.tokens, truncated=made.truncated)
+        return Embeddings(vectors=unit(rows), tokens=made.tokens, truncated=made.truncated)
 
 
 def solutions(found: Sequence[Any]) -> list[str]:

@@ -17,7 +17,7 @@ from knowledge import wiring_services
 from knowledge.documents.language_model import Asking, Message
 from knowledge.errors import BudgetSpent, EmbedderUnavailable
 from knowledge.settings import KnowledgeSettings
-from knowledge.spending import MOST_TOKENS, guessed_tokens
+from knowledge.spending import MAX_TOKENS, estimate_tokens
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
@@ -177,7 +177,7 @@ async def test_what_nobody_waits_for_any_more_costs_what_was_guessed(
         asked = "Something new"
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(knowledge.queries.query_for_task(asked), timeout=1)
-        assert (await knowledge.stats()).tokens_today == before + guessed_tokens([asked])
+        assert (await knowledge.stats()).tokens_today == before + estimate_tokens([asked])
 
 
 async def test_the_bundled_model_costs_nothing_and_without_a_budget_nothing_is_counted(
@@ -206,11 +206,11 @@ async def test_answers_of_a_model_cost_what_it_says_or_what_is_guessed(
             await model.say(asked, Asking())
             assert (await knowledge.stats()).tokens_today == 140
             await model.say(asked, Asking())
-            guessed = guessed_tokens([asked[0].content, "Yes."])
+            guessed = estimate_tokens([asked[0].content, "Yes."])
             assert (await knowledge.stats()).tokens_today == 140 + guessed
             server.misbehave(*(lambda reply: reply | {"usage": {"total_tokens": 10**30}},) * 2)
             await model.say(asked, Asking())
-            assert (await knowledge.stats()).tokens_today == 140 + guessed + MOST_TOKENS
+            assert (await knowledge.stats()).tokens_today == 140 + guessed + MAX_TOKENS
             with pytest.raises(BudgetSpent):
                 await model.say(asked, Asking())
             assert len(server.chats) == 3

@@ -20,7 +20,7 @@ from opentelemetry.trace import StatusCode
 
 from knowledge.errors import InvalidInput, InvalidSetting
 from knowledge.models import EntryType, NewEntry, Task
-from knowledge.steps import watched_by
+from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.metrics import STAGES
@@ -41,7 +41,7 @@ def spans_of() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with watched_by(Spans(provider)):
+    with observe(Spans(provider)):
         yield exporter
     provider.shutdown()
 

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from knowledge.adapters.postgres.database import transaction
 from knowledge.errors import NotFound
 from knowledge.memory.retention import add_years
-from knowledge.models import Distillation, Distilled, Entry, EntryId, PatternId
+from knowledge.models import Distillation, DistilledText, Entry, EntryId, PatternId
 from knowledge.ports import Stores, Undistilled
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.sharing import OF_ONE_LOOP
@@ -25,7 +25,7 @@ pytestmark = OF_ONE_LOOP
 
 MODEL = "some-model"
 DAY = timedelta(days=1)
-WRITTEN = Distilled(
+WRITTEN = DistilledText(
     title="Missing prices break the cart",
     problem="A total is made of prices of which some are missing",
     when_to_try="When a sum meets a missing value",
@@ -66,7 +66,7 @@ async def due(stores: Stores, *, now: datetime = NOON, model: str = MODEL) -> li
     return await stores.distillations.due(model, now=now, least=3, grown=2)
 
 
-async def shown(stores: Stores, pattern_id: PatternId, now: datetime = NOON) -> Distilled | None:
+async def shown(stores: Stores, pattern_id: PatternId, now: datetime = NOON) -> DistilledText | None:
     """Return what a query shows of a model's words."""
     return (await stores.patterns.get(pattern_id, now=now)).distilled
 

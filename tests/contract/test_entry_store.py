@@ -16,8 +16,8 @@ import pytest
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import (
     AppliesWhen,
-    Captured,
     CaptureOutcome,
+    CaptureResult,
     Entry,
     EntryId,
     EntryStatus,
@@ -261,7 +261,7 @@ async def test_single_captures_and_batches_of_a_new_project_do_not_hinder_each_o
         assert tallied(answers) == {"accepted": 40, "duplicate": 50}
 
 
-def tallied(answers: Sequence[Sequence[Captured]]) -> Counter[str]:
+def tallied(answers: Sequence[Sequence[CaptureResult]]) -> Counter[str]:
     return Counter(str(answer.outcome) for batch in answers for answer in batch)
 
 

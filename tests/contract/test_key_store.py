@@ -39,11 +39,11 @@ async def kept(keys: KeyStore, number: int) -> ApiKey:
 
 async def test_a_key_is_found_as_it_was_made(keys: KeyStore) -> None:
     made = key(1, None, scopes=tuple(Scope), expires_at=NOON + DAY, name=None)
-    assert not await keys.any()
+    assert not await keys.has_any()
     await keys.add(made, HASH)
     assert await keys.find(made.key_id) == (made, HASH)
     assert await keys.find("f" * 12) is None
-    assert await keys.any()
+    assert await keys.has_any()
 
 
 async def test_several_keys_are_found_at_once_and_those_that_there_are_not_are_left_out(keys: KeyStore) -> None:
@@ -113,13 +113,13 @@ async def test_a_key_is_revoked_once_and_its_last_use_never_moves_back(keys: Key
 
 
 async def test_live_keys_of_another_pepper_are_counted(keys: KeyStore) -> None:
-    assert await keys.of_others("ours", NOON) == 0
+    assert await keys.count_with_other_pepper("ours", NOON) == 0
     others = replace(HASH, pepper="lost")
     for number, hashed in enumerate((HASH, others, others, others, others)):
         await keys.add(key(number, expires_at=NOON + number * DAY if number > 2 else None), hashed)
     await keys.revoke(key(1).key_id, NOON)
-    assert await keys.of_others("ours", NOON + 3 * DAY) == 2
-    assert await keys.of_others("lost", NOON + 3 * DAY) == 1
+    assert await keys.count_with_other_pepper("ours", NOON + 3 * DAY) == 2
+    assert await keys.count_with_other_pepper("lost", NOON + 3 * DAY) == 1
 
 
 async def test_keys_that_ended_long_ago_go_and_the_last_one_made_stays(keys: KeyStore) -> None:
@@ -135,4 +135,4 @@ async def test_keys_that_ended_long_ago_go_and_the_last_one_made_stays(keys: Key
     assert [each.key_id[-1] for each in await keys.list(None, after=None, limit=9)] == ["3", "4", "5"]
     assert await keys.prune(NOON + 30 * DAY) == 2
     assert await keys.prune(NOON + 30 * DAY) == 0
-    assert await keys.any()
+    assert await keys.has_any()

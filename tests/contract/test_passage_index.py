@@ -139,8 +139,8 @@ async def test_written_again_a_point_is_replaced_and_deleted_it_is_gone(index: P
 async def test_ids_without_a_point_are_told_from_those_with_one(index: PassageIndex) -> None:
     every = [PassageId(UUID(int=number)) for number in range(1, 3_000)]
     await index.upsert(SPACE, [point(number) for number in (5, 2_500)])
-    assert await index.lacking(SPACE, every) == [each for each in every if each.int not in {5, 2_500}]
-    assert await index.lacking(SPACE, []) == []
+    assert await index.find_missing(SPACE, every) == [each for each in every if each.int not in {5, 2_500}]
+    assert await index.find_missing(SPACE, []) == []
 
 
 async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:

@@ -18,7 +18,7 @@ from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_POINTS,
     MAX_RIVALS,
-    MOST_HEARD,
+    MAX_SOURCE_ENTRIES,
     AppliesWhen,
     Circumstance,
     Entry,
@@ -36,7 +36,7 @@ from knowledge.models import (
     pattern_id_of,
 )
 from knowledge.ports import Claim, Selection, Stores
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import (
@@ -286,7 +286,7 @@ async def test_nothing_is_marked_that_was_not_decided(stores: Stores) -> None:
 
 async def test_nothing_is_marked_that_was_embedded_into_a_space_no_longer_in_use(stores: Stores) -> None:
     """G22."""
-    await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=shipped(SPACE.model))
+    await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=default_calibration(SPACE.model))
     await stores.entries.add([told(1), told(2, failure_description="Another")])
     right, wrong = [await stores.entries.claim(EVERYTHING, limit=1, lease=MINUTE) for _ in range(2)]
     await decide(stores, right)
@@ -403,7 +403,7 @@ async def test_evidence_names_its_latest_hundred_entries_the_latest_first(stores
     pattern = await learn(stores, *late, at=NOON + DAY)
     evidence = await stores.patterns.get(pattern, now=NOON)
     expected = [entry.entry_id for entry in late + early]
-    assert list(evidence.entry_ids) == expected[:MOST_HEARD]
+    assert list(evidence.entry_ids) == expected[:MAX_SOURCE_ENTRIES]
     assert evidence.success_count == 110
 
 
@@ -413,16 +413,16 @@ async def test_no_number_of_later_entries_by_agents_silences_the_trusted_ones_of
     await learn(stores, *theirs, at=NOON - DAY)
     of_agents = [
         replace(told(number, technology="cobol", when_to_try="Never"), low_trust=True)
-        for number in range(10, 10 + 2 * MOST_HEARD)
+        for number in range(10, 10 + 2 * MAX_SOURCE_ENTRIES)
     ]
     pattern = await learn(stores, *of_agents)
     evidence = await stores.patterns.get(pattern, now=NOON)
     assert evidence.words == await stores.entries.get(numbered(1))
     assert (evidence.when_to_try, evidence.whens) == ("Always", ("Always",))
     assert {entry.entry_id for entry in theirs} < set(evidence.entry_ids)
-    assert len(evidence.entry_ids) == MOST_HEARD
+    assert len(evidence.entry_ids) == MAX_SOURCE_ENTRIES
     found = {each.technology: each.entries for each in evidence.circumstances}
-    assert found == {"cobol": MOST_HEARD - 2, "go": 2}
+    assert found == {"cobol": MAX_SOURCE_ENTRIES - 2, "go": 2}
     assert evidence.attempt_count == 3, "of what one key told once is counted"
 
 

@@ -23,7 +23,7 @@ from knowledge.adapters import engine_log
 from knowledge.adapters import qdrant_edge as adapter
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.errors import IndexUnavailable, InvalidInput, StoreIncompatible, StoreInUse
-from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, View, Where
+from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, View
 from tests.support.qdrant_over_edge import ROOT
 
 SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=8, max_tokens=256, fingerprint="edge-test")
@@ -187,7 +187,7 @@ async def test_closing_and_opening_again_keeps_everything(directory: Path) -> No
     points = make_points(300)
     index = await opened(directory)
     await index.upsert(SPACE, points)
-    where = Where(workspace="default", live_at=points[0].embedded_at)
+    where = PointFilter(workspace="default", live_at=points[0].embedded_at)
     ask: dict[str, Any] = {"dense": points[7].dense, "lexical": points[7].lexical, "where": where, "limit": 5}
     before = await index.search(SPACE, **ask)
     await index.aclose()
@@ -363,7 +363,7 @@ async def test_no_exception_of_the_engine_escapes(directory: Path) -> None:
     points = make_points(2)
     await index.upsert(SPACE, points)
     index._shard(SPACE).close()  # from now on every call of the engine raises its plain Exception
-    where = Where(workspace="default", live_at=points[0].embedded_at)
+    where = PointFilter(workspace="default", live_at=points[0].embedded_at)
     for call in (
         index.upsert(SPACE, points),
         index.search(SPACE, points[0].dense, points[0].lexical, where, limit=2),
@@ -447,7 +447,7 @@ async def test_giving_back_the_space_of_deleted_points_changes_no_answer(directo
     index = await opened(directory)
     await index.upsert(SPACE, points)
     await index.delete(SPACE, [point.point_id for point in points[:1500]])
-    where = Where(workspace="default", live_at=points[0].embedded_at)
+    where = PointFilter(workspace="default", live_at=points[0].embedded_at)
     ask: dict[str, Any] = {"dense": points[7].dense, "lexical": points[7].lexical, "where": where, "limit": 20}
     before = await index.search(SPACE, **ask)
     await index.aclose()

@@ -24,7 +24,7 @@ from knowledge.adapters import qdrant_server as adapter
 from knowledge.adapters.qdrant_points import Ownership, conditions
 from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
 from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
-from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, View, Where
+from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, View
 from tests.support.qdrant_over_edge import Faults, QdrantOverEdge, QdrantProcess
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=4, max_tok
 NAME = "hardwon_server-test"
 TERMS = SparseVector(indices=(1, 5), values=(0.5, 0.25))
 DENSE = np.array([0.5, 0.5, 0.5, 0.5], dtype=np.float32)
-WHERE = Where(workspace="default", live_at=NOW, agent_type="backend", without=frozenset({PointId(uuid4())}))
+WHERE = PointFilter(workspace="default", live_at=NOW, agent_type="backend", without=frozenset({PointId(uuid4())}))
 
 
 def make_points(count: int) -> list[Point]:

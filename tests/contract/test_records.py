@@ -28,7 +28,7 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.ports import CANCELLED, JobStore, Stores
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from tests.support.entries import NOON, failure, pattern, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import SPACE, Store, claim_all, learn, numbered
@@ -117,7 +117,7 @@ async def test_an_empty_workspace_has_nothing_to_count(stores: Stores) -> None:
 async def test_the_counts_are_of_the_workspace_alone(store: Store) -> None:
     """D44."""
     stores, others = store.of("default"), store.of("others")
-    await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=shipped(SPACE.model))
+    await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=default_calibration(SPACE.model))
     await learn(others, stored(failure(project_id="x"), numbered(90)))
     await others.checkpoints.finish(
         replace(await others.checkpoints.start(None, CheckpointType.MANUAL, NOON), finished_at=NOON + 9 * HOUR)

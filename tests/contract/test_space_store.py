@@ -12,7 +12,7 @@ from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, pattern_id_of
 from knowledge.ports import SpaceStore, Stores
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from tests.support.embedders import hashed_bag
 from tests.support.entries import failure, stored
 from tests.support.sharing import OF_ONE_LOOP
@@ -20,7 +20,7 @@ from tests.support.stores import OTHER_SPACE, SPACE, Store, claim_all, decide, l
 
 pytestmark = OF_ONE_LOOP
 
-CALIBRATION = shipped(SPACE.model)
+CALIBRATION = default_calibration(SPACE.model)
 
 
 def told(number: int) -> Entry:

@@ -23,14 +23,14 @@ from qdrant_client import AsyncQdrantClient, models
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
 from knowledge.errors import IndexUnavailable, InvalidInput
-from knowledge.models import EmbeddingSpace, EntryType, Hit, Point, PointId, SparseVector, Vector, View, Where
+from knowledge.models import EmbeddingSpace, EntryType, Hit, Point, PointFilter, PointId, SparseVector, Vector, View
 from knowledge.ports import VectorIndex
 from tests.support.qdrant_over_edge import QdrantProcess
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DIMS = 16
 TICK = timedelta(microseconds=1)
-EVERYTHING = Where(workspace="default", live_at=NOW)
+EVERYTHING = PointFilter(workspace="default", live_at=NOW)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def varied_points(count: int, seed: int = 1) -> list[Point]:
     ]
 
 
-def allowed(point: Point, where: Where) -> bool:
+def allowed(point: Point, where: PointFilter) -> bool:
     return (
         point.workspace == where.workspace
         and point.expires_at > where.live_at
@@ -134,7 +134,7 @@ def allowed(point: Point, where: Where) -> bool:
     )
 
 
-def reference(points: list[Point], dense: Vector, lexical: SparseVector, where: Where, limit: int) -> list[Hit]:
+def reference(points: list[Point], dense: Vector, lexical: SparseVector, where: PointFilter, limit: int) -> list[Hit]:
     """The contract in numpy: both scores of the union of both top lists."""
     kept = [point for point in points if allowed(point, where)]
     asked = dict(zip(lexical.indices, lexical.values, strict=True))
@@ -159,7 +159,7 @@ def assert_same(found: list[Hit], expected: list[Hit]) -> None:
         assert hit.lexical == pytest.approx(right.lexical, abs=1e-4)
 
 
-async def found_ids(index: VectorIndex, space: EmbeddingSpace, where: Where = EVERYTHING) -> set[PointId]:
+async def found_ids(index: VectorIndex, space: EmbeddingSpace, where: PointFilter = EVERYTHING) -> set[PointId]:
     """All points a search lets through: asked with a limit above their number."""
     rng = np.random.default_rng(9)
     return {hit.point_id for hit in await index.search(space, unit(rng, space.dims), words(rng), where, limit=500)}
@@ -266,7 +266,7 @@ async def test_no_search_leaves_its_workspace(index: VectorIndex, space: Embeddi
     points = varied_points(60)
     await index.upsert(space, points)
     for workspace in ("default", "other", "nobody"):
-        where = Where(workspace=workspace, live_at=NOW - timedelta(days=9))
+        where = PointFilter(workspace=workspace, live_at=NOW - timedelta(days=9))
         assert await found_ids(index, space, where) == {p.point_id for p in points if p.workspace == workspace}
 
 
@@ -321,7 +321,7 @@ async def test_any_mix_of_conditions_finds_what_the_reference_finds(index: Vecto
     await index.upsert(space, points)
     rng, pick = np.random.default_rng(11), random.Random(11)
     for _ in range(25):
-        where = Where(
+        where = PointFilter(
             workspace=pick.choice(["default", "other"]),
             live_at=NOW + timedelta(hours=pick.randint(-10, 30)),
             view=pick.choice([None, *View]),

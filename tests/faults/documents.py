@@ -144,8 +144,8 @@ class FailingIndex(PassageIndex):
     async def scan(self, space: EmbeddingSpace, workspace: str, *, after: Any, limit: int) -> Any:
         return await self._index.scan(space, workspace, after=after, limit=limit)
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
-        return await self._index.lacking(space, passage_ids)
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._index.find_missing(space, passage_ids)
 
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._index.drop(space)

@@ -24,7 +24,7 @@ from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.models import BoundSpace, Entry, EntryId, NewEntry, PatternId, PointId, View, pattern_id_of, point_id_of
 from knowledge.ports import Clock, VectorIndex
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, term_counts
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import stored
@@ -114,7 +114,9 @@ class OldRelease:
     async def bind(self) -> BoundSpace:
         """Bind the embedding space, once in the life of a store."""
         space = await self._embedder.space()
-        self.bound = BoundSpace(space=space, mean_terms=DEFAULT_MEAN_TERMS, calibration=shipped(space.model))
+        self.bound = BoundSpace(
+            space=space, mean_terms=DEFAULT_MEAN_TERMS, calibration=default_calibration(space.model)
+        )
         given = json.dumps(asdict(space)), DEFAULT_MEAN_TERMS, json.dumps(asdict(self.bound.calibration))
         await self._connection.execute(BIND, space.fingerprint, *given)
         await self._index.ensure(space)

@@ -12,7 +12,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.tables import knowledge_staging, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, NewEntry, PatternId, Task
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from tests.conftest import SetClock
@@ -67,7 +67,7 @@ class Telling:
         self.clock.move(_A_MOMENT)  # the first of what it tells counts: no two are told at once
         scopes = frozenset({Scope.CAPTURE})
         agent = Principal(trust=Trust.KEY, scopes=scopes, workspace=knowledge.workspace, key_id=key_id)
-        return knowledge.acting_for(agent), key_id
+        return knowledge.for_principal(agent), key_id
 
     async def _handed_out(self, knowledge: Knowledge) -> tuple[Context, Task]:
         """Return a context that was built for a task of its own."""
@@ -163,7 +163,7 @@ class Telling:
         gone, outcomes = self.model.revoke(key_id)
         self.deleted += gone
         try:
-            report = await knowledge.revocations.revoke(Chosen(key_id=key_id))
+            report = await knowledge.revocations.revoke(EntryFilter(key_id=key_id))
         except NotFound:  # a key that no store has, by which nothing was told that is still there
             found = (0, 0)
         else:

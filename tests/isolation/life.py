@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import points
 from knowledge.errors import HardwonError, InvalidInput, NotFound
-from knowledge.models import ContextId, EntryId, PatternId, PointId, SparseVector, Task, Where
+from knowledge.models import ContextId, EntryId, PatternId, PointFilter, PointId, SparseVector, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -145,7 +145,7 @@ class Life:
         if bound is None:
             return
         dense = hashed_bag(self._chance.choice(CASES), dims=bound.space.dims)
-        where = Where(workspace=stores.workspace, live_at=self._clock.now())
+        where = PointFilter(workspace=stores.workspace, live_at=self._clock.now())
         lexical = SparseVector(indices=(), values=())
         hits = await stores.index.search(bound.space, dense, lexical, where, limit=20)
         await self._owned(here, [hit.point_id for hit in hits])

@@ -34,7 +34,7 @@ from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.validation import validate
 from knowledge.models import CaptureOutcome, EntryType
 from knowledge.ports import Selection
-from knowledge.provenance import Chosen
+from knowledge.provenance import EntryFilter
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.postgres import create_database, drop_database, dsn_of
@@ -573,7 +573,7 @@ async def test_whom_entries_reached_is_looked_up_and_not_compared_each_with_each
     """T5: 4,000 entries and 4,000 contexts took 20 s."""
     async with watched(big) as (engine, sent):
         provenance = PostgresProvenance(engine, "default")
-        assert await provenance.affected(Chosen(project_id="web-shop"), limit=10) == []
+        assert await provenance.affected_tasks(EntryFilter(project_id="web-shop"), limit=10) == []
         for plan in await plans(engine, *sent[0]):
             assert "hashed SubPlan" in plan
             assert "&&" not in plan

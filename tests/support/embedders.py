@@ -12,7 +12,7 @@ import numpy as np
 
 from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, unit
 from knowledge.errors import EmbedderUnavailable, TextRejected
-from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
 _WORD = re.compile(r"\w+")
@@ -67,7 +67,7 @@ class HashingEmbedder(Embedder):
     async def space(self) -> EmbeddingSpace:
         return self._space
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         self.calls += 1
         if self._closed or self.unavailable:
             raise EmbedderUnavailable(self.unavailable or "The embedder was closed: open the stores again.")
@@ -83,7 +83,7 @@ class HashingEmbedder(Embedder):
         )
         cut = [" ".join(kept[position]) if position in truncated else text for position, text in enumerate(texts)]
         rows = [hashed_bag(text, dims=self._space.dims, model=self._space.model) for text in cut]
-        return Embedded(
+        return Embeddings(
             vectors=np.array(rows, dtype=np.float32).reshape(len(texts), self._space.dims),
             tokens=sum(map(len, kept)),
             truncated=truncated,

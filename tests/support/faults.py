@@ -24,7 +24,7 @@ from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import (
     Decision,
-    Embedded,
+    Embeddings,
     EmbeddingSpace,
     EntryId,
     LeaseToken,
@@ -115,7 +115,7 @@ class WiredEmbedder(HashingEmbedder):
         self._wire = wire
         self._wait = wait
 
-    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         await self._wire("embedder.embed:before")
         await self._wait()
         embedded = await super().embed(texts, kind)

@@ -30,10 +30,10 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
-from knowledge.search.calibration import shipped
+from knowledge.search.calibration import default_calibration
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring_services import stores_on
+from knowledge.wiring_services import make_stores
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
 
@@ -60,7 +60,7 @@ class Store:
     def of(self, workspace: str, budget: int | None = None) -> Stores:
         """Return the ports of a workspace, that may spend `budget` tokens a day."""
         settings = KnowledgeSettings(tokens_per_day=budget)
-        return stores_on(settings, self.engine, workspace, index=self.index, embedder=self.embedder, clock=self.clock)
+        return make_stores(settings, self.engine, workspace, index=self.index, embedder=self.embedder, clock=self.clock)
 
     async def recorded(self) -> list[Mapping[str, Any]]:
         """Return the contexts on record, of all workspaces."""
@@ -106,7 +106,7 @@ async def decide(
 ) -> tuple[dict[EntryId, PatternId], set[PointId]]:
     """Decide on what is claimed: by hand where `joins` is given, else by the same words; return patterns and points."""
     if await stores.spaces.bound() is None:
-        await stores.spaces.bind(SPACE, mean_terms=DEFAULT_MEAN_TERMS, calibration=shipped(SPACE.model))
+        await stores.spaces.bind(SPACE, mean_terms=DEFAULT_MEAN_TERMS, calibration=default_calibration(SPACE.model))
     async with stores.patterns.deciding(claim.token) as deciding:
         held = await deciding.held([entry.entry_id for entry in claim.entries])
         known = dict(await deciding.patterns_by_key([texts.match_key(entry) for entry in claim.entries]))

@@ -15,7 +15,7 @@ from knowledge.memory.differences import NOT_EVEN_TWINS, differences, has_number
 from knowledge.memory.likeness import BestCase
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
-from knowledge.search.wording import Rarity, Reading, profile
+from knowledge.search.wording import ParsedText, Rarity, profile
 from tests.support.entries import CART
 
 MODEL = "all-MiniLM-L6-v2"
@@ -31,13 +31,13 @@ SITUATIONS = [
 
 
 def whole(texts: list[str]) -> TermStatistics:
-    asked = {term for text in texts for term in Reading(text).term_ids}
+    asked = {term for text in texts for term in ParsedText(text).term_ids}
     counted = [term_counts(text) for text in SITUATIONS]
     return TermStatistics(documents=len(counted), frequencies={t: sum(t in each for each in counted) for t in asked})
 
 
 def that_read(texts: list[str]) -> TextComparer:
-    return TextComparer(whole(texts), MODEL, {text: Reading(text) for text in texts})
+    return TextComparer(whole(texts), MODEL, {text: ParsedText(text) for text in texts})
 
 
 PAIRS = [
@@ -127,7 +127,7 @@ def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particular
         " ".join([*words[:at], number, *words[at:]]),
         " ".join([*words[:at], number, *words[at + 1 :]]),
     ):
-        if has_number_exchanged(Reading(one), Reading(changed)):
+        if has_number_exchanged(ParsedText(one), ParsedText(changed)):
             rarity = Rarity(whole([one, changed]))
             apart = differences(profile(one, rarity), profile(changed, rarity))
             assert not NOT_EVEN_TWINS.isdisjoint(apart)
@@ -145,8 +145,8 @@ def test_resolutions_told_apart_by_a_number_need_not_be_read_and_others_do() -> 
 
 
 def test_a_number_in_another_spelling_is_not_exchanged() -> None:
-    assert has_number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
-    assert not has_number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
+    assert has_number_exchanged(ParsedText("mask 0x1f"), ParsedText("mask 0x2f"))
+    assert not has_number_exchanged(ParsedText("mask 0x1f"), ParsedText("mask 0X1F")), "but for case the same text"
 
 
 def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_at_best_twins() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from knowledge.errors import IndexUnavailable, TextRejected
-from knowledge.models import Context, Entry, EntryType, FactsTold, Pattern, PatternId, Task
+from knowledge.models import Context, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.block import render
 from orchestrator.budget import tokens
@@ -56,7 +56,7 @@ class Answers:
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         assert only_if_sure, "what nobody asked for is injected only where it likely fits"
         self.asked.append((task_description, agent_type, task_type, technology, max_results))
@@ -73,7 +73,7 @@ class Answers:
         *,
         technology: str | None = None,
         only_if_sure: bool = False,
-        facts: FactsTold | None = None,
+        facts: TaskFacts | None = None,
     ) -> list[Pattern]:
         assert only_if_sure
         self.asked.append((failure_description, error_message, agent_type, task_type, technology))

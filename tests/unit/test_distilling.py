@@ -21,7 +21,7 @@ from knowledge.memory.distilling import (
     select_material,
 )
 from knowledge.models import Entry
-from knowledge.search.naming import invented
+from knowledge.search.naming import find_invented
 from tests.support.entries import approval, failure, rejection, stored
 
 TOLD = (
@@ -60,7 +60,7 @@ def read(**changes: Any) -> Any:
     ],
 )
 def test_what_the_entries_say_may_be_said_again(written: str) -> None:
-    assert list(invented(written, TOLD)) == []
+    assert list(find_invented(written, TOLD)) == []
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_what_the_entries_say_may_be_said_again(written: str) -> None:
     ],
 )
 def test_a_name_or_number_that_no_entry_holds_is_found(written: str, name: str) -> None:
-    assert list(invented(written, TOLD)) == [name]
+    assert list(find_invented(written, TOLD)) == [name]
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["line {}", "v{}", "{}ms", "`{}`", "E{}", "port:{}", "/p/{}", "x_{}"]))
 def test_no_number_passes_that_is_not_told(number: int, form: str) -> None:
     told = " ".join(str(other) for other in range(number + 1, number + 20)) + f" 1{number} {number}0 {number}.5"
-    assert list(invented(form.format(number), told))
-    assert not list(invented(form.format(number), told + " line " + form.format(number)))
+    assert list(find_invented(form.format(number), told))
+    assert not list(find_invented(form.format(number), told + " line " + form.format(number)))
 
 
 # what is read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.search.error_codes import error_codes, is_another
+from knowledge.search.error_codes import error_codes, is_different_error
 
 TOLD: tuple[tuple[str, dict[str, set[str]]], ...] = (
     ("TS2322: Type 'a' is not assignable to type 'b'", {"TS": {"2322"}}),
@@ -40,7 +40,7 @@ def test_a_code_is_read_where_an_error_stands(text: str, codes: dict[str, set[st
     ],
 )
 def test_of_the_same_kind_another_code_is_another_error(asked: str, told: str, *, another: bool) -> None:
-    assert is_another(error_codes(asked), error_codes(told)) is another
+    assert is_different_error(error_codes(asked), error_codes(told)) is another
 
 
 def test_of_a_long_text_the_codes_at_its_ends_are_read() -> None:

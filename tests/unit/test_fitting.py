@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from knowledge.memory.fitting import MISSING_FACTOR, OTHER_FACTOR, fit, fits
 from knowledge.memory.ranking import Match, strength
 from knowledge.memory.success import success_rate
-from knowledge.models import Where
+from knowledge.models import PointFilter
 from tests.support.entries import NOON, evidence, failure, rejection
 
-ANYWHERE = Where(workspace="default", live_at=NOON)
-ASKED = Where(workspace="default", live_at=NOON, agent_type="backend", task_type="bugfix", technology="python")
+ANYWHERE = PointFilter(workspace="default", live_at=NOON)
+ASKED = PointFilter(workspace="default", live_at=NOON, agent_type="backend", task_type="bugfix", technology="python")
 
 
 def test_as_asked_counts_whole_untold_less_and_another_value_least() -> None:

@@ -14,9 +14,9 @@ from knowledge.search.calibration import (
     BUNDLED,
     CONSERVATIVE,
     TEXT_EMBEDDING_3_SMALL,
+    default_calibration,
     recalibrate,
     relevance,
-    shipped,
 )
 from knowledge.search.fusion import coverage, fuse
 
@@ -65,10 +65,10 @@ def test_relevance_is_between_nothing_and_one_and_never_falls(
 
 
 def test_each_model_has_its_own_scale_and_an_unknown_one_the_strictest() -> None:
-    assert shipped("all-MiniLM-L6-v2") == BUNDLED
-    assert shipped("text-embedding-3-small") == TEXT_EMBEDDING_3_SMALL
+    assert default_calibration("all-MiniLM-L6-v2") == BUNDLED
+    assert default_calibration("text-embedding-3-small") == TEXT_EMBEDDING_3_SMALL
     assert not TEXT_EMBEDDING_3_SMALL.measured
-    assert shipped("a model nobody measured") == CONSERVATIVE
+    assert default_calibration("a model nobody measured") == CONSERVATIVE
     assert not CONSERVATIVE.measured
     assert relevance(0.5, CONSERVATIVE) < relevance(0.5, BUNDLED)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.gist import MOST_CHARS, gist
+from knowledge.search.gist import MAX_CHARS, gist
 
 STEPS = [
     f"2026-03-01T10:00:{n:02}Z INFO worker-{n}: page {chr(97 + n)} of the catalogue was rendered" for n in range(20)
@@ -33,7 +33,7 @@ def test_of_a_long_log_the_line_that_says_what_went_wrong_is_kept(name: str, pla
     log = "\n".join([*STEPS[:place], ERRORS[name], *STEPS[place:]])
     kept = gist(log)
     assert ERRORS[name].removeprefix("2026-03-01T10:00:07Z ") in kept.splitlines()
-    assert len(kept) <= MOST_CHARS < len(log)
+    assert len(kept) <= MAX_CHARS < len(log)
 
 
 def test_of_a_stack_trace_the_way_there_is_left_out() -> None:
@@ -123,7 +123,7 @@ def test_of_one_long_line_is_kept_what_stands_around_what_went_wrong() -> None:
 @given(st.text(max_size=2_000))
 def test_a_gist_is_never_longer_and_a_gist_of_a_gist_is_itself(error: str) -> None:
     kept = gist(error)
-    assert len(kept) <= MOST_CHARS
+    assert len(kept) <= MAX_CHARS
     assert gist(kept) == kept
 
 

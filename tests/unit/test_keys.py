@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge.access.operations import OPERATIONS, Reach, Scope
-from knowledge.access.pepper import FILE, pepper_of
+from knowledge.access.pepper import FILE, load_pepper
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.errors import AccessDenied, HardwonError, InvalidSetting, StorageUnavailable
 
@@ -18,13 +18,13 @@ from knowledge.errors import AccessDenied, HardwonError, InvalidSetting, Storage
 
 
 def test_a_pepper_is_made_once_for_its_owner_alone(home: Path) -> None:
-    first = pepper_of(home, None)
-    assert pepper_of(home, None) == first
+    first = load_pepper(home, None)
+    assert load_pepper(home, None) == first
     assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
     assert [path.name for path in home.iterdir()] == [FILE]
     (home / FILE).chmod(0o640)
     with pytest.raises(StorageUnavailable, match="chmod 600"):
-        pepper_of(home, None)
+        load_pepper(home, None)
 
 
 @pytest.mark.parametrize("content", ["", "short"])
@@ -32,15 +32,15 @@ def test_a_damaged_pepper_is_not_taken(home: Path, content: str) -> None:
     (home / FILE).write_text(content)
     (home / FILE).chmod(0o600)
     with pytest.raises(StorageUnavailable, match="damaged"):
-        pepper_of(home, None)
+        load_pepper(home, None)
 
 
 def test_a_pepper_that_is_told_leaves_no_file(home: Path) -> None:
-    assert pepper_of(home, SecretStr("x" * 32)).value == b"x" * 32
-    assert pepper_of(home, SecretStr("x" * 32 + "\n")).value == b"x" * 32, "as a file of a secret ends"
+    assert load_pepper(home, SecretStr("x" * 32)).value == b"x" * 32
+    assert load_pepper(home, SecretStr("x" * 32 + "\n")).value == b"x" * 32, "as a file of a secret ends"
     assert list(home.iterdir()) == []
     with pytest.raises(InvalidSetting, match="HARDWON_KEY_PEPPER"):
-        pepper_of(home, SecretStr("x" * 31))
+        load_pepper(home, SecretStr("x" * 31))
 
 
 # scopes
@@ -70,12 +70,12 @@ def test_admin_includes_the_others_and_nobody_else_deletes_or_makes_keys() -> No
 def test_a_key_of_one_workspace_does_nothing_to_the_whole_store_and_enters_no_other() -> None:
     for name, needed in OPERATIONS.items():
         assert of(Scope.ADMIN).may(name) is (needed.reach is Reach.WORKSPACE)
-    with pytest.raises(AccessDenied, match="all of them"):
+    with pytest.raises(AccessDenied, match="a key of all workspaces"):
         of(Scope.ADMIN).require("workspaces")
-    of(Scope.ADMIN).enter("ours")
-    of(Scope.ADMIN, workspace=None).enter("theirs")
+    of(Scope.ADMIN).check_workspace("ours")
+    of(Scope.ADMIN, workspace=None).check_workspace("theirs")
     with pytest.raises(AccessDenied):
-        of(Scope.ADMIN).enter("theirs")
+        of(Scope.ADMIN).check_workspace("theirs")
 
 
 @pytest.mark.parametrize("unknown", ["", "capture", "capture.", "keys.any", "capture.stores", "queries.__class__"])

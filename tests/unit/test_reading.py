@@ -25,16 +25,16 @@ from knowledge.models import (
 )
 from knowledge.search import likeness, silence
 from knowledge.search.calibration import BUNDLED, relevance
-from knowledge.search.cosines import UNRELATED, stretch, stretched
+from knowledge.search.cosines import UNRELATED, rescale_cosine, stretch_factor
 from knowledge.search.lexical import term_counts
 from knowledge.search.reading import (
-    MOST_CANDIDATES,
-    MOST_READ,
+    MAX_CANDIDATES,
+    MAX_HEAD_CHARS,
     Candidate,
     Features,
-    Reading,
+    QueryTerms,
     features,
-    read_question,
+    read_query,
 )
 
 MODEL = "all-MiniLM-L6-v2"
@@ -55,7 +55,7 @@ def statistics(store: tuple[str, ...] = STORE) -> TermStatistics:
 
 
 def read(question: str, texts: tuple[str, ...] = STORE) -> list[Features]:
-    asked = read_question(question, statistics(STORE))
+    asked = read_query(question, statistics(STORE))
     return features(asked, [Candidate(text=text, cosine=0.5, coverage=0.5) for text in texts], 8.0)
 
 
@@ -93,7 +93,7 @@ def test_the_first_line_of_a_question_is_sought_in_the_opening_of_a_text() -> No
 
 
 def test_of_a_long_text_both_ends_are_read_and_nothing_between() -> None:
-    rest = "x " * MOST_READ
+    rest = "x " * MAX_HEAD_CHARS
     first, between, last = read("coupon", (f"coupon {rest}", f"{rest} coupon {rest}", f"{rest} coupon"))
 
     assert (first.shared, between.shared, last.shared) == (1.0, 0.0, 1.0)
@@ -136,7 +136,7 @@ def test_the_likeliest_gets_the_best_fused_score_and_the_order_is_that_of_likene
 ) -> None:
     likenesses, fused = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
-    scores = likeness.on_the_fused_scale(likenesses, fused)
+    scores = likeness.to_fused_scale(likenesses, fused)
 
     assert max(scores) == max(fused)
     by_score = sorted(range(len(pairs)), key=lambda at: scores[at])
@@ -145,9 +145,9 @@ def test_the_likeliest_gets_the_best_fused_score_and_the_order_is_that_of_likene
 
 def test_each_sign_moves_the_confidence_the_way_of_its_weight() -> None:
     """G: silence is a matter of several signs, none of which decides alone."""
-    base = silence.Signs(fused=0.6, likeness=8.0, weight=0.5, telling=0.7, rarest=0.9)
+    base = silence.Signals(fused=0.6, likeness=8.0, weight=0.5, telling=0.7, rarest=0.9)
     sure = silence.confidence(base, silence.BUNDLED)
-    for name in silence.Signs._fields:
+    for name in silence.Signals._fields:
         more = silence.confidence(base._replace(**{name: getattr(base, name) + 0.1}), silence.BUNDLED)
 
         assert (more - sure) * getattr(silence.BUNDLED, name) > 0
@@ -161,15 +161,15 @@ def bound(model: str, unrelated_cosine: float | None = None) -> BoundSpace:
 
 
 def test_a_models_cosines_are_read_by_how_alike_it_finds_texts_that_have_nothing_to_do_with_each_other() -> None:
-    crowded = stretch(bound("crowded", 0.8))
+    crowded = stretch_factor(bound("crowded", 0.8))
 
     assert crowded == pytest.approx(4.665)
-    assert stretched(0.8, crowded) == pytest.approx(UNRELATED)
-    assert stretched(1.0, crowded) == 1.0, "the same text"
-    assert stretch(bound(MODEL)) == stretch(bound("another", UNRELATED)) == 1.0
-    assert stretch(bound("another")) is None, "nobody asked it"
-    assert stretch(bound("of one opinion", 0.99)) is None, "it tells nothing apart"
-    assert stretched(0.3, None) == 0.3
+    assert rescale_cosine(0.8, crowded) == pytest.approx(UNRELATED)
+    assert rescale_cosine(1.0, crowded) == 1.0, "the same text"
+    assert stretch_factor(bound(MODEL)) == stretch_factor(bound("another", UNRELATED)) == 1.0
+    assert stretch_factor(bound("another")) is None, "nobody asked it"
+    assert stretch_factor(bound("of one opinion", 0.99)) is None, "it tells nothing apart"
+    assert rescale_cosine(0.3, None) == 0.3
 
 
 def evidence(text: str) -> Evidence:
@@ -205,8 +205,8 @@ def found(texts: tuple[str, ...], fused: tuple[float, ...]) -> tuple[list[Scored
     return scored, {point: evidence(text) for point, text in zip(points, texts, strict=True)}
 
 
-def asked(question: str) -> Reading:
-    return read_question(question, statistics())
+def asked(question: str) -> QueryTerms:
+    return read_query(question, statistics())
 
 
 def told(matches: object) -> list[str | None]:
@@ -249,7 +249,9 @@ def test_with_three_candidates_nothing_is_silenced_and_from_four_on_what_fits_no
     for many in (3, 4):
         scored, behind = found(STORE[:many], (0.21, 0.2, 0.2, 0.2)[:many])
 
-        assert judge(scored, behind, asked("quagga"), bound(MODEL), "default").speak is (many < silence.FEWEST == 4)
+        assert judge(scored, behind, asked("quagga"), bound(MODEL), "default").speak is (
+            many < silence.MIN_CANDIDATES == 4
+        )
 
 
 def test_among_many_candidates_none_of_which_fits_nothing_is_said_and_the_one_that_fits_is() -> None:
@@ -264,12 +266,12 @@ def test_among_many_candidates_none_of_which_fits_nothing_is_said_and_the_one_th
 
 
 def test_what_is_not_read_comes_after_what_is() -> None:
-    texts = tuple(f"{STORE[0]} {at}" for at in range(MOST_CANDIDATES + 4))
+    texts = tuple(f"{STORE[0]} {at}" for at in range(MAX_CANDIDATES + 4))
     scored, behind = found(texts, tuple(0.9 - at / 100 for at in range(len(texts))))
 
     judged = judge(scored, behind, asked(STORE[1]), bound(MODEL), "default")
 
-    assert set(told(judged.matches)[MOST_CANDIDATES:]) == set(texts[MOST_CANDIDATES:])
+    assert set(told(judged.matches)[MAX_CANDIDATES:]) == set(texts[MAX_CANDIDATES:])
     assert [match.score for match in judged.matches] == sorted((m.score for m in judged.matches), reverse=True)
 
 

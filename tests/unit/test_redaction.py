@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.redaction import KINDS, redact, redact_together
-from knowledge.unseen import seen
+from knowledge.unseen import visible_text
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -469,4 +469,4 @@ def test_a_hash_of_a_password_is_found_in_each_of_its_forms(told: str) -> None:
 
 def test_what_a_terminal_draws_with_takes_no_line_along() -> None:
     text = "Restart.\n\x1b]\nNever delete it before the backup.\n\x07Then delete it."
-    assert "Never delete it before the backup.\n" in seen(text)
+    assert "Never delete it before the backup.\n" in visible_text(text)

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import BUNDLED_MODEL, InvalidSetting
-from knowledge.models import Review
+from knowledge.models import ReviewMode
 from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
 from knowledge.wiring import make_embedder
 
@@ -40,7 +40,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
     "HARDWON_TOKENS_PER_DAY": ("2000000", "tokens_per_day", 2_000_000),
     "HARDWON_REDACTION": ("off", "redaction", False),
-    "HARDWON_REVIEW": ("everything", "review", Review.EVERYTHING),
+    "HARDWON_REVIEW": ("everything", "review", ReviewMode.EVERYTHING),
     "HARDWON_RETENTION": ("2 years", "retention_years", 2),
     "HARDWON_CONTEXT_MAX_TOKENS": ("500", "context_max_tokens", 500),
     "HARDWON_CONTEXT_MAX_PATTERNS": ("2", "context_max_patterns", 2),
@@ -162,7 +162,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_the_variable(
         ("HARDWON_KB_RELEVANCE", "all", "give 'keyword', 'embedding' or 'hybrid'"),
         ("HARDWON_KB_WEIGHTS", '{"tag": "x"}', "give a number for 'tag'"),
         ("HARDWON_QDRANT_PREFIX", "a b", "give what matches ^[A-Za-z0-9_-]{0,64}$"),
-        ("HARDWON_RETENTION", "0 years", "give whole years from 1 to 100, and say so, such as '1 year'"),
+        ("HARDWON_RETENTION", "0 years", "give whole years from 1 to 100 with the unit, such as '1 year'"),
     ],
 )
 def test_a_wrong_value_is_answered_with_what_the_setting_takes(
@@ -180,7 +180,11 @@ def test_the_defaults_are_those_of_the_design() -> None:
     assert (settings.query_deadline_ms, settings.retention_years) == (2000, 1)
     assert (settings.context_max_tokens, settings.context_max_patterns) == (2000, 3)
     assert settings.home == default_home()
-    assert (settings.embedded_postgres, settings.embedded_index, settings.bundled_model) == (True, True, True)
+    assert (settings.has_embedded_postgres, settings.has_embedded_index, settings.uses_bundled_model) == (
+        True,
+        True,
+        True,
+    )
 
 
 def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,18 +225,18 @@ def test_the_bundled_model_is_used_until_a_key_or_an_endpoint_is_there(monkeypat
     settings = KnowledgeSettings()
     assert settings.embedding_model == OPENAI_MODEL
     assert settings.embedding_api_key == SecretStr("sk-of-openai")
-    assert not settings.bundled_model
+    assert not settings.uses_bundled_model
 
     monkeypatch.setenv("HARDWON_EMBEDDING_API_KEY", "another")
     assert KnowledgeSettings().embedding_api_key == SecretStr("another"), "ours goes before OpenAI's"
     monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
-    assert KnowledgeSettings().bundled_model, "a key alone does not send texts away"
+    assert KnowledgeSettings().uses_bundled_model, "a key alone does not send texts away"
 
 
 def test_the_bundled_models_name_at_an_endpoint_is_the_endpoints_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
     monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://models/v1")
-    assert not KnowledgeSettings().bundled_model
+    assert not KnowledgeSettings().uses_bundled_model
 
 
 def test_settings_are_frozen_and_know_no_others() -> None:
@@ -261,7 +265,7 @@ def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytes
     monkeypatch.setenv(variable, blank)
     monkeypatch.setenv("OPENAI_API_KEY", blank)
     assert KnowledgeSettings() == usual
-    assert KnowledgeSettings(database_url=SecretStr(blank)).embedded_postgres
+    assert KnowledgeSettings(database_url=SecretStr(blank)).has_embedded_postgres
 
 
 @pytest.mark.parametrize("name", sorted(name for name in KnowledgeSettings.model_fields if name.endswith("_key")))

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.adapters.qdrant_server import connect
 from knowledge.errors import InvalidSetting
-from knowledge.surroundings import check_surroundings
+from knowledge.surroundings import check_http_environment
 from orchestrator.client import KnowledgeClient
 
 NOWHERE = "http://127.0.0.1:9"
@@ -64,7 +64,7 @@ async def test_what_no_client_can_use_is_named_by_each_of_them(
 )
 def test_what_a_client_can_use_passes(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, value)
-    check_surroundings()
+    check_http_environment()
     httpx.AsyncClient()
 
 
@@ -100,7 +100,7 @@ def test_certificates_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "empty.pem").write_text("no certificate\n")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "empty.pem"))
     with pytest.raises(InvalidSetting, match="SSL_CERT_FILE"):
-        check_surroundings()
+        check_http_environment()
 
 
 def test_a_command_says_which_variable_it_is(tmp_path: Path) -> None:

@@ -163,8 +163,8 @@ PUT = "Treat a missing price as zero"
 )
 def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str, other: str) -> None:
     first, second = profile(one, RARITY).reading, profile(other, RARITY).reading
-    assert first.put_otherwise(second)
-    assert second.put_otherwise(first)
+    assert first.is_reworded(second)
+    assert second.is_reworded(first)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str
 )
 def test_how_prose_is_set_puts_nothing_otherwise(one: str, other: str) -> None:
     first, second = profile(one, RARITY).reading, profile(other, RARITY).reading
-    assert not first.put_otherwise(second)
-    assert not second.put_otherwise(first)
+    assert not first.is_reworded(second)
+    assert not second.is_reworded(first)
 
 
 @pytest.mark.parametrize("text", TRACES)

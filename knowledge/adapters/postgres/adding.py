@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, to_row
 from knowledge.adapters.postgres.tables import contexts, event_run, event_task, knowledge_staging, projects
 from knowledge.errors import StorageUnavailable
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus
+from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryId, EntryStatus
 
 _E = knowledge_staging.c
 _TOLD = [_E[name] for name in COLUMN_NAMES]
@@ -67,7 +67,7 @@ _HOLD_THOSE_THERE = (
     .with_for_update(read=True, key_share=True)
 )
 
-_DELETED_MEANWHILE = Captured(
+_DELETED_MEANWHILE = CaptureResult(
     outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
 )
 """The answer to an entry that a unique key kept out, and that is not there any more."""
@@ -121,7 +121,7 @@ def _give_keys() -> sa.Update:
 _IN_PLACE, _GIVE_KEYS = _in_place(), _give_keys()
 
 
-async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[Captured]:
+async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[CaptureResult]:
     """Add entries of a workspace that are not there yet, each once; return what became of each, in order."""
     told = [(each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries]
     first: dict[tuple[str | None, ...], Entry] = {}  # what a batch tells again is written and looked up once
@@ -140,7 +140,7 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
             kept_out.setdefault(event, entry)
     there = dict(zip(kept_out, await _there(engine, workspace, list(kept_out.values())), strict=True))
     return [
-        Captured(
+        CaptureResult(
             outcome=CaptureOutcome.ACCEPTED,
             entry_id=entry.entry_id,
             status=entry.status,
@@ -183,7 +183,7 @@ async def _hold_projects(connection: AsyncConnection, workspace: str, named: Col
             missing -= set((await connection.execute(_MAKE_PROJECTS, new)).scalars())
 
 
-async def _there(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[Captured | None]:
+async def _there(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[CaptureResult | None]:
     """Return what is there in place of each; what has no idempotency key takes that of the first that has one."""
     rows = await _in_place_of(engine, workspace, entries)
     owners: dict[str, UUID] = {}
@@ -220,7 +220,7 @@ async def _give_at_once(engine: AsyncEngine, workspace: str, owners: Mapping[str
         await connection.execute(_GIVE_KEYS, asked)
 
 
-async def known_entry(engine: AsyncEngine, workspace: str, entry: Entry) -> Captured | None:
+async def known_entry(engine: AsyncEngine, workspace: str, entry: Entry) -> CaptureResult | None:
     """Return the answer to an entry that another keeps out, None where nothing does."""
     (row,) = await _in_place_of(engine, workspace, [entry])
     return None if row is None else _answer(row, entry)
@@ -241,17 +241,17 @@ async def _in_place_of(
     return [rows.get(place) for place in range(1, len(entries) + 1)]
 
 
-def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
+def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> CaptureResult:
     """Return the answer to an entry that this row keeps out."""
     told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
     if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
-        return Captured(
+        return CaptureResult(
             outcome=CaptureOutcome.REFUSED,
             field="idempotency_key",
             error="was used before for another entry",
             entry_id=EntryId(row.id),
         )
-    return Captured(
+    return CaptureResult(
         outcome=CaptureOutcome.DUPLICATE,
         entry_id=EntryId(row.id),
         status=EntryStatus(row.status),

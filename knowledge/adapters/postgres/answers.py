@@ -32,7 +32,7 @@ from knowledge.documents.journal import (
 )
 from knowledge.documents.models import PartitionVersion
 from knowledge.errors import NotFound
-from knowledge.forms import as_whole
+from knowledge.forms import as_integer
 from knowledge.ports import Clock
 
 _A = answer_cache.c
@@ -129,7 +129,7 @@ class PostgresJournal(Journal):
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
     ) -> list[Event]:
-        limit = as_whole("limit", limit, least=1, most=MOST_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MOST_LISTED)
         query = sa.select(qa_events).where(_E.workspace == self._workspace)
         if name is not None:
             query = query.where(_E.name == _storable(name))
@@ -183,7 +183,7 @@ class PostgresJournal(Journal):
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
     ) -> list[Escalation]:
-        limit = as_whole("limit", limit, least=1, most=MOST_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MOST_LISTED)
         query = sa.select(escalations).where(_S.workspace == self._workspace, _S.closed_at.is_(None))
         if overdue:
             query = query.where(_S.due_at < now)

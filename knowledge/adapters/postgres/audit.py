@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.tables import audit_log
-from knowledge.provenance import FIRST, AuditEntry, AuditStore
+from knowledge.provenance import GENESIS_HASH, AuditEntry, AuditStore
 
 _A = audit_log.c
 _PAGE = 1000
@@ -39,9 +39,9 @@ class PostgresAudit(AuditStore):
                 who=who,
                 what=what,
                 details=details,
-                before=last.hash if last else FIRST,
+                before=last.hash if last else GENESIS_HASH,
             )
-            row = replace(row, hash=row.hashed())
+            row = replace(row, hash=row.compute_hash())
             told = {column.name: getattr(row, column.name) for column in audit_log.c}
             await connection.execute(sa.insert(audit_log), told)
         return row

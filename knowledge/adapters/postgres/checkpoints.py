@@ -29,7 +29,7 @@ from knowledge.adapters.postgres.tables import (
 )
 from knowledge.errors import NotFound
 from knowledge.models import (
-    DEAD_SHOWN,
+    MAX_DEAD_SHOWN,
     CheckpointId,
     CheckpointReport,
     CheckpointType,
@@ -122,7 +122,7 @@ class PostgresCheckpoints(CheckpointStore):
                 sa.select(_E.id, _E.dead_reason)
                 .where(_E.workspace == self._workspace, _E.status == "dead")
                 .order_by(_E.timestamp.desc(), _E.id)
-                .limit(DEAD_SHOWN)
+                .limit(MAX_DEAD_SHOWN)
             )
             refused = [
                 DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in await connection.execute(dead)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import asyncpg
 
 from knowledge.errors import InvalidSetting, StorageUnavailable
-from knowledge.kept_alive import keep_alive
+from knowledge.kept_alive import enable_keepalive
 
 CONNECT_SECONDS = 10
 TURN_SECONDS = 90.0
@@ -83,7 +83,7 @@ class _Connection(asyncpg.Connection):
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
         super().__init__(protocol, transport, *given)
-        keep_alive(transport.get_extra_info("socket"))
+        enable_keepalive(transport.get_extra_info("socket"))
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
         """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""

@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
-from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
+from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 from knowledge.ports import MOST_HANDED_OUT, ContextStore
 from knowledge.steps import step
 
@@ -57,7 +57,7 @@ class PostgresContexts(ContextStore):
         async with reading(self._engine) as connection:
             await connection.execute(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
 
-    async def get(self, context_id: ContextId) -> HandedOut:
+    async def get(self, context_id: ContextId) -> StoredContext:
         query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).first()
@@ -67,7 +67,7 @@ class PostgresContexts(ContextStore):
 
     async def handed_out(
         self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
-    ) -> list[HandedOut]:
+    ) -> list[StoredContext]:
         return [_handed_out(row) for row in await self._rows_of_run(project_id, task_id, run_id, limit)]
 
     async def _rows_of_run(
@@ -92,7 +92,7 @@ class PostgresContexts(ContextStore):
 
     async def untold(
         self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
-    ) -> list[HandedOut]:
+    ) -> list[StoredContext]:
         rows = await self._rows_of_run(project_id, task_id, run_id, limit)
         of_task = (
             _O.workspace == self._workspace,
@@ -223,8 +223,8 @@ async def _last_told(
     return told
 
 
-def _handed_out(row: sa.Row[*tuple[Any, ...]]) -> HandedOut:
-    return HandedOut(
+def _handed_out(row: sa.Row[*tuple[Any, ...]]) -> StoredContext:
+    return StoredContext(
         context_id=ContextId(row.id),
         project_id=row.project_id,
         task_id=row.task_id,

@@ -24,7 +24,7 @@ from knowledge.models import (
     LinkKind,
     PatternId,
     PointId,
-    fitting,
+    admit_points,
 )
 from knowledge.ports import Deciding
 
@@ -235,7 +235,7 @@ class PostgresDeciding(Deciding):
                 there.setdefault(row.pattern_id, set()).add(PointId(row.id))
         kept: set[PointId] = set()
         for decision in decisions:
-            fits = fitting(decision.points, there.setdefault(decision.pattern_id, set()))
+            fits = admit_points(decision.points, there.setdefault(decision.pattern_id, set()))
             kept.update(point.point_id for point in fits)
         return kept
 

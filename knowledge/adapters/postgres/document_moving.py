@@ -35,15 +35,15 @@ class PostgresMoving(MovingStore):
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         query = (
-            sa.select(sa.func.count().label("every"), sa.func.count().filter(_K.text_hash.is_(None)).label("lacking"))
+            sa.select(sa.func.count().label("every"), sa.func.count().filter(_K.text_hash.is_(None)).label("missing"))
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).outerjoin(kb_vectors, self._kept(space)))
             .where(D.workspace == self._workspace, SHOWN)
         )
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).one()
-        return row.every, row.lacking
+        return row.every, row.missing
 
-    async def lacking(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
+    async def missing_texts(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
         bare = (
             sa.select(C.text_hash, V.title, C.section, C.function, C.text)
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).join(kb_versions, _VERSION))

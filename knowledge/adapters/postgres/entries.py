@@ -22,7 +22,7 @@ from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
-    Captured,
+    CaptureResult,
     Entry,
     EntryId,
     EntryStatus,
@@ -89,10 +89,10 @@ class PostgresEntries(EntryStore):
         self._engine = within(engine, workspace)
         self._workspace = workspace
 
-    async def add(self, entries: Sequence[Entry]) -> list[Captured]:
+    async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
         return await add_entries(self._engine, self._workspace, entries)
 
-    async def known(self, entry: Entry) -> Captured | None:
+    async def known(self, entry: Entry) -> CaptureResult | None:
         return await known_entry(self._engine, self._workspace, entry)
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:

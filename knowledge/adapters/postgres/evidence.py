@@ -27,11 +27,11 @@ from knowledge.adapters.postgres.tables import (
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
+    MAX_SOURCE_ENTRIES,
     MAX_WHEN_CHARS,
-    MOST_HEARD,
     AppliesWhen,
     Circumstance,
-    Distilled,
+    DistilledText,
     Entry,
     Evidence,
     PatternId,
@@ -42,7 +42,9 @@ _P = patterns.c
 _T = points.c
 _PROJECT = sa.bindparam("project", type_=sa.Text)
 _D = distillations.c
-_DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
+_DISTILLED = {
+    field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
+}
 """The columns of what a model wrote, by field."""
 
 
@@ -86,7 +88,14 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 def _heard(live: sa.ColumnElement[bool], *told: sa.ColumnElement[Any]) -> sa.Subquery:
     """Select columns of the entries that speak for a pattern: where it has many, of the most trusted ones only."""
-    return sa.select(*told).where(live).order_by(*MOST_TRUSTED).limit(MOST_HEARD).correlate(patterns).subquery("heard")
+    return (
+        sa.select(*told)
+        .where(live)
+        .order_by(*MOST_TRUSTED)
+        .limit(MAX_SOURCE_ENTRIES)
+        .correlate(patterns)
+        .subquery("heard")
+    )
 
 
 def _when_told(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -233,7 +242,7 @@ def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str,
     }
 
 
-def _distilled(row: sa.Row[Any]) -> Distilled | None:
+def _distilled(row: sa.Row[Any]) -> DistilledText | None:
     if row.distilled_title is None:
         return None
-    return Distilled(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})
+    return DistilledText(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})

@@ -42,7 +42,7 @@ from knowledge.models import (
     PointId,
 )
 from knowledge.ports import GroupingStore, Regrouping
-from knowledge.turns import let_others_run
+from knowledge.turns import yield_to_loop
 
 _E = knowledge_staging.c
 _T = points.c
@@ -120,7 +120,7 @@ class PostgresRegrouping(Regrouping):
             await self._give(some, to, kept)
             await self._bind({move.match_key for move in some}, to, now)
             doubtful.update(old for move in some for old in move.points)
-            await let_others_run()
+            await yield_to_loop()
         await doubt(self._connection, among(_T.id, doubtful))
         await recount(self._connection, {to, *left})
 

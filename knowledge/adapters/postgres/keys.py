@@ -105,11 +105,11 @@ class PostgresKeys(KeyStore):
     async def touch(self, key_id: str, used_at: datetime) -> None:
         await self._set(key_id, last_used_at=sa.func.greatest(_K.last_used_at, used_at))
 
-    async def any(self) -> bool:
+    async def has_any(self) -> bool:
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
 
-    async def of_others(self, pepper: str, now: datetime) -> int:
+    async def count_with_other_pepper(self, pepper: str, now: datetime) -> int:
         live = (_K.revoked_at.is_(None), sa.or_(_K.expires_at.is_(None), _K.expires_at > now))
         query = sa.select(sa.func.count()).select_from(api_keys).where(_K.pepper != pepper, *live)
         async with reading(self._engine) as connection:

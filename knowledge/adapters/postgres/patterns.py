@@ -39,6 +39,7 @@ from knowledge.models import (
     EmbeddingSpace,
     EntryId,
     EntryStatus,
+    EntryTexts,
     EntryType,
     Evidence,
     Founder,
@@ -47,7 +48,6 @@ from knowledge.models import (
     PointId,
     PruneReport,
     View,
-    Words,
 )
 from knowledge.ports import Deciding, PatternStore
 
@@ -97,7 +97,7 @@ def _founders() -> sa.Select[Any]:
     """Select the founding entries of points' patterns, or the oldest that is left, with their situations' vectors."""
     told, kept = points.alias("told"), _E.status.in_([sa.literal_column("'embedded'"), sa.literal_column("'staged'")])
     oldest = (
-        sa.select(*(_E[name] for name in Words._fields), _E.point_ids)
+        sa.select(*(_E[name] for name in EntryTexts._fields), _E.point_ids)
         .where(_E.pattern_id == _T.pattern_id, kept, sa.func.cardinality(_E.point_ids) > 0)
         .order_by((_E.id == _P.founding_entry_id).desc(), _E.timestamp, _E.id)
         .limit(1)
@@ -119,7 +119,7 @@ def _founders() -> sa.Select[Any]:
             _T.id.label("point_id"),
             _P.id.label("found_id"),
             situation.c.vector,
-            *(oldest.c[name] for name in Words._fields),
+            *(oldest.c[name] for name in EntryTexts._fields),
         )
         .select_from(points.join(patterns, _P.id == _T.pattern_id))
         .join(oldest, sa.true())
@@ -311,4 +311,6 @@ class PostgresPatterns(PatternStore):
 
 def _founder(pattern_id: UUID, vector: bytes, entry_type: str, *told: str | None) -> Founder:
     situation = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
-    return Founder(pattern_id=PatternId(pattern_id), words=Words(EntryType(entry_type), *told), situation=situation)
+    return Founder(
+        pattern_id=PatternId(pattern_id), words=EntryTexts(EntryType(entry_type), *told), situation=situation
+    )

@@ -32,7 +32,7 @@ from knowledge.models import (
     TextPoint,
     Vector,
     View,
-    fitting,
+    admit_points,
 )
 from knowledge.ports import PointStore, Unsettled
 
@@ -335,7 +335,7 @@ class PostgresPoints(PointStore):
                 entry = entries.get(told.entry_id)
                 if entry is None or entry.pattern_id != told.pattern_id:
                     continue
-                kept = fitting(texts, there[entry.pattern_id])
+                kept = admit_points(texts, there[entry.pattern_id])
                 await self._stand_for(connection, entry, kept, space)
                 reached += bool(kept)
             if await connection.scalar(_IN_USE) != space.fingerprint:

@@ -16,7 +16,7 @@ from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entr
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
-from knowledge.provenance import AffectedTask, Chosen, OftenShown, ProvenanceStore
+from knowledge.provenance import AffectedTask, EntryFilter, FrequentPattern, ProvenanceStore
 
 _E = knowledge_staging.c
 _C = contexts.c
@@ -64,7 +64,7 @@ class PostgresProvenance(ProvenanceStore):
         self._engine = within(engine, workspace)
         self._workspace = workspace
 
-    async def waiting(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
+    async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
         query = (
             sa.select(*ENTRY_COLUMNS)
             .where(_E.workspace == self._workspace, _HELD_BACK)
@@ -99,7 +99,11 @@ class PostgresProvenance(ProvenanceStore):
         return None if row is None else to_entry(row)
 
     def _matching(
-        self, chosen: Chosen, table: sa.Table, keys: Sequence[sa.ColumnElement[Any]], told_at: sa.ColumnElement[Any]
+        self,
+        chosen: EntryFilter,
+        table: sa.Table,
+        keys: Sequence[sa.ColumnElement[Any]],
+        told_at: sa.ColumnElement[Any],
     ) -> list[sa.ColumnElement[bool]]:
         """Return the conditions to be of any of these keys, of the project and of the time that are meant."""
         meant: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
@@ -113,31 +117,31 @@ class PostgresProvenance(ProvenanceStore):
             meant.append(told_at < chosen.until)
         return meant
 
-    def _meant(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+    def _meant(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
         keys = (_E.captured_by, _E.resolved_by, sa.case((_E.low_trust, _E.agent_key)))
         meant = self._matching(chosen, knowledge_staging, keys, _E.timestamp)
         return meant if chosen.entry_id is None else [*meant, _E.id == chosen.entry_id]
 
-    def _told(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+    def _told(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
         meant = self._matching(chosen, outcomes, (_O.recorded_by,), _O.recorded_at)
         return meant if chosen.entry_id is None else [sa.false()]
 
-    async def chosen(self, chosen: Chosen, *, limit: int) -> list[EntryId]:
+    async def find_entries(self, chosen: EntryFilter, *, limit: int) -> list[EntryId]:
         query = sa.select(_E.id).where(*self._meant(chosen)).order_by(_E.id).limit(limit)
         async with reading(self._engine) as connection:
             return [EntryId(entry_id) for entry_id in (await connection.execute(query)).scalars()]
 
-    async def count(self, chosen: Chosen) -> int:
+    async def count(self, chosen: EntryFilter) -> int:
         query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._meant(chosen))
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 
-    async def count_outcomes(self, chosen: Chosen) -> int:
+    async def count_outcomes(self, chosen: EntryFilter) -> int:
         query = sa.select(sa.func.count()).select_from(outcomes).where(*self._told(chosen))
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 
-    async def delete_outcomes(self, chosen: Chosen, *, limit: int) -> int:
+    async def delete_outcomes(self, chosen: EntryFilter, *, limit: int) -> int:
         meant = sa.select(_O.id).where(*self._told(chosen)).order_by(_O.id).limit(limit).with_for_update()
         gone = sa.delete(outcomes).where(_O.id.in_(meant)).returning(_O.pattern_id)
         async with alone(self._engine, self._workspace) as connection:
@@ -145,7 +149,9 @@ class PostgresProvenance(ProvenanceStore):
             await recount(connection, of)
             return len(of)
 
-    async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
+    async def affected_tasks(
+        self, chosen: EntryFilter, *, limit: int, after: ContextId | None = None
+    ) -> list[AffectedTask]:
         ids = sa.select(_E.id).where(*self._meant(chosen))
         of_patterns = sa.select(_E.pattern_id).where(*self._meant(chosen), _E.pattern_id.is_not(None))
         held = [_names_any(_C.entry_ids, ids)]
@@ -178,7 +184,7 @@ class PostgresProvenance(ProvenanceStore):
             raise NotFound(f"there is no context {context_id} to go on from: begin with the first page")
         return at
 
-    async def often_shown(self, *, since: datetime, least: int, times: int) -> list[OftenShown]:
+    async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
         each = (
             sa.select(sa.func.unnest(_C.pattern_ids).label("pattern_id"), _C.id, _C.project_id, _C.task_id)
             .where(_C.workspace == self._workspace, _C.created_at >= since)
@@ -203,7 +209,7 @@ class PostgresProvenance(ProvenanceStore):
         )
         async with reading(self._engine) as connection:
             return [
-                OftenShown(
+                FrequentPattern(
                     pattern_id=PatternId(row.pattern_id),
                     contexts=row.contexts,
                     tasks=row.tasks,

@@ -16,7 +16,7 @@ from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
-from knowledge.mismatch import mismatch
+from knowledge.mismatch import space_mismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
 
@@ -104,7 +104,7 @@ class PostgresSpaces(SpaceStore):
             kb_vectors.c.space == old.fingerprint, kb_chunks.c.text_hash == kb_vectors.c.text_hash
         )
         if await connection.scalar(sa.select(sa.or_(learned, of_documents))):
-            raise mismatch(old, new)
+            raise space_mismatch(old, new)
         await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
 
     async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:

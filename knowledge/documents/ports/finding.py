@@ -175,7 +175,7 @@ class PassageIndex(Protocol):
         """Return up to `limit` point ids above `after`, ascending."""
         ...
 
-    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return those ids that no point has, in the order given."""
         ...
 

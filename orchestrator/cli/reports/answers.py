@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from knowledge.amounts import amount
+from knowledge.amounts import count_of
 from orchestrator.cli.terminal import notes, print_json, print_text
 from orchestrator.harmless import harmless
 
@@ -55,7 +55,7 @@ def print_answers_report(report: AnswersReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_text(
-        f"{amount(report.questions, 'question')}, {report.answerable:,} of them answerable\n"
+        f"{count_of(report.questions, 'question')}, {report.answerable:,} of them answerable\n"
         f"false answers {report.false_answer_rate:.1%}, false refusals {report.false_refusal_rate:.1%}\n"
         f"citations: precision {report.citation_precision:.3f}, recall {report.citation_recall:.3f}\n"
         f"retrieval: recall@1 {report.recall_at_1:.3f}, @3 {report.recall_at_3:.3f}, @5 {report.recall_at_5:.3f},"

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import UUID
 
-from knowledge.amounts import amount
+from knowledge.amounts import count_of
 from knowledge.memory.suspicion import CONTEXT_FIELDS
 from knowledge.models import Entry
-from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, OftenShown, Revocation
+from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, FrequentPattern, Revocation
 from orchestrator.cli.terminal import out, print_json, print_text, told_moment
 from orchestrator.harmless import harmless
 
 _BEGINNING = 120
 
 
-def print_waiting(waiting: Sequence[Entry], alarms: Sequence[OftenShown], *, as_json: bool) -> None:
+def print_waiting(waiting: Sequence[Entry], alarms: Sequence[FrequentPattern], *, as_json: bool) -> None:
     """Print what waits for a review, and the alarms."""
     if as_json:
         print_json({"waiting": [asdict(entry) for entry in waiting], "alarms": [asdict(alarm) for alarm in alarms]})
@@ -65,8 +65,8 @@ def print_revocation(report: Revocation, *, as_json: bool) -> None:
         print_json(asdict(report))
         return
     what = "would be deleted" if report.dry_run else "were deleted"
-    gone = f"{amount(report.entries, 'entry')} and {amount(report.outcomes, 'outcome')} {what}"
-    print_text(f"{gone}; {amount(len(report.affected), 'context')} had held some of the entries")
+    gone = f"{count_of(report.entries, 'entry')} and {count_of(report.outcomes, 'outcome')} {what}"
+    print_text(f"{gone}; {count_of(len(report.affected), 'context')} had held some of the entries")
     if not report.settled:
         print_text("the index does not answer: the next checkpoint or prune deletes their points, no query shows them")
     _print_tasks(report.affected)
@@ -112,9 +112,9 @@ def print_audit(rows: Sequence[AuditEntry], *, workspace: str | None, as_json: b
 def print_chain(report: ChainReport, *, as_json: bool) -> None:
     """Print whether the log is whole."""
     if as_json:
-        print_json({**asdict(report), "whole": report.whole})
+        print_json({**asdict(report), "whole": report.is_intact})
         return
-    print_text(f"{amount(report.rows, 'row')}, {'whole' if report.whole else 'NOT as written'}")
+    print_text(f"{count_of(report.rows, 'row')}, {'whole' if report.is_intact else 'NOT as written'}")
     for problem in report.problems:
         print_text(f"   {problem}")
     print_text(f"head {report.head}\nkeep it elsewhere: `hardwon audit verify --head` tells whether it still stands")

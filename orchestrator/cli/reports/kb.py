@@ -9,7 +9,7 @@ from textwrap import dedent, indent
 
 from pydantic import TypeAdapter
 
-from knowledge.amounts import amount
+from knowledge.amounts import count_of
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
 from knowledge.documents.library import Added
@@ -135,7 +135,7 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
     for each in documents:
         style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
         out.print(f"{each.status:8} {harmless(each.uri)}", style=style, markup=False)
-        lines = amount(each.lines, "line")
+        lines = count_of(each.lines, "line")
         out.print(f"  {each.document_id}  {each.document_type}, {lines}", style="dim", markup=False)
         for told in (each.error, *each.notes):
             if told:
@@ -153,7 +153,9 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
     elif not finding.passages:
         print_text("nothing found")
     if finding.pending:
-        print_text(f"{amount(finding.pending, 'document')} {'waits' if finding.pending == 1 else 'wait'} to be indexed")
+        print_text(
+            f"{count_of(finding.pending, 'document')} {'waits' if finding.pending == 1 else 'wait'} to be indexed"
+        )
     for number, passage in enumerate(finding.passages, 1):
         out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
         out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
@@ -235,7 +237,7 @@ def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool
     if as_json:
         print_json({"documents": count})
         return
-    told = f"{amount(count, 'document')} deleted"
+    told = f"{count_of(count, 'document')} deleted"
     print_text(told + (f"; case {closed} is closed and takes no more" if closed else ""))
     if missing:
         notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)

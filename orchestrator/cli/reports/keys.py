@@ -61,4 +61,4 @@ def _state(key: ApiKey, now: datetime) -> str:
         return f"revoked {told_moment(key.revoked_at)}"
     if key.expires_at is None:
         return "good"
-    return f"good until {told_moment(key.expires_at)}" if key.live(now) else f"expired {told_moment(key.expires_at)}"
+    return f"good until {told_moment(key.expires_at)}" if key.is_live(now) else f"expired {told_moment(key.expires_at)}"

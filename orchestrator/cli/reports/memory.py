@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
-from knowledge.access.pepper import other_pepper
-from knowledge.amounts import amount
+from knowledge.access.pepper import describe_other_pepper
+from knowledge.amounts import count_of
 from knowledge.models import (
-    Captured,
     CaptureOutcome,
+    CaptureResult,
     CheckpointReport,
     Context,
     DeadEntry,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _SHOWN_REFUSALS = 50
 _IN_MEMORY = 1024 * 1024
-_TOLD = tuple(each.name for each in fields(Captured))
+_TOLD = tuple(each.name for each in fields(CaptureResult))
 
 
 def _scratch() -> IO[str]:
@@ -83,7 +83,7 @@ class CaptureReport:
         """How many were refused."""
         return self.counts[CaptureOutcome.REFUSED]
 
-    def add(self, number: int, answer: Captured) -> None:
+    def add(self, number: int, answer: CaptureResult) -> None:
         """Note the answer to one."""
         self.read += 1
         self.counts[answer.outcome] += 1
@@ -136,7 +136,7 @@ def print_serving(serving: Serving, *, as_json: bool) -> None:
             "no key is made yet, so whoever is on this machine may do everything: hardwon keys create", markup=False
         )
     if serving.dead_keys:
-        notes.print(other_pepper(serving.dead_keys), markup=False)
+        notes.print(describe_other_pepper(serving.dead_keys), markup=False)
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
@@ -249,8 +249,8 @@ def print_prune(report: PruneReport, *, as_json: bool) -> None:
         return
     verb = "would go" if report.dry_run else "went"
     print_text(
-        f"{amount(report.entries, 'expired entry')}, {amount(report.points, 'point')} and"
-        f" {amount(report.patterns, 'pattern')} {verb}; {amount(report.never_resolved, 'unresolved entry')} {verb}"
+        f"{count_of(report.entries, 'expired entry')}, {count_of(report.points, 'point')} and"
+        f" {count_of(report.patterns, 'pattern')} {verb}; {count_of(report.never_resolved, 'unresolved entry')} {verb}"
     )
 
 
@@ -301,7 +301,7 @@ def _rebuild_cost(cost: RebuildReport) -> str:
 
 
 def _points(learned: int, passages: int) -> str:
-    return amount(learned, "point") + (f" and {passages:,} of documents" if passages else "")
+    return count_of(learned, "point") + (f" and {passages:,} of documents" if passages else "")
 
 
 def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
@@ -342,8 +342,8 @@ def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None
     if as_json:
         print_json({"file": file, "bytes": size, "rows": rows})
         return
-    learned = f"{amount(rows['knowledge_staging'], 'entry')}, {amount(rows['patterns'], 'pattern')}"
-    rest = f"{amount(rows['points'], 'point')} and {amount(rows['kb_documents'], 'document')}"
+    learned = f"{count_of(rows['knowledge_staging'], 'entry')}, {count_of(rows['patterns'], 'pattern')}"
+    rest = f"{count_of(rows['points'], 'point')} and {count_of(rows['kb_documents'], 'document')}"
     print_text(f"{learned}, {rest} are in {file} ({size / 1e6:,.1f} MB)")
 
 
@@ -352,7 +352,7 @@ def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"file": file, "entries": number})
         return
-    print_text(f"{amount(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
+    print_text(f"{count_of(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
 
 
 def print_imported(report: ImportReport, *, as_json: bool) -> None:
@@ -395,7 +395,7 @@ def print_deleted(number: int, *, as_json: bool) -> None:
     if as_json:
         print_json({"entries": number})
     else:
-        print_text(f"{amount(number, 'entry')} {'is' if number == 1 else 'are'} deleted")
+        print_text(f"{count_of(number, 'entry')} {'is' if number == 1 else 'are'} deleted")
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
@@ -439,8 +439,8 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
         return
     commits = f" and {report.commits:,} fix commits" if report.commits else ""
     print_text(
-        f"Learned {amount(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
-        f" {amount(report.patterns, 'pattern')}; {report.stored:,} new this time,"
+        f"Learned {count_of(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
+        f" {count_of(report.patterns, 'pattern')}; {report.stored:,} new this time,"
         f" {report.already_known:,} known already"
         + (f"; {report.entries_per_second:,.1f} entries/s embedded." if report.stored else ".")
     )
