@@ -1,4 +1,4 @@
-"""The OpenAPI document: what keys each operation takes, problem details as they are sent, an example for everything."""
+"""The OpenAPI document: what keys each operation takes, problem details as they are sent, examples."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
     for status, response in responses.items():
         response["headers"] = response.get("headers", {}) | _HEADERS | (_RETRY if status in {"429", "503"} else {})
         as_json = "application/json" in response.get("content", {})
-        if status.startswith("2") and as_json and route.path != ARCHIVE_PATH and name in ANSWERS:
+        if status.startswith("2") and as_json and name in ANSWERS:
             response["content"]["application/json"]["example"] = ANSWERS[name]
     if name == "export_archive":
         responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}
@@ -68,8 +68,6 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
         responses["200"]["content"] = {
             ENTRIES_TYPE: {"schema": {"type": "string"}, "example": json.dumps(REQUESTS["capture"]) + "\n"}
         }
-    if name == "import_archive":
-        responses["200"]["content"]["application/json"]["example"] = ANSWERS[name]
 
 
 def _say_scopes(does: Performed, told: dict[str, Any]) -> None:
