@@ -1,180 +1,96 @@
-"""An upgrade while the release before works on: its schema, its rows, its index, its statements (G20)."""
+"""Upgrades: a store of the release before, and a release that goes on while the next one migrates (G20)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
-from pydantic import SecretStr
 
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.adapters.qdrant_server import connect
-from knowledge.models import EntryId, NewEntry
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
-from tests.faults.old_release import OldRelease
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from knowledge.models import EntryId
+from knowledge.wiring import Knowledge
+from tests.conftest import Opens
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
-from tests.support.qdrant_over_edge import QdrantProcess
-from tests.support.revisions import database_of
+from tests.support.next_revision import add_next_revision
 
-OLD = "0001"
-LOG = (
-    "\n".join(f"INFO part {number} of the catalogue was read" for number in range(20)) + "\nERROR the price is missing"
+STORE = Path(__file__).with_name("store_of_7e69ee7.sql")
+"""The rows of a store that commit 7e69ee7 made: five embedded entries, an open one, an outcome, a document."""
+PATTERNS = [
+    ("86f41581-1c3f-57ac-8256-f6f827e009b5", 2, 3, 2, 0.86),
+    ("cef6ba14-29a2-5327-835b-d6b26d450194", 2, 2, 2, 0.0),
+    ("85e87667-b322-576d-bb9b-0cb6a59ec24f", 1, 1, 1, 0.71),
+]
+"""The answers of that commit: pattern, successes, attempts, projects, relevance."""
+PASSAGE = (
+    "681e1d97-2ef1-5a67-b7b7-88e03e1ebc48",
+    "# Timeouts\nThe cart service waits 30 seconds for Postgres.",
+    0.09,
 )
 
 
-def shared_case(number: int, *, run_id: str) -> NewEntry:
-    """Return a failure that both versions tell of; of the long error of one, the new one embeds the gist."""
-    case = number % 4
-    error = LOG if case == 0 else None
-    return failure(failure_description=f"shared case {case} broke", error_message=error, run_id=run_id)
+async def test_g20_a_store_of_the_release_before_opens_without_a_migration_and_answers_the_same(
+    database_url: str, opens: Opens
+) -> None:
+    rows = await asyncpg.connect(database_url)
+    await rows.execute(STORE.read_text(encoding="utf-8"))
+    await rows.close()
+    engine = make_engine(database_url)
+    assert await migrate(engine) is False
+    await engine.dispose()
+    embedder = HashingEmbedder(dims=32)
+    async with opens(embedder=embedder) as knowledge:
+        rebuilt = await knowledge.store_upkeep.rebuild()
+        assert (rebuilt.points, rebuilt.passages, rebuilt.embedded) == (3, 1, 0)
+        failures = await knowledge.queries.query_for_failure("Cart total is wrong", min_relevance=0)
+        gates = await knowledge.queries.query_for_gate("design_review", "Rename a table", min_relevance=0)
+        assert [
+            (str(p.pattern_id), p.success_count, p.attempt_count, p.project_count, round(p.relevance, 2))
+            for p in (*failures, *gates)
+        ] == PATTERNS
+        found = await knowledge.kb.search("How long does the cart service wait for Postgres?")
+        assert [(str(p.passage_id), p.text, round(p.relevance, 2)) for p in found.passages] == [PASSAGE]
+        assert (await knowledge.upkeep.verify()).sound
+        await work(knowledge, 1)
 
 
-class Now:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-
-@pytest.fixture
-async def old_database(postgres_dsn: str) -> AsyncIterator[str]:
-    """A database with the schema that the release before made."""
-    async with database_of(postgres_dsn, OLD) as dsn:
-        yield dsn
-
-
-@dataclass
-class OldWriter:
-    """An old process that goes on: captures, checkpoints and deletions, until it is stopped."""
-
-    old: OldRelease
-    rounds: int = 0
-    number: int = 0
-    alive: list[EntryId] = field(default_factory=list)
-    _stopped: bool = False
-
-    async def once(self) -> None:
-        for _ in range(3):
-            told = failure(failure_description=f"old case {self.number} broke", run_id=f"old {self.number}")
-            shared = shared_case(self.number, run_id=f"old {self.number}")
-            own = await self.old.capture(told)
-            self.alive.append(await self.old.capture(shared))
-            self.number += 1
-            if self.number % 3 == 0:
-                while await self.old.checkpoint():
-                    pass
-                await self.old.delete(own)  # in words of its own: its pattern goes, and the point
-            else:
-                self.alive.append(own)
-        while await self.old.checkpoint():
-            pass
-        self.rounds += 1
-
-    async def until_stopped(self) -> None:
-        while not self._stopped:
-            await self.once()
-            await asyncio.sleep(0.05)
-
-    async def reaches(self, rounds: int, going_on: asyncio.Task[None]) -> None:
-        """Wait until it did so much; raise what it raised."""
-        while self.rounds < rounds:
-            await asyncio.wait({going_on}, timeout=0.01)
-            if going_on.done():
-                going_on.result()
-
-    def stop(self) -> None:
-        self._stopped = True
-
-
-@asynccontextmanager
-async def old_writer(dsn: str, index: Any) -> AsyncIterator[OldWriter]:
-    connection = await asyncpg.connect(dsn)
-    try:
-        old = OldRelease(connection, index, HashingEmbedder(dims=64), Now())
-        await old.bind()
-        yield OldWriter(old)
-    finally:
-        await connection.close()
-        await index.aclose()
-
-
-async def work(knowledge: Knowledge, rounds: int) -> list[EntryId]:
-    """Do what a process of this version does; return the entries it left."""
-    left = []
-    for number in range(rounds):
-        told = failure(failure_description=f"new case {number} broke", run_id=f"new {number}")
-        shared = shared_case(number, run_id=f"new {number}")
-        gone = await knowledge.capture.capture(told)
-        left.append(await knowledge.capture.capture(shared))
-        await knowledge.checkpoints.process_all()
-        await knowledge.capture.delete(gone)
-        await knowledge.pruning.prune()
-        found = await knowledge.queries.query_for_failure("shared case broke", min_relevance=0, max_results=20)
-        assert found, "a query answers at every moment"
+async def work(knowledge: Knowledge, number: int) -> EntryId:
+    """Capture, embed, query, delete and prune; return the entry that is left."""
+    gone = await knowledge.capture.capture(failure(failure_description=f"case {number} broke", run_id=f"gone {number}"))
+    left = await knowledge.capture.capture(failure(failure_description="every case broke", run_id=f"left {number}"))
+    await knowledge.checkpoints.process_all()
+    await knowledge.capture.delete(gone)
+    await knowledge.pruning.prune()
+    assert await knowledge.queries.query_for_failure("every case broke", min_relevance=0)
     return left
 
 
-async def all_is_there(knowledge: Knowledge, alive: list[EntryId]) -> None:
-    await knowledge.checkpoints.process_all()
-    statuses = {str((await knowledge.capture.get(entry_id)).status) for entry_id in alive}
-    assert statuses == {"embedded"}
-    report = await knowledge.upkeep.verify()
-    assert report.sound, report
-    for number in range(4):
-        asked = shared_case(number, run_id="asked")
-        told, error = str(asked.failure_description), asked.error_message
-        found = await knowledge.queries.query_for_failure(told, error, min_relevance=0, max_results=20)
-        assert found[0].problem.partition("\n")[0] == told
-
-
-async def documents(knowledge: Knowledge) -> int:
-    """Return how many texts were counted, once each checkpoint has counted its own and what others left."""
-    await knowledge.capture.capture(failure(failure_description="the last case broke"))
-    await knowledge.checkpoints.process_all()
-    return (await knowledge.stores.spaces.statistics([])).documents - 1
-
-
-@pytest.mark.long
-async def test_g20_an_old_writer_goes_on_while_a_new_version_migrates_and_works(
-    old_database: str, home: Path, tmp_path: Path
+async def test_g20_a_release_goes_on_while_the_next_one_migrates(
+    database_url: str, knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G20: 0 errors on either side, and afterwards the index is what Postgres says."""
-    with QdrantProcess(tmp_path / "qdrant") as qdrant:
-        settings = KnowledgeSettings(home=home, database_url=SecretStr(old_database), qdrant_url=qdrant.url)
-        async with old_writer(old_database, connect(qdrant.url)) as writer:
-            await writer.once()
-            going_on = asyncio.create_task(writer.until_stopped())
-            await writer.reaches(2, going_on)
-            async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
-                migrated_at = writer.rounds
-                left = await work(knowledge, 6)
-                await writer.reaches(migrated_at + 2, going_on)
-                writer.stop()
-                await going_on
-                await all_is_there(knowledge, writer.alive + left)
-                # of the four shared texts, both may count one that they write at the same moment, or neither; one that
-                # was deleted may be gone before it is counted
-                told, deleted = writer.number + 4 + 6, writer.number // 3 + 6
-                counted = await documents(knowledge)
-                assert told - deleted - 4 <= counted <= told + 4, "the words of each text, once"
+    """G20: 0 errors on either side; this release knows nothing of the columns that are added under its statements."""
+    left: list[EntryId] = []
+    busy, migrated = asyncio.Event(), asyncio.Event()
 
+    async def go_on() -> None:
+        after = 0
+        while after < 3:
+            left.append(await work(knowledge, len(left)))
+            busy.set()
+            after += migrated.is_set()
 
-async def test_g20_a_data_directory_of_the_release_before_is_opened_as_it_is(old_database: str, home: Path) -> None:
-    """G20: rows and an index directory of that time."""
-    async with old_writer(old_database, QdrantEdgeIndex(home / "index")) as writer:
-        for _ in range(3):
-            await writer.once()
-    settings = KnowledgeSettings(home=home, database_url=SecretStr(old_database))
-    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
-        assert (await knowledge.upkeep.verify()).sound
-        left = await work(knowledge, 3)
-        await all_is_there(knowledge, writer.alive + left)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(go_on())
+        await busy.wait()
+        add_next_revision(tmp_path, monkeypatch)
+        engine = make_engine(database_url)
+        assert await migrate(engine)
+        await engine.dispose()
+        migrated.set()
+    assert {str((await knowledge.capture.get(entry_id)).status) for entry_id in left} == {"embedded"}
+    assert (await knowledge.upkeep.verify()).sound
+    (pattern,) = await knowledge.queries.query_for_failure("every case broke", min_relevance=0)
+    assert pattern.success_count == len(left)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -29,6 +30,7 @@ from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.provenance import PostgresProvenance
+from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.adapters.postgres.schema import metadata
 from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.validation import validate
@@ -37,6 +39,7 @@ from knowledge.ports import Selection
 from knowledge.provenance import EntryFilter
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
+from tests.support.next_revision import add_next_revision
 from tests.support.postgres import create_database, drop_database, dsn_of
 
 CATALOG = sa.text(r"""
@@ -51,12 +54,12 @@ CATALOG = sa.text(r"""
     UNION ALL
     SELECT 'trigger ' || pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
     UNION ALL
-    SELECT concat_ws(' ', 'function', proname, regexp_replace(prosrc, '\s+', ' ', 'g')) FROM pg_proc
+    SELECT 'function ' || regexp_replace(pg_get_functiondef(oid), '\s+', ' ', 'g') FROM pg_proc
     WHERE pronamespace = 'public'::regnamespace
     UNION ALL
     SELECT concat_ws(' ', 'policy', tablename, policyname, permissive, roles, cmd, qual, with_check) FROM pg_policies
     UNION ALL
-    SELECT concat_ws(' ', 'closed', relname, relrowsecurity, relforcerowsecurity) FROM pg_class
+    SELECT concat_ws(' ', 'closed', relname, relrowsecurity, relforcerowsecurity, 'granted', relacl) FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'alembic_version'
     ORDER BY 1
 """)
@@ -99,10 +102,12 @@ async def test_the_migrations_make_exactly_what_is_declared(engine: AsyncEngine,
     async with transaction(empty) as connection:
         await connection.run_sync(metadata.create_all)
         await connection.execute(sa.text("CREATE TABLE alembic_version (version_num varchar)"))
+    await ensure_role(empty)
     declared = await catalog(empty)
     assert await catalog(engine) == declared
     assert any("WHERE ((status)::text = 'staged'::text)" in line for line in declared), "predicates are compared"
     assert any("CHECK" in line and "[^[:space:]]" in line for line in declared), "and the bodies of checks"
+    assert any("closed projects t t granted" in line and "hardwon_app=" in line for line in declared), "and grants"
 
 
 async def test_alembic_finds_nothing_to_add(engine: AsyncEngine) -> None:
@@ -181,28 +186,31 @@ async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, post
         await connection.execute(sa.text(f"DROP ROLE {role}"))
 
 
-async def test_a_schema_of_a_later_version_is_refused_and_left_alone(engine: AsyncEngine) -> None:
+@pytest.mark.parametrize(
+    ("revision", "told"),
+    [
+        ("9999", r"revision 9999\) was made by a later hardwon"),
+        ("unknown", r"revision unknown\) was made by a later hardwon"),
+        ("0025", r"revision 0025\) is too old for this hardwon: open it once with commit 7e69ee7"),
+    ],
+)
+async def test_a_schema_of_another_version_is_refused_and_left_alone(
+    engine: AsyncEngine, revision: str, told: str
+) -> None:
     """G20."""
     async with transaction(engine) as connection:
-        await connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        await connection.execute(sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     before = await catalog(engine)
-    with pytest.raises(StoreIncompatible, match=r"9999.*later hardwon"):
+    with pytest.raises(StoreIncompatible, match=told):
         await migrate(engine)
     assert await catalog(engine) == before
 
 
 @pytest.fixture
-async def behind(empty: AsyncEngine) -> AsyncEngine:
-    """A database with the schema of a release before."""
-
-    def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
-
-    async with transaction(empty) as connection:
-        await connection.run_sync(upgrade)
-    return empty
+def behind(engine: AsyncEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncEngine:
+    """A database for which there is one more revision."""
+    add_next_revision(tmp_path, monkeypatch)
+    return engine
 
 
 async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not_ended(behind: AsyncEngine) -> None:
@@ -413,6 +421,26 @@ async def test_derived_rows_cannot_contradict_themselves(
     await found(passing, uuid4())
     with pytest.raises(IntegrityError, match=constraint):
         await passing.execute(sa.text(statement))
+
+
+async def test_a_document_keeps_the_hashes_of_its_last_thousand_texts(passing: AsyncConnection) -> None:
+    await passing.execute(sa.text("INSERT INTO kb_partitions (workspace, partition) VALUES ('default', 'global_kb')"))
+    document_id = uuid4()
+    document = (
+        "INSERT INTO kb_documents (id, workspace, partition, uri, name, content_hash, status, latest)"
+        " VALUES (:id, 'default', 'global_kb', 'a.md', 'a.md', '', 'pending', 1)"
+    )
+    await passing.execute(sa.text(document), {"id": document_id})
+    version = (
+        "INSERT INTO kb_versions (document_id, generation, title, document_type, text, text_hash, lines)"
+        " VALUES (:id, :generation, 'a', 'text', 'a', :hash, 1)"
+    )
+    for generation in (1, 2, 1002):
+        row = {"id": document_id, "generation": generation, "hash": f"hash {generation}"}
+        await passing.execute(sa.text(version), row)
+    await passing.execute(sa.text("DELETE FROM kb_versions"))
+    hashes = await passing.scalar(sa.text("SELECT text_hashes FROM kb_documents"))
+    assert hashes == {"1": "hash 1", "1002": "hash 1002"}
 
 
 # how the store is asked

@@ -113,7 +113,7 @@ def _is_pickle(path: Path) -> bool:
     return True
 
 
-def test_a_wheel_holds_the_tokenizer_and_whose_it_is(tmp_path: Path) -> None:
+def test_a_wheel_holds_the_tokenizer_whose_it_is_the_schema_and_the_examples(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
     [wheel] = tmp_path.iterdir()
@@ -122,3 +122,4 @@ def test_a_wheel_holds_the_tokenizer_and_whose_it_is(tmp_path: Path) -> None:
         told = packed.read("knowledge/adapters/minilm/tokenizer.json")
     assert told == bundled_model().tokenizer.read_bytes()
     assert [name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/minilm/NOTICE")], names
+    assert {"migrations/versions/0026_baseline.sql", "orchestrator/http/examples.json"} <= set(names)

@@ -37,6 +37,8 @@ _AWAITED = (
     f"Postgres takes a connection and does not answer yet; it is waited for up to {CONNECT_SECONDS} s: is it Postgres,"
     " and is HARDWON_DATABASE_URL right?"
 )
+_LAST_WITH_OLDER_REVISIONS = "7e69ee7"
+"""The last commit that migrates schemas from before revision 0026."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _NOT_ALLOWED = frozenset({"42501", "3F000"})
 """The user may not change the schema, or has none to make tables in."""
@@ -70,7 +72,8 @@ async def _revision(engine: AsyncEngine) -> str | None:
 async def migrate(engine: AsyncEngine) -> bool:
     """Bring the schema to this version's head, once, however many processes call this together; say if it changed.
 
-    The role of the application gets its rights. Raises StoreIncompatible for a schema of a later hardwon.
+    The role of the application gets its rights. Raises StoreIncompatible for a schema of a later hardwon, and for one
+    from before the baseline.
     """
     late = functools.partial(log.warning, "postgres_awaited", reason=_AWAITED)
     telling = asyncio.get_running_loop().call_later(_TOLD_AFTER_SECONDS, late)
@@ -105,13 +108,17 @@ async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
     from alembic.script import ScriptDirectory  # noqa: PLC0415
     from alembic.script.revision import RevisionError  # noqa: PLC0415
 
+    scripts = ScriptDirectory.from_config(alembic_config())
     try:
-        scripts = ScriptDirectory.from_config(alembic_config())
         ahead = [script.revision for script in scripts.iterate_revisions(head_revision(), found or "base")]
     except RevisionError as error:
-        raise StoreIncompatible(
-            f"the database schema ({found}) was made by a later hardwon: install that version"
-        ) from error
+        told = f"the database schema (revision {found}) was made by a later hardwon: install that version"
+        if found is not None and found < head_revision():
+            told = (
+                f"the database schema (revision {found}) is too old for this hardwon: open it once with commit"
+                f" {_LAST_WITH_OLDER_REVISIONS}, then with this version"
+            )
+        raise StoreIncompatible(told) from error
     give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     for revision in reversed(ahead):
         while not await _applied(engine, scripts, revision):
