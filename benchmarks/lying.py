@@ -17,7 +17,7 @@ from uuid import UUID
 
 from benchmarks.asked import at_least_one
 from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKind
-from knowledge.documents.verifying import Evidence, Written, verify
+from knowledge.documents.verifying import DraftClaim, Evidence, verify
 
 _PARTS = "the gateway,the payment service,the nightly export,the cache,the login page,the invoice job,the search index"
 _DEEDS = "retries,fails,stops,waits,writes a report,asks for a new token,drops its connections,rebuilds its tables"
@@ -49,8 +49,8 @@ class Lie:
     kind: str
     question: str
     evidence: Sequence[Evidence]
-    lie: Written
-    honest: Written
+    lie: DraftClaim
+    honest: DraftClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,8 @@ def lies(count: int, *, seed: int = 20260115) -> Iterator[Lie]:
             kind=kind,
             question=f"What about {facts[0].code}?",
             evidence=[_evidence(place, text) for place, text in enumerate(texts)],
-            lie=Written(text=told, quotes=tuple(quotes)),
-            honest=Written(text=facts[0].sentence, quotes=((1, facts[0].sentence),)),
+            lie=DraftClaim(text=told, quotes=tuple(quotes)),
+            honest=DraftClaim(text=facts[0].sentence, quotes=((1, facts[0].sentence),)),
         )
 
 

@@ -33,7 +33,7 @@ async def _sync(knowledge: Knowledge) -> int:
     documents, changed = knowledge.kb.documents, 0
     for source in await documents.syncing.store.of(None):
         try:
-            kb, scope_id = documents.access.named(source.partition)
+            kb, scope_id = documents.access.base_and_scope(source.partition)
             scope = await documents.access.scope(LOCAL, kb, scope_id, permission=Permission.WRITE)
             changed += (await documents.syncing.sync_one(source, scope)).added
         except HardwonError as error:

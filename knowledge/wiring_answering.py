@@ -79,7 +79,9 @@ def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
     """Return the services for answers in one workspace."""
-    statistics = StoreStatistics(passages=documents.quotes, search=documents.search, room=documents.search.room)
+    statistics = StoreStatistics(
+        passages=documents.quotes, search=documents.search, active_space=documents.search.active_space
+    )
 
     async def permit(model: LanguageModel | None) -> LanguageModel | None:
         """Return the model, charged to the workspace's quota; None if the workspace is local only."""
@@ -89,7 +91,7 @@ def make_answering(
         synthesis = await permit(models.synthesis)
         if synthesis is not None:
             return ModelDrafter(synthesis)
-        room = await documents.search.room()
+        room = await documents.search.active_space()
         return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
 
     async def rewriter() -> Rewriter:

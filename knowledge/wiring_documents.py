@@ -21,7 +21,7 @@ from knowledge.adapters.qdrant_points import Ownership
 from knowledge.documents.access import BASES, AccessPolicy
 from knowledge.documents.calibrating import ScaleCalibration
 from knowledge.documents.evidence import LogEvidence
-from knowledge.documents.indexing import DocumentIndexing, Room
+from knowledge.documents.indexing import ActiveSpace, DocumentIndexing
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import SourceId
 from knowledge.documents.moving import DocumentMoves
@@ -57,7 +57,7 @@ class _OpenRoom:
 
     stores: Stores
 
-    async def __call__(self) -> Room:
+    async def __call__(self) -> ActiveSpace:
         """Return the space in use and its embedder, limited to what the workspace allows."""
         spaces, embedder = self.stores.spaces, self.stores.embedder
         bound = await spaces.bound()
@@ -70,7 +70,7 @@ class _OpenRoom:
         actual = await embedder_of_space.space()
         if actual.fingerprint != bound.space.fingerprint:
             raise space_mismatch(bound.space, actual)
-        return Room(space=bound.space, embedder=WorkspaceEmbedder(self.stores, embedder_of_space))
+        return ActiveSpace(space=bound.space, embedder=WorkspaceEmbedder(self.stores, embedder_of_space))
 
 
 def make_converter() -> Converter:
@@ -86,9 +86,9 @@ class _Repositories(Repositories):
 
     settings: KnowledgeSettings
 
-    def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
+    def fetch(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
         """Fetch a source."""
-        return self._repositories().fetched(source)
+        return self._repositories().fetch(source)
 
     async def forget(self, source_id: SourceId) -> None:
         """Delete the fetched copy of a source."""
@@ -137,12 +137,12 @@ def make_documents(
         search=DocumentSearch(
             passages=passages,
             index=index,
-            room=room,
-            known=is_english,
+            active_space=room,
+            is_word=is_english,
         ),
         evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
         quotes=passages,
-        calibration=ScaleCalibration(passages=passages, room=room),
+        calibration=ScaleCalibration(passages=passages, active_space=room),
         syncing=_make_sync(settings, engine, workspace, store, library),
         upkeep=DocumentUpkeep(
             indexing=indexing,
@@ -164,7 +164,7 @@ def _make_indexing(
     return DocumentIndexing(
         store=PostgresIndexing(engine, stores.workspace),
         index=index,
-        room=room,
+        active_space=room,
         clock=stores.clock,
         workspace=stores.workspace,
         summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_may_use_endpoints(stores)),

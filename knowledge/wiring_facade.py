@@ -121,7 +121,7 @@ class Knowledge:
     @property
     def kb(self) -> KnowledgeBases:
         """The knowledge bases that the caller may access."""
-        return self.documents.asked_by(asker(self.principal))
+        return self.documents.for_principal(asker(self.principal))
 
     async def warm_up(self) -> None:
         """Load the embedding model, so that no query waits for it; endpoints are not called. Idempotent."""

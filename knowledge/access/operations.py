@@ -114,7 +114,7 @@ OPERATIONS: Final[Mapping[str, Requirement]] = {
     "keys.rotate": _KEYS,
     "keys.revoke": _KEYS,
     "keys.prune": _STORE,
-    "documents.asked_by": _DOCUMENTS,
+    "documents.for_principal": _DOCUMENTS,
     "documents.manage": _ADMIN,
     "answering.ask": _DOCUMENTS,
     "stats": _QUERY,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from knowledge.documents.parsing import Unreadable, suffix
-from knowledge.documents.ports import Converted, Converter
+from knowledge.documents.ports import ConvertedDocument, Converter
 
 SECONDS: Final = 9.0
 MEMORY: Final = 2_000_000_000
@@ -57,7 +57,7 @@ class SubprocessConverter(Converter):
         self._seconds = seconds
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def convert(self, uri: str, content: bytes) -> Converted:
+    async def convert(self, uri: str, content: bytes) -> ConvertedDocument:
         if importlib.util.find_spec("kreuzberg") is None:
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
         async with self._turn:
@@ -183,7 +183,7 @@ def _signs(text: str) -> int:
     return len(_SIGN.findall(text))
 
 
-def _joined(answer: bytes) -> Converted:
+def _joined(answer: bytes) -> ConvertedDocument:
     """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that.
 
     Pages that hold less than the text are none: of sheets and slides the library tells tables beside the pages.
@@ -205,4 +205,4 @@ def _joined(answer: bytes) -> Converted:
     if told["pages_cut" if starts else "text_cut"] or len(text) > CHARACTERS:
         text = text[:CHARACTERS]
         notes.append(f"Only the first {CHARACTERS:,} characters are read.")
-    return Converted(text=text, title=told["title"], markdown=True, pages=tuple(starts), notes=tuple(notes))
+    return ConvertedDocument(text=text, title=told["title"], markdown=True, pages=tuple(starts), notes=tuple(notes))

@@ -85,7 +85,7 @@ class GitRepositories(Repositories):
         self._inside = inside
 
     @asynccontextmanager
-    async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
+    async def fetch(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
         async with AsyncExitStack() as turn:
             await turn.enter_async_context(_TURNS.setdefault(source.source_id, asyncio.Lock()))
             fetching = asyncio.create_task(asyncio.to_thread(self._fetch, source))

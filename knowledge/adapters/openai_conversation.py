@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from knowledge.adapters.openai_chat import CONCURRENCY, MOST_ANSWER_BYTES
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import EndpointKind, RefusedError, tokens_used
-from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall, ToolsRefused
+from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message, ToolCall, ToolsRefused
 from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
 from knowledge.redaction import redact
 
@@ -104,7 +104,7 @@ class OpenAIConversation(LanguageModel):
     def model(self) -> str:
         return self._model
 
-    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
+    async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
         while True:
             known = (self._length, self._form, self._takes_temperature)
             try:
@@ -119,7 +119,7 @@ class OpenAIConversation(LanguageModel):
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
-    def _learn(self, refusal: RefusedError, asking: Asking) -> None:
+    def _learn(self, refusal: RefusedError, asking: ChatOptions) -> None:
         """Leave out from now on what the endpoint does not know. Raises where it refuses the question itself."""
         blamed = f"{refusal.param} {refusal.reason}"
         if asking.form is not None and ("response_format" in blamed or "json_schema" in blamed):
@@ -136,22 +136,22 @@ class OpenAIConversation(LanguageModel):
             raise ToolsRefused(f"{self._endpoint.name} takes no tools: {refusal.reason}.") from None
         raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
 
-    def _said(self, choice: _Choice) -> Said:
+    def _said(self, choice: _Choice) -> ChatReply:
         message = choice.message
         if message.tool_calls:
             calls = [
                 ToolCall(call_id=c.id, name=c.function.name, arguments=c.function.arguments) for c in message.tool_calls
             ]
-            return Said(text=message.content or "", calls=tuple(calls))
+            return ChatReply(text=message.content or "", calls=tuple(calls))
         if message.refusal or choice.finish_reason == "content_filter":
             raise QuestionRejected(f"{self._endpoint.name} declines to answer this.")
         if choice.finish_reason == "length":
             raise QuestionRejected(f"{self._endpoint.name} breaks off its answer to this: it was too long.")
         if not (message.content or "").strip():
             raise QuestionRejected(f"{self._endpoint.name} answers this with nothing.")
-        return Said(text=message.content or "")
+        return ChatReply(text=message.content or "")
 
-    async def _ask(self, messages: Sequence[Message], asking: Asking) -> _Reply:
+    async def _ask(self, messages: Sequence[Message], asking: ChatOptions) -> _Reply:
         parameters = self._parameters(messages, asking)
 
         async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
@@ -163,7 +163,7 @@ class OpenAIConversation(LanguageModel):
 
         return await self._endpoint.ask(send, _Reply.model_validate_json)
 
-    def _parameters(self, messages: Sequence[Message], asking: Asking) -> dict[str, Any]:
+    def _parameters(self, messages: Sequence[Message], asking: ChatOptions) -> dict[str, Any]:
         sent: dict[str, Any] = {"messages": [self._sent(message) for message in messages]}
         if asking.max_tokens is not None:
             sent[_LENGTHS[self._length]] = asking.max_tokens

@@ -69,7 +69,7 @@ class Conditions:
 
 def conditions(where: PassageWhere) -> Conditions:
     """Return what a search asks of payloads."""
-    wanted = where.wanted
+    wanted = where.conditions
     one_of: list[tuple[str, tuple[str, ...]]] = [(TENANT, (where.workspace,)), ("partition", where.partitions)]
     if where.documents is not None:
         one_of.append(("document_id", tuple(sorted(map(str, where.documents)))))

@@ -62,8 +62,8 @@ class EdgePassages(PassageIndex):
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._shards.drop(shape.own_space(space))
 
-    async def anew(self, space: EmbeddingSpace) -> None:
-        await self._shards.anew(shape.own_space(space), in_use=False)
+    async def recreate(self, space: EmbeddingSpace) -> None:
+        await self._shards.recreate(shape.own_space(space), in_use=False)
         await self.ensure(space)
 
     async def aclose(self) -> None:

@@ -201,7 +201,7 @@ class QdrantEdgeIndex(VectorIndex):
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._remove(await self._made(space))
 
-    async def anew(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
+    async def recreate(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there.
 
         Where there is no room for that, the one that is there stays.

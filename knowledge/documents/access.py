@@ -1,4 +1,4 @@
-"""Who may ask and change which documents. A `Scope` is the only way to any text of them, and is made here alone."""
+"""Access control of documents. A `Scope` is the only way to their texts, and only this module creates one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final, Protocol
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.forms import check_texts
 
-_MADE_HERE: Final = object()
+_CONSTRUCTION_TOKEN: Final = object()
 _SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
 
 
 class Readers(StrEnum):
-    """Who may read a knowledge base; who may change it follows."""
+    """Who may read a knowledge base; write access follows from it."""
 
     CASE = "case"
     """Those with access to the case read and write."""
@@ -38,14 +38,14 @@ class Base:
 
     @property
     def requires_scope_id(self) -> bool:
-        """Whether it is one of many."""
+        """True if each scope id has a partition of its own."""
         return "{id}" in self.template
 
     def partition(self, scope_id: str | None) -> str:
         """Return the partition of a scope. Raises InvalidInput for a scope id that is missing or cannot be one."""
         if not self.requires_scope_id:
             if scope_id:
-                raise InvalidInput("scope_id", f"the {self.name} knowledge base is one, it takes no scope id")
+                raise InvalidInput("scope_id", f"the {self.name} knowledge base takes no scope id: leave it out")
             return self.template
         if not scope_id:
             raise InvalidInput("scope_id", f"the {self.name} knowledge base needs the id of a {self.name}")
@@ -58,7 +58,7 @@ class Base:
         return self.template.replace("{id}", scope_id)
 
     def scope_id(self, partition: str) -> str | None:
-        """Return the scope id of a partition of this base, None where it is none of it."""
+        """Return the scope id of a partition, None if it does not belong to this base."""
         start, _, end = self.template.partition("{id}")
         if not self.requires_scope_id or not (partition.startswith(start) and partition.endswith(end)):
             return None
@@ -76,7 +76,7 @@ BASES: Final[Mapping[str, Base]] = {base.name: base for base in (CASE, USER, TEA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks. Comes from a key or a session, never from an argument.
+    """The caller. Comes from a key or a session, never from an argument.
 
     An `admin` manages its workspace: it reads and writes every base of it.
     """
@@ -86,7 +86,7 @@ class Principal:
 
 
 class Permission(StrEnum):
-    """What a scope allows."""
+    """Access that a scope gives."""
 
     READ = "read"
     WRITE = "write"
@@ -94,7 +94,7 @@ class Permission(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Partitions that a principal may use, checked when it was made. Only `AccessPolicy` makes one.
+    """Partitions that a principal may use, authorised on creation. Only `AccessPolicy` creates one.
 
     `label` names them to a person.
     """
@@ -107,26 +107,26 @@ class Scope:
     token: object = None
 
     def __post_init__(self) -> None:
-        """Refuse a scope that nobody authorised."""
-        if self.token is not _MADE_HERE:
-            raise NoAccess("A scope is made by AccessPolicy, after it looked who may use it.")
+        """Raise NoAccess unless `AccessPolicy` created it."""
+        if self.token is not _CONSTRUCTION_TOKEN:
+            raise NoAccess("Only AccessPolicy creates a scope, after it has checked the principal.")
 
     def writable(self) -> str:
-        """Return the one partition that may be written to. Raises NoAccess where there is none, or more than one."""
+        """Return the one partition that may be written to. Raises NoAccess if there is none, or more than one."""
         if self.permission is not Permission.WRITE or len(self.partitions) != 1:
             raise NoAccess(f"{self.principal} may not change {self.label}")
         return self.partitions[0]
 
 
 class Grants(Protocol):
-    """Which cases a principal may use, and which bases it is a member of, in one workspace."""
+    """Grants of one workspace: the cases a principal may use, and the bases it is a member of."""
 
-    async def allowed(self, base: str, scope_id: str, principal: str) -> bool:
-        """Return whether the principal was given access to this scope."""
+    async def has_access(self, base: str, scope_id: str, principal: str) -> bool:
+        """Return whether the principal has access to this scope."""
         ...
 
-    async def allowed_scopes(self, base: str, principal: str) -> list[str]:
-        """Return the scope ids of a base that the principal was given access to, ascending."""
+    async def accessible_scopes(self, base: str, principal: str) -> list[str]:
+        """Return the scope ids of a base that the principal has access to, ascending."""
         ...
 
     async def scopes(self, base: Base) -> list[str]:
@@ -138,17 +138,17 @@ class Grants(Protocol):
         ...
 
     async def revoke(self, base: Base, scope_id: str, principal: str) -> bool:
-        """Take access away, with the kept answers that may quote what it was to; return whether there was any."""
+        """Revoke access, and delete the cached answers that may quote its documents; return whether there was any."""
         ...
 
-    async def granted(self, base: str, scope_id: str) -> list[str]:
-        """Return who was given access to a scope, ascending."""
+    async def grantees(self, base: str, scope_id: str) -> list[str]:
+        """Return the principals that have access to a scope, ascending."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Decides who may use what in one workspace, at every question anew: what is revoked is gone at the next one."""
+    """Authorises each request to a workspace anew: what is revoked is refused from the next request on."""
 
     workspace: str
     grants: Grants
@@ -162,42 +162,44 @@ class AccessPolicy:
         except KeyError:
             raise InvalidInput("kb", f"there is no {name} knowledge base, but {', '.join(self.bases)}") from None
 
-    def named(self, partition: str) -> tuple[str, str | None]:
+    def base_and_scope(self, partition: str) -> tuple[str, str | None]:
         """Return the knowledge base and scope id of a partition. Raises InvalidInput."""
         for base in self.bases.values():
             if partition == base.template:
                 return base.name, None
             if scope_id := base.scope_id(partition):
                 return base.name, scope_id
-        raise InvalidInput("partition", f"{partition} is of no knowledge base")
+        raise InvalidInput("partition", f"{partition} does not belong to a knowledge base")
 
     async def scope(
         self, principal: Principal, kb: str, scope_id: str | None = None, *, permission: Permission = Permission.READ
     ) -> Scope:
-        """Return the scope of one knowledge base. Raises NoAccess, or InvalidInput for one that cannot be."""
+        """Return the scope of one knowledge base. Raises NoAccess, or InvalidInput for an invalid base or scope id."""
         base = self.base(kb)
         partition = base.partition(scope_id)
-        if not await self._may(principal, base, scope_id or "", permission):
+        if not await self._is_allowed(principal, base, scope_id or "", permission):
             raise NoAccess(f"No access to {base.name}{f' {scope_id}' if scope_id else ''}")
-        return self._made((partition,), principal, f"{base.name} {scope_id}" if scope_id else base.name, permission)
+        return self._make_scope(
+            (partition,), principal, f"{base.name} {scope_id}" if scope_id else base.name, permission
+        )
 
     async def everything(self, principal: Principal) -> Scope:
-        """Return all that a principal may read."""
+        """Return a scope of all partitions that a principal may read."""
         partitions: list[str] = []
         for base in self.bases.values():
-            partitions += [base.partition(scope_id) for scope_id in await self._readable(principal, base)]
-        return self._made(tuple(sorted(partitions)), principal, "all knowledge bases", Permission.READ)
+            partitions += [base.partition(scope_id) for scope_id in await self._readable_scope_ids(principal, base)]
+        return self._make_scope(tuple(sorted(partitions)), principal, "all knowledge bases", Permission.READ)
 
-    async def _readable(self, principal: Principal, base: Base) -> list[str | None]:
+    async def _readable_scope_ids(self, principal: Principal, base: Base) -> list[str | None]:
         if not base.requires_scope_id:
             return [None]
         if principal.admin:
             return list(await self.grants.scopes(base))
         if base.readers is Readers.OWNER:
             return [principal.name] if _SCOPE_ID.fullmatch(principal.name) else []
-        return list(await self.grants.allowed_scopes(base.name, principal.name))
+        return list(await self.grants.accessible_scopes(base.name, principal.name))
 
-    async def _may(self, principal: Principal, base: Base, scope_id: str, permission: Permission) -> bool:
+    async def _is_allowed(self, principal: Principal, base: Base, scope_id: str, permission: Permission) -> bool:
         if principal.admin:
             return True
         match base.readers:
@@ -206,14 +208,16 @@ class AccessPolicy:
             case Readers.OWNER:
                 return principal.name == scope_id
             case Readers.CASE | Readers.MEMBERS:
-                return await self.grants.allowed(base.name, scope_id, principal.name)
+                return await self.grants.has_access(base.name, scope_id, principal.name)
 
-    def _made(self, partitions: tuple[str, ...], principal: Principal, label: str, permission: Permission) -> Scope:
+    def _make_scope(
+        self, partitions: tuple[str, ...], principal: Principal, label: str, permission: Permission
+    ) -> Scope:
         return Scope(
             workspace=self.workspace,
             partitions=partitions,
             principal=principal.name,
             label=label,
             permission=permission,
-            token=_MADE_HERE,
+            token=_CONSTRUCTION_TOKEN,
         )

@@ -1,6 +1,6 @@
-"""Answers kept for a while. They cannot leak or go stale: the key holds the version of every partition they rest on.
+"""Cache of answers. They cannot leak or go stale: the key holds the version of every partition they depend on.
 
-Nor do their quotes outlive the documents: whatever changes a partition deletes the answers that rest on it.
+Nor do their quotes outlive the documents: a change of a partition deletes the answers that depend on it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class AnswerCache(Protocol):
     """Answers of one workspace by their keys."""
 
     async def get(self, key: str) -> str | None:
-        """Return what is kept under a key and not past its time."""
+        """Return the answer stored under a key, None if there is none or it is expired."""
         ...
 
     async def put(self, key: str, answer: str, versions: Sequence[PartitionVersion], *, lifetime: timedelta) -> None:
-        """Keep an answer for so long, in place of what was kept under its key.
+        """Store an answer for `lifetime`, replacing the one under its key.
 
-        Nothing is kept where one of the partitions that it rests on is of another version by now, or just changes.
+        Nothing is stored if a partition that it depends on has another version by now, or is being changed.
         """
         ...
 
     async def purge(self) -> int:
-        """Delete what is past its time; return how many."""
+        """Delete expired answers; return their number."""
         ...
 
 
-def key_of(
+def cache_key(
     *,
     profile: str,
     versions: Sequence[PartitionVersion],
@@ -49,11 +49,11 @@ def key_of(
     selection: str = "",
     settings: str = "",
 ) -> str:
-    """Return the key of an answer: whatever could change it changes the key.
+    """Return the cache key of an answer: whatever could change the answer changes the key.
 
-    `settings`: those that decide what is found. What else is set is of the model, the prompt or the documents.
+    `settings`: those that decide what is found; others are covered by the model, the prompt or the documents.
     """
-    told = [
+    parts = [
         profile,
         sorted([each.partition, each.version] for each in versions),
         model,
@@ -64,14 +64,14 @@ def key_of(
         selection,
         settings,
     ]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
 
 
-def packed(answer: Answer) -> str:
-    """Return an answer as it is kept."""
+def dump_answer(answer: Answer) -> str:
+    """Return an answer as stored JSON."""
     return _ANSWER.dump_json(answer).decode()
 
 
-def unpacked(text: str) -> Answer:
-    """Return a kept answer. Raises ValueError where another version of hardwon kept it."""
+def load_answer(text: str) -> Answer:
+    """Return an answer from stored JSON. Raises ValueError if another version of hardwon wrote it."""
     return _ANSWER.validate_json(text)

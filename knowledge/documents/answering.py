@@ -1,7 +1,7 @@
-"""find -> gate -> draft -> verify -> render: the one way in which every system answers.
+"""Answer a question: find -> gate -> draft -> verify -> render, the same for every system.
 
-Nothing is in an answer that was not found in a document which its asker may see at that moment. What reads texts does
-so in a thread: an answer may list a thousand lines of a log, and others wait for the event loop meanwhile.
+An answer holds nothing that was not found in a document that the caller may see at that moment. Texts are processed in
+a thread: an answer may list a thousand lines of a log, which would block the event loop.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from knowledge.characters import check_characters
 from knowledge.documents.access import Scope
-from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
-from knowledge.documents.composing import answered, unfound
-from knowledge.documents.drafting import Asked, Draft, Drafter
+from knowledge.documents.answer_cache import AnswerCache, cache_key, dump_answer, load_answer
+from knowledge.documents.composing import compose_answer, status_without_answer
+from knowledge.documents.drafting import Draft, Drafter, DraftRequest
 from knowledge.documents.entailing import Entailment
 from knowledge.documents.models import (
     Answer,
@@ -33,7 +33,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import Finder, QuoteSource
 from knowledge.documents.prompts import block
 from knowledge.documents.rewriting import Rewriter
-from knowledge.documents.verifying import Evidence, Verified, unanswered, verify, with_listings
+from knowledge.documents.verifying import Evidence, Verified, accept_missing, add_listings, verify
 from knowledge.errors import ChatRejected, EmbedderRejected, InvalidInput, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
@@ -42,11 +42,11 @@ log = get_logger(__name__)
 
 MAX_QUESTION = 4_000
 GATE_PASSAGES = 3
-COUNTING = 3
-"""Changes whenever logs are counted in another way, so that no answer from before is reused, whoever wrote it."""
+LOG_COUNTING_VERSION = 3
+"""Part of the cache key: raised whenever logs are counted differently, so that no older answer is reused."""
 
 Describe = Callable[[Passage], str]
-Rewriters = Callable[[], Awaitable[Rewriter]]
+RewriterProvider = Callable[[], Awaitable[Rewriter]]
 
 
 def _title_and_section(passage: Passage) -> str:
@@ -56,10 +56,10 @@ def _title_and_section(passage: Passage) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A question with what it is asked under. `k`: passages, the profile's own unless given.
+    """A question with its context. `k`: number of passages, None for the profile's own.
 
-    `focus` and `conversation` are what the asker tells of the situation. `selection` stands for what else decides what
-    is found, so that answers are kept apart by it.
+    `focus` and `conversation` describe the caller's situation. `selection` names whatever else decides what is found;
+    it is part of the cache key.
     """
 
     question: str
@@ -72,113 +72,122 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroundedAnswerer:
-    """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike.
+    """Answers from documents, or says that they do not answer. Stateless.
 
-    `entailment` gives what is asked whether claims follow from their quotes, None where nothing is.
-    `settings` are those that decide what is found: answers are kept apart by them.
-    With `redaction` it works on a question without its secrets, as the documents are, and keeps no other.
+    `entailment` provides the model that checks whether claims follow from their quotes, None for no check.
+    `settings` are those that decide what is found; they are part of the cache key.
+    With `redaction` secrets are removed from a question before it is used or stored, as they are from documents.
     """
 
     quotes: QuoteSource
     drafter: Callable[[Scope], Awaitable[Drafter]]
-    rewriter: Rewriters
+    rewriter: RewriterProvider
     cache: AnswerCache | None = None
     entailment: Callable[[], Awaitable[Entailment | None]] | None = None
     redaction: bool = True
     settings: str = ""
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
-        """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
+        """Return the answer to a question within a scope; a failure has the status `error`, and a trace id.
 
-        Raises InvalidInput for a question that is none, or asked under what is no text.
+        Raises InvalidInput for an invalid question, conversation or focus.
         """
         check_request(request)
         began = time.perf_counter()
-        asked = request.question
+        question = request.question
         request = without_secrets(request) if self.redaction else request
         try:
             drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
         except (Unavailable, ChatRejected, EmbedderRejected, SpaceMismatch) as error:
-            answer = _failed(request.question, str(error))
+            answer = _error_answer(request.question, str(error))
         if answer.status is AnswerStatus.ERROR:
-            answer = _traced(answer)
+            answer = _with_trace_id(answer)
         took = (time.perf_counter() - began) * 1000
-        return replace(answer, question=asked, metrics={**answer.metrics, "latency_ms": round(took, 1)})
+        return replace(answer, question=question, metrics={**answer.metrics, "latency_ms": round(took, 1)})
 
     async def _answer(
         self, request: Request, scope: Scope, profile: Profile, finder: Finder, drafter: Drafter
     ) -> Answer:
         k = request.k or profile.k
         cache = self.cache if profile.cache_ttl else None
-        # as they are before anything is looked for
+        # read before the search
         versions = () if cache is None else await self.quotes.versions(scope)
         key = self._key(request, versions, profile, drafter, k)
-        known = None if cache is None else await _known(cache, key)
-        if known is not None:
-            return known
-        searched = await self._searched(request, profile)
+        cached = None if cache is None else await _load_cached(cache, key)
+        if cached is not None:
+            return cached
+        search_text = await self._search_text(request, profile)
         finding = await finder.find(
             Query(
-                question=searched,
+                question=search_text,
                 k=k,
-                asked=request.question if searched != request.question else None,
+                original=request.question if search_text != request.question else None,
                 focus=dict(request.focus or {}),
                 conversation=request.conversation,
             ),
             scope,
             profile,
         )
-        answer, read = refused(request.question, finding, profile), True
+        answer, complete = answer_without_draft(request.question, finding, profile), True
         if answer is None:
-            answer, read = await self._written(request, finding.read_as or searched, finding, scope, profile, drafter)
+            answer, complete = await self._draft_and_verify(
+                request, finding.read_as or search_text, finding, scope, profile, drafter
+            )
         answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=await asyncio.to_thread(profile.render or plain_text, answer))
-        lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)
-        if cache is not None and lasts:
+        cacheable = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and complete)
+        if cache is not None and cacheable:
             try:
-                await cache.put(key, packed(answer), versions, lifetime=profile.cache_ttl)
-            except Unavailable as error:  # it was paid for, and is given whether it is kept or not
+                await cache.put(key, dump_answer(answer), versions, lifetime=profile.cache_ttl)
+            except Unavailable as error:  # the answer was paid for: return it even if it cannot be cached
                 log.warning("answer_not_kept", error=type(error).__name__)
         return answer
 
-    async def _searched(self, request: Request, profile: Profile) -> str:
-        """Return what to search for; a profile with more queries than one begins with the user's own words."""
+    async def _search_text(self, request: Request, profile: Profile) -> str:
+        """Return the text to search for; a profile with several queries begins with the user's own words."""
         if not request.conversation or profile.max_queries > 1:
             return request.question
         rewriter = await self.rewriter()
-        return await rewriter.rewritten(request.question, request.conversation)
+        return await rewriter.rewrite(request.question, request.conversation)
 
-    async def _written(  # noqa: PLR0917
+    async def _draft_and_verify(  # noqa: PLR0917
         self, request: Request, searched: str, finding: Finding, scope: Scope, profile: Profile, drafter: Drafter
     ) -> tuple[Answer, bool]:
-        """Have an answer drafted, and keep of it what stands in documents as they are when it is there.
+        """Draft an answer, and keep the claims that the documents support once it is written.
 
-        With it comes whether all that was written could be read and stands: the same model may do better tomorrow.
+        Also return whether the draft was free of faults; if not, the model may do better next time.
         """
-        shown = await self._evidence(finding.passages, scope, request.describe)
-        asked = Asked(
+        evidence = await self._evidence(finding.passages, scope, request.describe)
+        draft_request = DraftRequest(
             question=request.question,
             searched=searched,
             profile=profile,
-            evidence=shown,
-            blocks=[block(at, request.describe(each.passage), each.text) for at, each in enumerate(shown, 1)],
+            evidence=evidence,
+            blocks=[block(at, request.describe(each.passage), each.text) for at, each in enumerate(evidence, 1)],
             conversation=request.conversation,
         )
-        draft = await drafter.draft(asked)
+        draft = await drafter.draft(draft_request)
         judge = await self.entailment() if self.entailment is not None and not drafter.extractive else None
-        check = functools.partial(self._checked, asked, scope, judge)
-        found = await check(draft)
-        dropped = len(found.faults)
-        if found.faults or draft.faults:
-            draft, found = await _improved(drafter, asked, draft, found, check)
+        check = functools.partial(self._verify, draft_request, scope, judge)
+        verified = await check(draft)
+        dropped = len(verified.faults)
+        if verified.faults or draft.faults:
+            draft, verified = await _improve(drafter, draft_request, draft, verified, check)
         if not drafter.extractive:
-            found = await asyncio.to_thread(with_listings, found, shown, request.question)
-        draft = replace(draft, missing=unanswered(draft.missing, request.question))
+            verified = await asyncio.to_thread(add_listings, verified, evidence, request.question)
+        draft = replace(draft, missing=accept_missing(draft.missing, request.question))
         answer = await asyncio.to_thread(
-            answered, request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
+            compose_answer,
+            request.question,
+            draft,
+            verified,
+            evidence,
+            finding,
+            extractive=drafter.extractive,
+            dropped=dropped,
         )
-        return answer, not (draft.faults or found.faults)
+        return answer, not (draft.faults or verified.faults)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)
@@ -192,22 +201,25 @@ class GroundedAnswerer:
 
         return await asyncio.to_thread(read)
 
-    async def _checked(self, asked: Asked, scope: Scope, judge: Entailment | None, draft: Draft) -> Verified:
-        """Hold a draft against the documents as they are now: writing it may have taken a while."""
-        if not draft.written:
+    async def _verify(
+        self, draft_request: DraftRequest, scope: Scope, judge: Entailment | None, draft: Draft
+    ) -> Verified:
+        """Verify a draft against the documents as they are now: drafting may have taken a while."""
+        if not draft.claims:
             return Verified(claims=(), spans={}, faults=())
-        texts = await self.quotes.visible([each.passage for each in asked.evidence], scope)
+        texts = await self.quotes.visible([each.passage for each in draft_request.evidence], scope)
         current = [
-            each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in asked.evidence
+            each if texts.get(each.passage.passage_id) is not None else _empty_evidence(each.passage)
+            for each in draft_request.evidence
         ]
-        found = await asyncio.to_thread(verify, draft.written, current, asked.question)
-        return found if judge is None else await judge.kept(asked.question, found)
+        verified = await asyncio.to_thread(verify, draft.claims, current, draft_request.question)
+        return verified if judge is None else await judge.drop_unsupported(draft_request.question, verified)
 
     def _key(
         self, request: Request, versions: Sequence[PartitionVersion], profile: Profile, drafter: Drafter, k: int
     ) -> str:
-        """Return the key to keep the answer under."""
-        return key_of(
+        """Return the cache key of the answer."""
+        return cache_key(
             profile=profile.name,
             versions=versions,
             model=drafter.model,
@@ -216,39 +228,43 @@ class GroundedAnswerer:
             question=request.question,
             conversation=request.conversation,
             selection=request.selection + str(sorted((request.focus or {}).items())),
-            settings=f"{self.settings} {COUNTING}",
+            settings=f"{self.settings} {LOG_COUNTING_VERSION}",
         )
 
 
-async def _known(cache: AnswerCache, key: str) -> Answer | None:
-    kept = await cache.get(key)
-    if kept is None:
+async def _load_cached(cache: AnswerCache, key: str) -> Answer | None:
+    stored = await cache.get(key)
+    if stored is None:
         return None
     try:
-        return replace(unpacked(kept), cached=True)
+        return replace(load_answer(stored), cached=True)
     except ValueError:
-        return None  # another version of hardwon kept it
+        return None  # written by another version of hardwon
 
 
-async def _improved(
-    drafter: Drafter, asked: Asked, draft: Draft, found: Verified, check: Callable[[Draft], Awaitable[Verified]]
+async def _improve(
+    drafter: Drafter,
+    draft_request: DraftRequest,
+    draft: Draft,
+    verified: Verified,
+    check: Callable[[Draft], Awaitable[Verified]],
 ) -> tuple[Draft, Verified]:
-    """Have a draft written once more; what stands of it stands whether that goes well or not."""
+    """Ask for a better draft; return the one with more verified claims."""
     try:
-        again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
-        if again is None:
-            return draft, found
-        better = await check(again)
+        second = await drafter.improve(draft_request, draft, [*draft.faults, *verified.faults])
+        if second is None:
+            return draft, verified
+        improved = await check(second)
     except (Unavailable, ChatRejected) as error:
-        if not found.claims:
+        if not verified.claims:
             raise
         log.warning("improving_failed", error=type(error).__name__)
-        return draft, found
-    return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
+        return draft, verified
+    return (second, improved) if len(improved.claims) >= len(verified.claims) else (draft, verified)
 
 
 def without_secrets(request: Request) -> Request:
-    """Return a question redacted, with what it is asked under."""
+    """Return a request with secrets redacted."""
     return replace(
         request,
         question=redact(request.question).text,
@@ -258,14 +274,14 @@ def without_secrets(request: Request) -> Request:
 
 
 def check_request(request: Request) -> None:
-    """Raise InvalidInput unless a question is one, asked under what is text."""
+    """Raise InvalidInput for an invalid question, conversation or focus."""
     check_question(request.question)
     check_characters("conversation", "".join(turn.content for turn in request.conversation))
     check_characters("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
 
 
 def check_question(question: str, field: str = "question") -> None:
-    """Raise InvalidInput, by the name that the asker has for it, unless a question can be one."""
+    """Raise InvalidInput, naming `field`, for a question that is empty, too long, or not text."""
     if not question.strip():
         raise InvalidInput(field, "is empty")
     if len(question) > MAX_QUESTION:
@@ -273,8 +289,8 @@ def check_question(question: str, field: str = "question") -> None:
     check_characters(field, question)
 
 
-def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:
-    """Return the answer where nothing needs to be written: nothing is there, or nothing near enough; else None."""
+def answer_without_draft(question: str, finding: Finding, profile: Profile) -> Answer | None:
+    """Return the refusal if nothing was found, or nothing relevant enough; else None."""
     status = _status(finding, profile)
     if status is None:
         return None
@@ -297,11 +313,11 @@ def _status(finding: Finding, profile: Profile) -> AnswerStatus | None:
     if finding.empty_scope:
         return AnswerStatus.INDEXING if finding.pending else AnswerStatus.EMPTY_SCOPE
     gated = profile.gate_mean is not None and best_mean(finding.passages) < profile.gate_mean
-    return unfound(finding) if gated or not finding.passages else None
+    return status_without_answer(finding) if gated or not finding.passages else None
 
 
 def best_mean(passages: Sequence[Passage]) -> float:
-    """Return the mean relevance of the best three passages, 0 where there is none."""
+    """Return the mean relevance of the best three passages, 0 if there is none."""
     best = sorted((passage.relevance for passage in passages), reverse=True)[:GATE_PASSAGES]
     return mean(best) if best else 0.0
 
@@ -311,16 +327,16 @@ def plain_text(answer: Answer) -> str:
     return "\n".join(claim.text for claim in answer.claims)
 
 
-def _gone(passage: Passage) -> Evidence:
+def _empty_evidence(passage: Passage) -> Evidence:
     return Evidence(replace(passage, title="", name="", section=None, function=None), "")
 
 
-def _failed(question: str, error: str) -> Answer:
+def _error_answer(question: str, error: str) -> Answer:
     return Answer(status=AnswerStatus.ERROR, question=question, text="", error=error)
 
 
-def _traced(answer: Answer) -> Answer:
-    """Return a failed answer with an id under which the log has it too."""
+def _with_trace_id(answer: Answer) -> Answer:
+    """Return a failed answer with a trace id, and log it."""
     trace_id = uuid4().hex[:16]
     log.warning("answering_failed", error=answer.error, trace_id=trace_id)
     return replace(answer, trace=(f"trace id {trace_id}", *answer.trace))

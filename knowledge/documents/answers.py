@@ -1,4 +1,4 @@
-"""All that one workspace's answers rest on, in one place: what the doors of the four systems call."""
+"""Services of the answers of one workspace, as the four answering systems use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.answering import GroundedAnswerer
 from knowledge.documents.extracting import Statistics
 from knowledge.documents.finding import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.indexing import Rooms
+from knowledge.documents.indexing import ActiveSpaceProvider
 from knowledge.documents.journal import Journal
 from knowledge.documents.language_model import LanguageModel
 from knowledge.documents.models import Document
@@ -23,14 +23,14 @@ from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.models import TermStatistics
 from knowledge.ports import Clock
 
-_KEPT_LISTS = 16
+_MAX_CACHED_LISTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The models by role, None where the settings name none: `main` picks tools, `synthesis` writes answers.
+    """Models by role, None if not configured: `main` selects tools, `synthesis` writes answers.
 
-    `sentences`: what was embedded of passages where none writes.
+    `sentences`: cached sentence embeddings for extractive answers.
     """
 
     main: LanguageModel | None = None
@@ -46,25 +46,27 @@ class Models:
 
 @dataclass(slots=True)
 class DocumentLists:
-    """The documents of the scopes that were listed last, each until something that can be seen in it changes."""
+    """LRU cache of the document lists of scopes, each valid until a visible change."""
 
     quotes: QuoteSource
-    _kept: LRUCache[object, tuple[object, Sequence[Document]]] = field(default_factory=lambda: LRUCache(_KEPT_LISTS))
+    _cache: LRUCache[object, tuple[object, Sequence[Document]]] = field(
+        default_factory=lambda: LRUCache(_MAX_CACHED_LISTS)
+    )
 
     async def of(self, scope: Scope) -> Sequence[Document]:
         """Return the documents of a scope that have an indexed version, ascending by title, then uri."""
         key, versions = (scope.workspace, frozenset(scope.partitions)), await self.quotes.versions(scope)
-        known = self._kept.get(key)
+        known = self._cache.get(key)
         if (
             known is None or known[0] != versions
-        ):  # the old list is replaced, not kept beside: where much changes, most lists kept would be old
-            self._kept[key] = known = (versions, tuple(await self.quotes.documents(scope)))
+        ):  # replaced, not kept under its version: otherwise most cached lists would be stale
+            self._cache[key] = known = (versions, tuple(await self.quotes.documents(scope)))
         return known[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
-    """The services of answers of one workspace. `main`: the model that picks tools, where texts may go to it."""
+    """Services of answers of one workspace. `main`: the model that selects tools, None if texts may not go to it."""
 
     workspace: str
     access: AccessPolicy
@@ -85,12 +87,12 @@ class StoreStatistics(Statistics):
 
     passages: PassageStore
     search: DocumentSearch
-    room: Rooms
+    active_space: ActiveSpaceProvider
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return how common terms are among the visible passages."""
+        """Return document frequencies of terms among the visible passages."""
         return await self.passages.statistics(scope, terms)
 
     async def scale(self) -> Scale:
-        """Return the scale as measured, else as shipped."""
-        return await self.search.scale(await self.room())
+        """Return the measured scale, else the default of the model."""
+        return await self.search.scale(await self.active_space())

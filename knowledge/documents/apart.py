@@ -1,4 +1,4 @@
-"""Whether what is above a text dates or numbers it, or says where it holds, otherwise than a question does; pure."""
+"""Reject passages whose heading names another version, date or environment than the question; pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _MONTH = (
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _BARE_YEAR = re.compile(r"(?<![\w.,/-])(?:19|20)\d\d(?![\w/-]|[.,]\d)")
-_DATES: Final = (
-    re.compile(rf"(?<![\d.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?(?![\d.-])"),
-    re.compile(rf"\b(?:{_DAY}\.?\s+(?:of\s+)?)?{_MONTH},?\s+{_YEAR}\b", re.IGNORECASE),
-    re.compile(rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", re.IGNORECASE),
+_DATES: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"(?<![\d.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?(?![\d.-])",
+        rf"\b(?:{_DAY}\.?\s+(?:of\s+)?)?{_MONTH},?\s+{_YEAR}\b",
+        rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b",
+    )
 )
 _VERSION = re.compile(
     r"(?<![\w.-])v?(\d{1,4}(?:(?:\.\d{1,4}){1,3}|(?:\.\d{1,4}){0,2}(?=\.[x*](?!\w))))(?:\.[x*])?(?![\w%-]|\.\d)",
@@ -82,8 +85,10 @@ _CHANGES_ASKED = re.compile(
 )
 _LEAST: Final = r"(?i:minimum|minimal|min|lowest|smallest|shortest{0})"
 _MOST: Final = r"(?i:maximum|maximal|max|highest|largest|longest{0})"
-_LEAST_TOLD = re.compile(rf"(?<![^\W\d_]){_LEAST.format('|at[ ]least')}(?![a-z])|(?<=[a-z])Min(?![a-z])")
-_MOST_TOLD = re.compile(rf"(?<![^\W\d_]){_MOST.format('|at[ ]most')}(?![a-z])|(?<=[a-z])Max(?![a-z])")
+_ENDS = re.compile(
+    rf"(?P<least>(?<![^\W\d_]){_LEAST.format('|at[ ]least')}(?![a-z])|(?<=[a-z])Min(?![a-z]))"
+    rf"|(?P<most>(?<![^\W\d_]){_MOST.format('|at[ ]most')}(?![a-z])|(?<=[a-z])Max(?![a-z]))"
+)
 _ALSO_LEAST = re.compile(r"\b(?:at least|no less|not less|more than|above|over|from)\b", re.IGNORECASE)
 _ALSO_MOST = re.compile(r"\b(?:most|no more|not more|up to|until|less than|below|under|exceed\w*)\b", re.IGNORECASE)
 _BOTH_TOLD = re.compile(r"\b(?:between|from)\b|\d\s*(?:-|\u2013|to)\s*\d", re.IGNORECASE)
@@ -95,13 +100,12 @@ class _Date(NamedTuple):
     day: int | None
 
 
-def apart(question: str, above: str, text: str) -> bool:
-    """Return whether what is above a text names only other versions, days, years or places than a question asks for.
+def contradicts_question(question: str, above: str, text: str) -> bool:
+    """Return whether the headings above a text name only other versions, days, years or places than the question.
 
-    Not where the question asks for a range of them, nor where the text itself names one that is asked for: "Python
-    3.11" is none of what is not Python. What names a month or 2.1 alone is as well of each of its days, of 2.1.4; and a
-    document of May may tell of any day. What was removed is told below no heading of what was fixed, and the least of
-    something says nothing of its most.
+    Not if the question asks for a range, or if the text itself names the requested one: "Python 3.11" is not a version
+    of another product. A month, or 2.1, includes each of its days, or 2.1.4. Also true if the question asks for one
+    kind of change and the text is in a list of another, or asks for a maximum and the text states a minimum.
     """
     if _of_other_changes(question, above, text) or _of_the_other_end(question, text):
         return True
@@ -113,14 +117,14 @@ def apart(question: str, above: str, text: str) -> bool:
     )
 
 
-def numbered(heading: str) -> bool:
-    """Return whether a heading names a version or a day: what stands below it is of that one."""
+def names_version_or_date(heading: str) -> bool:
+    """Return whether a heading names a version or a day, to which the text below it belongs."""
     return (
         next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None or next(_dates(heading), None) is not None
     )
 
 
-def dated(heading: str) -> bool:
+def names_version_and_date(heading: str) -> bool:
     """Return whether a heading names a version and its day."""
     return (
         next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None and next(_dates(heading), None) is not None
@@ -148,7 +152,7 @@ def _of_other_changes(question: str, above: str, text: str) -> bool:
     """Return whether a text stands in a list of changes of another kind than a question asks for."""
     asked = _CHANGES_ASKED.search(question)
     path = above.rpartition("\n")[2].split(BELOW)
-    if asked is None or not any(map(numbered, path[:-1])):
+    if asked is None or not any(map(names_version_or_date, path[:-1])):
         return False
     of = {_KINDS[word] for word in _LETTERS.findall(path[-1].lower()) if word in _KINDS}
     return bool(of) and _KINDS[asked[1].lower()] not in of and asked[1].lower() not in _LETTERS.findall(text.lower())
@@ -156,11 +160,11 @@ def _of_other_changes(question: str, above: str, text: str) -> bool:
 
 def _of_the_other_end(question: str, text: str) -> bool:
     """Return whether a question asks for the most of something and a text tells its least alone, or the reverse."""
-    least, most = (each.search(question) is not None for each in (_LEAST_TOLD, _MOST_TOLD))
-    if least == most or _BOTH_TOLD.search(text):
+    asked, named = ({found.lastgroup for found in _ENDS.finditer(each)} for each in (question, text))
+    if len(asked) != 1 or _BOTH_TOLD.search(text) or not named or named & asked:
         return False
-    other, same, also = (_LEAST_TOLD, _MOST_TOLD, _ALSO_MOST) if most else (_MOST_TOLD, _LEAST_TOLD, _ALSO_LEAST)
-    return not (other.search(text) is None or same.search(text) or also.search(text))
+    also = _ALSO_MOST if "most" in asked else _ALSO_LEAST
+    return also.search(text) is None
 
 
 def _of_other_years(question: str, above: str, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whoever has a key, as documents know them: by the name of the key."""
+"""Principals of the document services, derived from API keys."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from knowledge.documents.service import LOCAL
 
 
 def asker(principal: Principal) -> Asker:
-    """Return who asks for documents. An `admin` key, and whoever needs none, manages them all.
+    """Return the document principal of a caller. An `admin` key, and a caller that needs no key, manages all documents.
 
-    A key of the scope `documents` stands for the user, or the agent, that it is named after: it reads and writes that
-    one's base, and the cases and teams it was given access to. A key without a name is known by its id.
+    A key of the scope `documents` stands for the user or agent that it is named after: it reads and writes the base of
+    that user, and the cases and teams it has access to. A key without a name is identified by its id.
     """
     if principal.trust is not Trust.KEY:
         return LOCAL

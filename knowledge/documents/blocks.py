@@ -1,4 +1,4 @@
-"""Where a text has prose, where tables and where code; pure."""
+"""Split a text into blocks of prose, tables and code; pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from knowledge.documents.marks import Literal, unread
 FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 """Begins or ends code; its marks, and what stands behind them."""
 HEADING = re.compile(r"#{1,6}[ \t]")
-_DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
+DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
 BAR = re.compile(r"(?<!\\)\|")
 """Stands between the cells of a row."""
 _LEAST_BARS: Final = 2
 
 
 class BlockKind(Enum):
-    """What a stretch of lines is."""
+    """Kind of a block of lines."""
 
     PROSE = "prose"
     TABLE = "table"
@@ -52,9 +52,9 @@ def blocks(lines: Sequence[Line]) -> Iterator[tuple[BlockKind, list[Line]]]:
     of = BlockKind.PROSE
     fence = "```" if _begins_in_code(lines) else ""
     rows = _of_tables(lines)
-    passed, literal = unread([line.text for line in lines], _fenced(lines, fence)), Literal()
+    passed, literal = unread([line.text for line in lines], _fence_lines(lines, fence)), Literal()
     for number, line in enumerate(lines):
-        mark = _bound(line, fence)
+        mark = _fence_mark(line, fence)
         if mark or (not fence and number in passed):
             if held:
                 yield of, held
@@ -76,17 +76,17 @@ def blocks(lines: Sequence[Line]) -> Iterator[tuple[BlockKind, list[Line]]]:
         yield of, held
 
 
-def _bound(line: Line, fence: str) -> str:
-    """Return the marks of a line that begins code, or ends that of `fence`; empty where it does neither."""
+def _fence_mark(line: Line, fence: str) -> str:
+    """Return the fence of a line that begins code or ends that of `fence`; empty for other lines."""
     mark = FENCE.match(line.text)
     return mark[1] if mark and (not fence or (mark[1].startswith(fence) and not mark[2])) else ""
 
 
-def _fenced(lines: Sequence[Line], fence: str) -> frozenset[int]:
-    """Return the numbers of the lines in fences, with the fences; `fence`: in which the first of them stands."""
+def _fence_lines(lines: Sequence[Line], fence: str) -> frozenset[int]:
+    """Return the indexes of the lines in fences, fences included; `fence`: the one that the first line is in."""
     found = set()
     for number, line in enumerate(lines):
-        mark = _bound(line, fence)
+        mark = _fence_mark(line, fence)
         if mark or fence:
             found.add(number)
         if mark:
@@ -130,4 +130,4 @@ def is_row(text: str) -> bool:
 
 def is_delimiter(text: str) -> bool:
     """Return whether a line is the dashes between the names of columns and the rows."""
-    return "|" in text and _DELIMITER.fullmatch(text.strip(" \t\n")) is not None
+    return "|" in text and DELIMITER.fullmatch(text.strip(" \t\n")) is not None

@@ -1,4 +1,4 @@
-"""The scale of relevance, measured on what is indexed."""
+"""Calibrate the scale of relevance on the indexed passages."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge.documents.indexing import Rooms
+from knowledge.documents.indexing import ActiveSpaceProvider
 from knowledge.documents.ports import PassageStore
-from knowledge.documents.scale import FEWEST, MOST, Scale, measured, shipped, usable
+from knowledge.documents.scale import MAX_PASSAGES, MIN_PASSAGES, Scale, default_scale, measure_scale, usable_passages
 from knowledge.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """What was measured, beside what ships: where relevance 0 and 1 lie on the scale of the model."""
+class CalibrationReport:
+    """Measured and default cosines of relevance 0 and 1 for a model."""
 
     model: str
     passages: int
@@ -29,28 +29,28 @@ class ScaleCalibration:
     """Measures the scale of the embedding model in use on the passages of one workspace. Needs no questions."""
 
     passages: PassageStore
-    room: Rooms
+    active_space: ActiveSpaceProvider
 
-    async def calibrate(self) -> Calibrated:
-        """Measure the scale and use it from the next search on. Raises Conflict where too little is indexed."""
-        room = await self.room()
-        sample = await self.passages.sample(room.space, 2 * MOST)
-        asked = usable([text for text, _ in sample])[:MOST]
+    async def calibrate(self) -> CalibrationReport:
+        """Measure the scale and use it from the next search on. Raises Conflict if too little is indexed."""
+        active = await self.active_space()
+        sample = await self.passages.sample(active.space, 2 * MAX_PASSAGES)
+        usable = usable_passages([text for text, _ in sample])[:MAX_PASSAGES]
         scale = None
-        if len(asked) >= FEWEST:
-            embedded = await room.embedder.embed([question for _, question in asked], "query")
-            scale = measured(embedded.vectors, np.array([sample[position][1] for position, _ in asked]))
+        if len(usable) >= MIN_PASSAGES:
+            embedded = await active.embedder.embed([question for _, question in usable], "query")
+            scale = measure_scale(embedded.vectors, np.array([sample[position][1] for position, _ in usable]))
         if scale is None:
             raise Conflict(
-                f"{len(asked)} passages of three sentences or more are too few to measure on: it takes {FEWEST},"
+                f"{len(usable)} passages of three sentences or more are too few to measure on: it takes {MIN_PASSAGES},"
                 " that differ"
             )
-        await self.passages.keep_scale(room.space, scale.low, scale.high, len(asked))
-        return _told(room.space.model, len(asked), scale, shipped(room.space.model))
+        await self.passages.keep_scale(active.space, scale.low, scale.high, len(usable))
+        return _report(active.space.model, len(usable), scale, default_scale(active.space.model))
 
 
-def _told(model: str, passages: int, scale: Scale, before: Scale) -> Calibrated:
-    return Calibrated(
+def _report(model: str, passages: int, scale: Scale, before: Scale) -> CalibrationReport:
+    return CalibrationReport(
         model=model,
         passages=passages,
         low=scale.low,

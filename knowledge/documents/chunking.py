@@ -1,6 +1,6 @@
-"""Texts cut into passages that know where they stand, each kind of document at its own seams. Pure.
+"""Split documents into passages with positions, each kind of document at its own boundaries. Pure.
 
-Lengths are tokens as estimated: four characters each, three where much is punctuation.
+Lengths are estimated tokens: four characters each, three in text with much punctuation.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final
 
 from knowledge.documents.headings import BELOW, headings, text_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
-from knowledge.documents.parsing import LONGEST_NAME, front_matter_end
-from knowledge.documents.ports import Parsed
+from knowledge.documents.parsing import MAX_NAME_CHARS, front_matter_end
+from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.tables import tables
 
 CHUNK_TOKENS: Final = 512
 OVERLAP_TOKENS: Final = 128
-_PROSE: Final = 4
-_DENSE: Final = 3
+_PROSE_CHARS_PER_TOKEN: Final = 4
+_DENSE_CHARS_PER_TOKEN: Final = 3
 _BURST = timedelta(seconds=60)
-"""A pause this long in a log begins another passage, once there is something in the one before."""
+"""A pause this long in a log begins another passage, unless the current one is short."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
@@ -37,13 +37,13 @@ _DECORATIONS = ("@", "#", "//", "/*", "*", "--")
 _BRACKETED = re.compile(r"^\[++([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
 _SECTION = re.compile(r"\[++([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
-_Ends = Callable[[str], Iterator[tuple[int, bool]]]
-"""Where a text may be cut, and whether what ends there, since the end before, is to stay whole."""
+_CutPoints = Callable[[str], Iterator[tuple[int, bool]]]
+"""Yields offsets where a text may be cut, and whether the piece that ends there must stay whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A stretch of a text that belongs together."""
+    """A contiguous part of a text."""
 
     start: int
     end: int
@@ -51,35 +51,37 @@ class _Block:
     function: str | None = None
 
 
-def cut(
-    parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TOKENS, most: int | None = None
+def split_document(
+    parsed: ParsedDocument, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TOKENS, most: int | None = None
 ) -> tuple[Chunk, ...]:
     """Return the passages of a document, or the first `most`, at most `tokens` long each, in the order of the text.
 
-    `lines` are those of a log. Together the passages hold every character that is no blank between two of them, but for
-    the front matter of Markdown.
+    `lines` are those of a log. Together the passages hold the whole text, except for white space between them and the
+    front matter of Markdown.
     """
     text = parsed.text
     match parsed.document_type:
         case DocumentType.LOG:
-            spans = _bursts(text, lines, tokens * _DENSE)
+            spans = _bursts(text, lines, tokens * _DENSE_CHARS_PER_TOKEN)
         case DocumentType.MARKDOWN:
-            spans = _within(text, _sections(text), tokens * _PROSE, _sentences_and_rows)
+            spans = _split_long_blocks(text, _sections(text), tokens * _PROSE_CHARS_PER_TOKEN, _sentences_and_rows)
         case DocumentType.CODE:
-            spans = _within(text, _definitions(text), tokens * _DENSE, _line_ends)
+            spans = _split_long_blocks(text, _definitions(text), tokens * _DENSE_CHARS_PER_TOKEN, _line_ends)
         case DocumentType.CONFIG:
-            spans = _within(text, _gathered(_settings(text), tokens), tokens * _DENSE, _line_ends)
+            spans = _split_long_blocks(
+                text, _merge_small(_settings(text), tokens), tokens * _DENSE_CHARS_PER_TOKEN, _line_ends
+            )
         case DocumentType.TEXT:
-            spans = _within(text, [_Block(0, len(text))], tokens * _PROSE, _sentences)
+            spans = _split_long_blocks(text, [_Block(0, len(text))], tokens * _PROSE_CHARS_PER_TOKEN, _sentences)
     return tuple(islice(_chunks(parsed, spans, lines), most))
 
 
-def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:
+def _chunks(parsed: ParsedDocument, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:
     text = parsed.text
     line, at, ordinal, page = 1, 0, 0, 0
     columns = _columns(parsed)
     for block in spans:
-        start, end = _trimmed(text, block.start, block.end)
+        start, end = _trim(text, block.start, block.end)
         if start >= end:
             continue
         line, at = line + text.count("\n", at, start) if start >= at else line - text.count("\n", start, at), start
@@ -97,12 +99,12 @@ def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -
             function=block.function or columns(start),
             page=page or None,
         )
-        yield _timed(chunk, lines[line - 1 : last]) if lines else chunk
+        yield _with_times(chunk, lines[line - 1 : last]) if lines else chunk
         ordinal += 1
 
 
-def _columns(parsed: Parsed) -> Callable[[int], str | None]:
-    """Return what tells the names of the columns for a passage that begins within a table: its rows say little else."""
+def _columns(parsed: ParsedDocument) -> Callable[[int], str | None]:
+    """Return a function from an offset within a table to the names of the columns: rows say little without them."""
     known = list(tables(parsed.text)) if parsed.document_type is DocumentType.MARKDOWN else []
     starts = [each.start for each in known]
 
@@ -111,12 +113,12 @@ def _columns(parsed: Parsed) -> Callable[[int], str | None]:
         found = known[at] if at >= 0 else None
         if found is None or start >= found.end or (start == found.start and not found.bare):
             return None
-        return found.columns[:LONGEST_NAME]
+        return found.columns[:MAX_NAME_CHARS]
 
     return of
 
 
-def _timed(chunk: Chunk, lines: Sequence[LogLine]) -> Chunk:
+def _with_times(chunk: Chunk, lines: Sequence[LogLine]) -> Chunk:
     times = [line.timestamp for line in lines if line.timestamp is not None]
     severities = {line.severity for line in lines if line.severity is not None}
     return replace(
@@ -127,23 +129,23 @@ def _timed(chunk: Chunk, lines: Sequence[LogLine]) -> Chunk:
     )
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a stretch without blank lines around it; the blanks that a line begins with stay."""
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without blank lines around it; the indentation of the first line stays."""
     piece = text[start:end]
     end -= len(piece) - len(piece.rstrip())
     lead = len(piece) - len(piece.lstrip())
     return start + (piece.rfind("\n", 0, lead) + 1 if lead else 0), end
 
 
-def _within(text: str, blocks: Iterable[_Block], longest: int, ends: _Ends) -> Iterator[_Block]:
-    """Yield blocks, those that are too long cut at the ends of sentences or lines, with an overlap of a quarter."""
+def _split_long_blocks(text: str, blocks: Iterable[_Block], longest: int, ends: _CutPoints) -> Iterator[_Block]:
+    """Yield blocks, long ones split at the ends of sentences or lines, with an overlap of a quarter."""
     overlap = longest * OVERLAP_TOKENS // CHUNK_TOKENS
     for block in blocks:
         if block.end - block.start <= longest:
             yield block
             continue
         marks = array("q", [block.start])  # many, where all lines are empty
-        marks.extend(block.start + end for end in _cut_long(ends, text[block.start : block.end], longest))
+        marks.extend(block.start + end for end in _find_cut_points(ends, text[block.start : block.end], longest))
         first = 0
         while first < len(marks) - 1:
             last = first + 1
@@ -158,10 +160,10 @@ def _within(text: str, blocks: Iterable[_Block], longest: int, ends: _Ends) -> I
             first = following
 
 
-def _cut_long(ends: _Ends, text: str, longest: int) -> Iterator[int]:
+def _find_cut_points(ends: _CutPoints, text: str, longest: int) -> Iterator[int]:
     """Yield the ends of the pieces of a text, ascending, its own last.
 
-    None is longer than a quarter of `longest`, but for what is not to be cut: that is not longer than `longest`.
+    A piece has at most a quarter of `longest` characters; one that must stay whole at most `longest`.
     """
     before = 0
     for end, whole in chain(ends(text), [(len(text), False)]):
@@ -180,10 +182,10 @@ def _sentences(text: str) -> Iterator[tuple[int, bool]]:
 
 
 def _sentences_and_rows(text: str) -> Iterator[tuple[int, bool]]:
-    """Yield the ends of sentences and of the rows of tables; a row that is cut says nothing."""
+    """Yield the ends of sentences and of the rows of tables, which must stay whole."""
     for at, line in text_lines(text):
-        told = line.strip(" \t")
-        row = len(told) > 1 and told.startswith("|") and told.endswith("|")
+        stripped = line.strip(" \t")
+        row = len(stripped) > 1 and stripped.startswith("|") and stripped.endswith("|")
         if not row:
             yield from ((at + found.end(), False) for found in _SENTENCE_END.finditer(line))
         yield min(at + len(line) + 1, len(text)), row
@@ -200,40 +202,40 @@ def _sections(text: str) -> Iterator[_Block]:
     for at, depth, title in headings(text, start):
         if text[start:at].strip():
             yield _Block(start, at, section=name)
-        path = [*(each for each in path if each[0] < depth), (depth, title[:LONGEST_NAME])]
+        path = [*(each for each in path if each[0] < depth), (depth, title[:MAX_NAME_CHARS])]
         start, name = at, _path([title for _, title in path])
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
 
 
 def _path(titles: Sequence[str]) -> str:
-    """Return headings as one, without the outermost of those that are too long together."""
-    told = BELOW.join(titles)
-    return told if len(told) <= LONGEST_NAME else _path(titles[1:])
+    """Return a path of headings, without the outermost ones if it is too long."""
+    path = BELOW.join(titles)
+    return path if len(path) <= MAX_NAME_CHARS else _path(titles[1:])
 
 
 def _definitions(text: str) -> Iterator[_Block]:
-    """Yield the definitions of code with their names; what stands directly above one and tells of it belongs to it."""
+    """Yield the definitions of code with their names, including decorators and comments directly above."""
     start, name, outer, above = 0, None, "", None
     for at, line in text_lines(text):
-        told = line.lstrip()
-        found, indent = _DEFINITION.match(told), len(line) - len(told)
+        stripped = line.lstrip()
+        found, indent = _DEFINITION.match(stripped), len(line) - len(stripped)
         if found is None or indent > 4:
-            decorates = told.startswith(_DECORATIONS)
+            decorates = stripped.startswith(_DECORATIONS)
             above = (at if above is None else above) if decorates else None
             continue
         begin, above = at if above is None else above, None
         if text[start:begin].strip():
             yield _Block(start, begin, function=name)
-        own = found[1][:LONGEST_NAME]
+        own = found[1][:MAX_NAME_CHARS]
         outer = own if indent == 0 else outer
-        start, name = begin, own if indent == 0 or not outer else f"{outer}.{own}"[:LONGEST_NAME]
+        start, name = begin, own if indent == 0 or not outer else f"{outer}.{own}"[:MAX_NAME_CHARS]
     if text[start:].strip():
         yield _Block(start, len(text), function=name)
 
 
 def _settings(text: str) -> Iterator[_Block]:
-    """Yield the top-level sections of a configuration: those in brackets where there are any, else its keys."""
+    """Yield the top-level sections of a configuration: those in brackets, else its top-level keys."""
     start, name = 0, None
     bracketed = _BRACKETED.search(text) is not None
     for at, line in text_lines(text):
@@ -244,31 +246,31 @@ def _settings(text: str) -> Iterator[_Block]:
         if text[start:at].strip():
             yield _Block(start, at, section=name)
             start = at
-        name = (found[1] or found[2] or found[3])[:LONGEST_NAME]
+        name = (found[1] or found[2] or found[3])[:MAX_NAME_CHARS]
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
 
 
-def _gathered(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
-    """Yield small neighbouring sections as one, with all their names."""
-    enough = tokens * _DENSE // 4
-    held: list[_Block] = []
+def _merge_small(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
+    """Yield blocks with small adjacent sections merged, with all their names."""
+    enough = tokens * _DENSE_CHARS_PER_TOKEN // 4
+    pending: list[_Block] = []
     for block in blocks:
-        held.append(block)
-        if block.end - held[0].start >= enough:
-            yield _joined(held)
-            held = []
-    if held:
-        yield _joined(held)
+        pending.append(block)
+        if block.end - pending[0].start >= enough:
+            yield _merge_blocks(pending)
+            pending = []
+    if pending:
+        yield _merge_blocks(pending)
 
 
-def _joined(blocks: Sequence[_Block]) -> _Block:
+def _merge_blocks(blocks: Sequence[_Block]) -> _Block:
     names = list(dict.fromkeys(block.section for block in blocks if block.section))
     return _Block(blocks[0].start, blocks[-1].end, section=", ".join(names) or None)
 
 
 def _bursts(text: str, lines: Sequence[LogLine], longest: int) -> Iterator[_Block]:
-    """Yield bursts of whole log lines: what was written without a longer pause, as far as it fits."""
+    """Yield bursts of whole log lines without a longer pause, as far as they fit into a passage."""
     start = at = 0
     before = None
     for line in lines:
@@ -283,6 +285,6 @@ def _bursts(text: str, lines: Sequence[LogLine], longest: int) -> Iterator[_Bloc
 
 
 def _split(text: str, start: int, end: int, longest: int) -> Iterator[_Block]:
-    """Yield a stretch in pieces that are not too long: only a single line can be."""
+    """Yield a span in pieces of at most `longest` characters: only a single line can be longer."""
     for at in range(start, end, longest):
         yield _Block(at, min(at + longest, end, len(text)))

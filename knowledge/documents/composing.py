@@ -1,4 +1,4 @@
-"""A draft that was held against the documents, made an answer with its citations; pure."""
+"""Build an answer with citations from a verified draft; pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from knowledge.documents.models import Answer, AnswerStatus, Citation, Claim, Fi
 from knowledge.documents.verifying import Evidence, Verified
 
 
-def unfound(finding: Finding) -> AnswerStatus:
-    """Return what it is where nothing answers: what waits to be indexed may do so yet."""
+def status_without_answer(finding: Finding) -> AnswerStatus:
+    """Return the status if nothing answers: documents that wait to be indexed may do so later."""
     return AnswerStatus.INDEXING if finding.pending else AnswerStatus.NOT_FOUND
 
 
-def answered(
+def compose_answer(
     question: str,
     draft: Draft,
-    found: Verified,
-    shown: Sequence[Evidence],
+    verified: Verified,
+    evidence: Sequence[Evidence],
     finding: Finding,
     *,
     extractive: bool,
     dropped: int,
 ) -> Answer:
-    """Return what was written as an answer, with what it cites; `dropped`: claims that did not stand at first."""
-    citations = _citations(found.claims, found, shown)
-    passages = tuple(each.passage for each in shown)
+    """Return a verified draft as an answer with its citations; `dropped`: claims of the first draft that failed."""
+    citations = _citations(verified.claims, verified, evidence)
+    passages = tuple(each.passage for each in evidence)
     cited = {citation.passage_id for citation in citations}
     relevance = [passage.relevance for passage in passages if passage.passage_id in cited]
     metrics: dict[str, float] = {
@@ -39,10 +39,10 @@ def answered(
         metrics["sure"] = round(draft.sure, 4)
     metrics |= {f"sign_{name}": round(value, 4) for name, value in draft.signs.items()}
     return Answer(
-        status=AnswerStatus.ANSWERED if found.claims else unfound(finding),
+        status=AnswerStatus.ANSWERED if verified.claims else status_without_answer(finding),
         question=question,
         text="",
-        claims=found.claims,
+        claims=verified.claims,
         citations=citations,
         found=passages,
         searched=finding.searched,
@@ -51,20 +51,20 @@ def answered(
         coverage=finding.coverage,
         extractive=extractive,
         metrics=metrics,
-        trace=(*finding.trace, *finding.notes, *(f"dropped: {fault}" for fault in found.faults)),
+        trace=(*finding.trace, *finding.notes, *(f"dropped: {fault}" for fault in verified.faults)),
     )
 
 
-def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidence]) -> tuple[Citation, ...]:
-    """Return exactly what the claims quote, each quote once; passages are numbered by their first use."""
-    by_id = {each.passage.passage_id: each for each in shown}
+def _citations(claims: Sequence[Claim], verified: Verified, evidence: Sequence[Evidence]) -> tuple[Citation, ...]:
+    """Return the quotes of the claims, each once, with passages numbered by first use."""
+    by_id = {each.passage.passage_id: each for each in evidence}
     numbers: dict[str, int] = {}
     cited: dict[tuple[str, str], Citation] = {}
     for claim in claims:
         for quote in claim.quotes:
             number = numbers.setdefault(str(quote.passage_id), len(numbers) + 1)
             each = by_id[quote.passage_id]
-            span = found.spans[quote.passage_id, quote.text]
+            span = verified.spans[quote.passage_id, quote.text]
             cited.setdefault((str(quote.passage_id), quote.text), _citation(number, each, quote.text, span.start))
     return tuple(cited.values())
 

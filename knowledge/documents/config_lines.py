@@ -20,11 +20,11 @@ _OPENING = frozenset({"", "{", "[", "|", "|-", ">", ">-"})
 _COMMENT = ("#", ";", "//")
 _NAMES: Final = ("name", "id", "key", "title")
 """The settings of an item that say which one it is, the surest first; where it has none of them, its first one does."""
-_LONGEST_NAME: Final = 60
+_MAX_NAME_CHARS: Final = 60
 
 
 class ConfigLine(NamedTuple):
-    """Where a line stands, without the blanks around it, and its text below `>`-parted names of sections."""
+    """Span of a line without surrounding white space, and its text below the section names, separated by `>`."""
 
     span: Span
     told: str
@@ -61,12 +61,12 @@ def config_lines(text: str) -> Iterator[ConfigLine]:
         dash = _DASH.match(line)
         path = [each for each in path if each.inset < inset or (dash and each.inset == inset and not each.item)]
         if line == "{" and inset:
-            path += _item(inset, _within(lines, at))
+            path += _item(inset, _children(lines, at))
         if not any(map(str.isalnum, line)):
             continue
         begin = len(dash[0]) if dash else 0
         first = _Line(span, line[begin:], inset + begin)
-        item = _item(inset, itertools.chain([first], _within(lines, at))) if dash else []
+        item = _item(inset, itertools.chain([first], _children(lines, at))) if dash else []
         found = _KEY.match(line)
         if found and found[2] in _OPENING:
             path += [*item, _Step(first.inset, found[1])]
@@ -81,7 +81,7 @@ def setting_in(line: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _within(lines: Sequence[_Line], at: int) -> Iterator[_Line]:
+def _children(lines: Sequence[_Line], at: int) -> Iterator[_Line]:
     """Return the lines after one that stand further in than it."""
     return itertools.takewhile(lambda each: each.inset > lines[at].inset, itertools.islice(lines, at + 1, None))
 
@@ -95,7 +95,7 @@ def _item(inset: int, lines: Iterable[_Line]) -> list[_Step]:
         found = _KEY.match(line) if far == column else None
         if found and found[2] not in _OPENING:
             value = _REMARK.sub("", found[2]).rstrip(", \t").strip("\"'")
-            if value and len(value) <= _LONGEST_NAME and value[0] not in "[{&*!|>":
+            if value and len(value) <= _MAX_NAME_CHARS and value[0] not in "[{&*!|>":
                 named.setdefault(found[1].lower(), value)
     name = next((named[each] for each in (*_NAMES, *named) if each in named), None)
     return [] if name is None else [_Step(inset, name, item=True)]

@@ -1,4 +1,4 @@
-"""What a sentence denies, and whether a claim says it undenied; pure."""
+"""Negations of a sentence, and claims that drop them; pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NEGATIONS: Final = re.compile(r"\b(?:not|no|never|none|nothing|neither|nor|canno
 _LIMITED: Final = re.compile(
     r"\b(?:until|unless|only|(?:more|less|later) than|at least|fewer|except|without|just)\b", re.IGNORECASE
 )
-"""Denied but for something: "not until noon" may rightly be told as "from noon on"."""
-_MOST_OF_IT: Final = 0.75
-"""Share of the words of a sentence or a clause that denies from which on a claim says just that, undenied. On clapnq
+"""Limited negations: "not until noon" may rightly become "from noon on"."""
+_MIN_SHARE: Final = 0.75
+"""Share of the words of a negated sentence or clause from which on a claim repeats it without the negation. On clapnq
 0 of 429 human sentences fall by what is here, and 138 of 150 sentences that deny, without their negation."""
 
 _EXCEPTED: Final = re.compile(r"\b(?:unless|except|other than|apart from)\b", re.IGNORECASE)
@@ -26,7 +26,7 @@ _IN_PART: Final = re.compile(
     r"|\b(?:until|till|only|just|more than|less than|later than|at least|fewer)\b",
     re.IGNORECASE,
 )
-"""What follows a negation that denies in part: "not only A but B" says both."""
+"""Words after a partial negation: "not only A but B" says both."""
 _CLAUSE: Final = re.compile(
     r"[,;:!?()\u2013\u2014]|\.\s|\s-\s|\b(?:but|however|although|though|because|since|so|whereas|and|or|which|who|instead"
     r"|rather|if|when|while|where|then|whether)\b",
@@ -35,23 +35,23 @@ _CLAUSE: Final = re.compile(
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|whenever|while|where|during|as long as|in case|on (?:\w+days?|weekends|holidays))\b", re.IGNORECASE
 )
-_LONGEST: Final = 2_000
-"""Characters of a sentence; a line of more is none."""
+_MAX_SENTENCE_CHARS: Final = 2_000
+"""Maximum characters of a sentence; a longer line is not checked."""
 _NEAR: Final = 200
-"""Characters within which the next word stands."""
+"""Characters in which the next word is looked for."""
 _OF_THINGS: Final = frozenset({"no", "none", "neither", "nor"})
 _BESIDE: Final = re.compile(
     r"\s*(?:(?:ever|yet|longer|even|any|be|been|being|have|an?|the|of|to)\b\s*)*(\w+ly\b)?", re.IGNORECASE
 )
-"""What may stand between a negation and what it denies; the adverb is denied with it."""
+"""Words allowed between a negation and the negated word; an adverb is negated with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Denied:
-    """A stem that a sentence has right behind a negation and nowhere else.
+class _NegatedStem:
+    """A stem that a sentence has right after a negation and nowhere else.
 
-    `also`: what a claim has to say of it for the same to be denied; `clause`: what it has to be most of, where it is
-    denied under a condition.
+    `also`: stems of which a claim must have one for the negation to apply; `clause`: stems of which it must have most,
+    if the negation has a condition.
     """
 
     stem: str
@@ -60,45 +60,45 @@ class _Denied:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A sentence: where it stands, its stems, and those that a negation stands right before, without limits."""
+class ParsedSentence:
+    """A sentence with its span, its stems, and those right after a negation without limits."""
 
     span: Span
     stems: frozenset[str]
     denied: frozenset[str]
-    governed: tuple[_Denied, ...]
+    negated: tuple[_NegatedStem, ...]
 
     def repeats(self, stems: frozenset[str]) -> bool:
-        """Return whether a claim of these stems, all of them of this sentence, is most of it, and what it denies."""
-        return bool(self.denied & stems) and len(stems) >= _MOST_OF_IT * len(self.stems)
+        """Return whether a claim of these stems, a subset of this sentence's, is most of it and has a negated stem."""
+        return bool(self.denied & stems) and len(stems) >= _MIN_SHARE * len(self.stems)
 
     def denies(self, stems: frozenset[str]) -> bool:
-        """Return whether a claim of these stems, itself without a negation, says what is denied here."""
+        """Return whether a claim of these stems, itself without a negation, says what this sentence negates."""
         return any(
             each.stem in stems
             and (not each.also or bool(each.also & stems))
-            and len(each.clause & stems) >= _MOST_OF_IT * len(each.clause)
-            for each in self.governed
+            and len(each.clause & stems) >= _MIN_SHARE * len(each.clause)
+            for each in self.negated
         )
 
-    def holds(self, span: Span) -> bool:
-        """Return whether some of a span of the text is of this sentence."""
+    def overlaps(self, span: Span) -> bool:
+        """Return whether a span of the text overlaps this sentence."""
         return self.span.start < span.end and span.start < self.span.end
 
 
-def said(sentence: str, span: Span) -> Said:
-    """Return a sentence with what it denies."""
+def parse_sentence(sentence: str, span: Span) -> ParsedSentence:
+    """Return a sentence with its negated stems."""
     limited = _LIMITED.search(sentence) is not None
     after = (
         ()
         if limited
         else (stems_of(sentence[found.end() : found.end() + _NEAR])[:1] for found in NEGATIONS.finditer(sentence))
     )
-    return Said(
+    return ParsedSentence(
         span=span,
         stems=frozenset(stems_of(sentence)),
         denied=frozenset(itertools.chain.from_iterable(after)),
-        governed=tuple(_governed(sentence)),
+        negated=tuple(_find_negations(sentence)),
     )
 
 
@@ -107,9 +107,9 @@ def stems_of(text: str) -> list[str]:
     return [stem(word) for word in words_and_wholes(text)[0]]
 
 
-def _governed(sentence: str) -> Iterator[_Denied]:
-    """Yield what a negation stands right before, of each clause that has one; two of them may deny each other."""
-    if len(sentence) > _LONGEST or not NEGATIONS.search(sentence) or _EXCEPTED.search(sentence):
+def _find_negations(sentence: str) -> Iterator[_NegatedStem]:
+    """Yield the stem right after the negation of each clause that has exactly one; two may cancel each other."""
+    if len(sentence) > _MAX_SENTENCE_CHARS or not NEGATIONS.search(sentence) or _EXCEPTED.search(sentence):
         return
     denying = [(found, *clause) for clause in _clauses(sentence) if (found := _negation(sentence, *clause))]
     ends = [0, *(at for found, _, end in denying for at in (found.end(), end)), len(sentence)]
@@ -127,7 +127,7 @@ def _governed(sentence: str) -> Iterator[_Denied]:
         if first and first not in elsewhere:
             of = frozenset(others) - {first} if word in _OF_THINGS else frozenset[str]()
             clause = frozenset(stems_of(sentence[begin : found.start()] + scope)) if conditional else frozenset[str]()
-            yield _Denied(first, how or of, clause)
+            yield _NegatedStem(first, how or of, clause)
 
 
 def _clauses(sentence: str) -> Iterator[tuple[int, int]]:

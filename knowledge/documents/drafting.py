@@ -1,4 +1,4 @@
-"""From passages to the draft of an answer, before anything of it is checked; by a model, or by sentences alone."""
+"""Draft an answer from passages, by a model or from sentences alone; nothing is verified yet."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
+from knowledge.documents.language_model import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Profile, Turn
 from knowledge.documents.prompts import (
-    ANSWER_FORM,
+    ANSWER_SCHEMA,
     MAX_REQUEST_TOKENS,
-    corrected,
+    correction_prompt,
     instructions,
     question_with_sources,
 )
-from knowledge.documents.verifying import Evidence, Written
+from knowledge.documents.verifying import DraftClaim, Evidence
 
-_MOST_CLAIMS = 40
-_MOST_OPENED = 40
-"""Braces from which on an object is looked for: of what a model says around its answer, some may hold none."""
-_NOT_READ = "it is not the JSON object that was asked for"
+_MAX_CLAIMS = 40
+_MAX_OBJECTS = 40
+"""Opening braces at which a JSON object is tried: text around the answer may contain braces, too."""
+_NOT_JSON = "it is not the JSON object that was asked for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A question and what it may be answered from. `blocks` are the passages as a model is shown them."""
+class DraftRequest:
+    """A question with its evidence. `blocks` are the passages as they are shown to a model."""
 
     question: str
     searched: str
@@ -41,9 +41,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An answer as it was written; `sure`: how likely the passages answer the question by `signs`, where weighed."""
+    """A drafted answer; `sure`: probability that the passages answer the question by `signs`, if computed."""
 
-    written: tuple[Written, ...] = ()
+    claims: tuple[DraftClaim, ...] = ()
     missing: str = ""
     sure: float | None = None
     signs: Mapping[str, float] = field(default_factory=dict)
@@ -56,24 +56,24 @@ class Drafter(Protocol):
 
     @property
     def model(self) -> str:
-        """What writes: its name is part of the key that an answer is kept under."""
+        """Name of the model or method that writes; part of the cache key of an answer."""
         ...
 
     @property
     def extractive(self) -> bool:
-        """Whether no model writes: the draft is made of sentences of the passages."""
+        """True if no model writes: the draft consists of sentences of the passages."""
         ...
 
     def prompt_hash(self, profile: Profile) -> str:
-        """Return what changes whenever the same passages might be answered otherwise."""
+        """Return a hash that changes whenever the same passages might get another answer."""
         ...
 
-    async def draft(self, asked: Asked) -> Draft:
+    async def draft(self, request: DraftRequest) -> Draft:
         """Write a draft. Raises Unavailable or ChatRejected."""
         ...
 
-    async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:
-        """Write it once more, told what was wrong; None where that would change nothing."""
+    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
+        """Write a better draft, given the faults; None if that would change nothing."""
         ...
 
 
@@ -97,31 +97,31 @@ class _Reply(BaseModel):
 
 
 def read_reply(text: str) -> Draft:
-    """Return what a model wrote: the last object of the form in it, whatever stands around that.
+    """Parse the reply of a model: the last JSON object of the expected form, ignoring text around it.
 
-    A claim that cannot be read is a fault, and leaves the others; a reply without the form is nothing but a fault.
+    A claim that cannot be parsed is a fault and does not affect the others; a reply without such an object is a fault.
     """
     replies = [reply for found in _objects(without_thinking(text)) if (reply := _as_reply(found))]
     if not replies:
-        return Draft(faults=(_NOT_READ,))
+        return Draft(faults=(_NOT_JSON,))
     reply = replies[-1]
-    claims = [_as_claim(claim) for claim in reply.claims[:_MOST_CLAIMS]] if reply.found else []
+    claims = [_as_claim(claim) for claim in reply.claims[:_MAX_CLAIMS]] if reply.found else []
     return Draft(
-        written=tuple(
-            Written(text=claim.text, quotes=tuple((quote.source, quote.quote) for quote in claim.quotes))
+        claims=tuple(
+            DraftClaim(text=claim.text, quotes=tuple((quote.source, quote.quote) for quote in claim.quotes))
             for claim in claims
             if claim is not None
         ),
         missing=" ".join((reply.missing or "").split()),
-        faults=tuple(f"claim {at}: {_NOT_READ}" for at, claim in enumerate(claims, 1) if claim is None),
+        faults=tuple(f"claim {at}: {_NOT_JSON}" for at, claim in enumerate(claims, 1) if claim is None),
     )
 
 
 def _objects(text: str) -> Iterator[object]:
-    """Yield the JSON objects of a text, as far as it does not open too many; line breaks may stand in their strings."""
+    """Yield the JSON objects of a text, up to a limit of opening braces; line breaks are allowed in strings."""
     decoder = json.JSONDecoder(strict=False)
     at = text.find("{")
-    for _ in range(_MOST_OPENED):
+    for _ in range(_MAX_OBJECTS):
         if at < 0:
             return
         try:
@@ -129,13 +129,13 @@ def _objects(text: str) -> Iterator[object]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            if _can_be_told(found):
+            if _is_encodable(found):
                 yield found
         at = text.find("{", end)
 
 
-def _can_be_told(found: object) -> bool:
-    """Return whether all texts of an object are such: half of a pair can be neither stored nor sent."""
+def _is_encodable(found: object) -> bool:
+    """Return whether an object can be encoded: lone surrogates can be neither stored nor sent."""
     try:
         json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _as_claim(found: object) -> _Claim | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelDrafter(Drafter):
-    """Has a language model write, in the role of synthesis."""
+    """Drafts with a language model, in the role of synthesis."""
 
     language_model: LanguageModel
 
@@ -174,30 +174,32 @@ class ModelDrafter(Drafter):
         return False
 
     def prompt_hash(self, profile: Profile) -> str:
-        """Return a hash of all a model is told beside the passages."""
-        told = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}"
-        return hashlib.sha256(told.encode()).hexdigest()
+        """Return a hash of the prompt and its settings, without the passages."""
+        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}"
+        return hashlib.sha256(prompt.encode()).hexdigest()
 
-    async def draft(self, asked: Asked) -> Draft:
+    async def draft(self, request: DraftRequest) -> Draft:
         """Ask the model."""
-        return await self._written(asked, [])
+        return await self._ask_model(request, [])
 
-    async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:
+    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
         """Ask the model again, naming the faults."""
-        return await self._written(asked, [Message(role="user", content=corrected(faults))], calls=draft.model_calls)
+        return await self._ask_model(
+            request, [Message(role="user", content=correction_prompt(faults))], calls=draft.model_calls
+        )
 
-    async def _written(self, asked: Asked, more: Sequence[Message], *, calls: int = 0) -> Draft:
-        question = question_with_sources(asked.question, asked.blocks, asked.conversation)
-        said = await self.language_model.say(
+    async def _ask_model(self, request: DraftRequest, more: Sequence[Message], *, calls: int = 0) -> Draft:
+        question = question_with_sources(request.question, request.blocks, request.conversation)
+        reply = await self.language_model.say(
             [
-                Message(role="system", content=_system(asked.profile)),
+                Message(role="system", content=_system(request.profile)),
                 Message(role="user", content=question),
                 *more,
             ],
-            Asking(max_tokens=MAX_REQUEST_TOKENS, temperature=asked.profile.temperature, form=ANSWER_FORM),
+            ChatOptions(max_tokens=MAX_REQUEST_TOKENS, temperature=request.profile.temperature, form=ANSWER_SCHEMA),
         )
-        read = read_reply(said.text)
-        return Draft(written=read.written, missing=read.missing, faults=read.faults, model_calls=calls + 1)
+        draft = read_reply(reply.text)
+        return Draft(claims=draft.claims, missing=draft.missing, faults=draft.faults, model_calls=calls + 1)
 
 
 def _system(profile: Profile) -> str:

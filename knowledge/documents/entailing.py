@@ -1,6 +1,6 @@
-"""Whether claims follow from what they quote, asked of a model: what the rules of `verifying` do not prove.
+"""Entailment check by a model: do claims follow from their quotes? The rules of `verifying` do not prove that.
 
-Only where it is asked for: each answer costs a call more, and a model judges it, that may be wrong either way.
+Optional: each answer costs one more call, and the model may be wrong either way.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
+from knowledge.documents.language_model import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.verifying import Verified
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
 
-_MOST_TOKENS = 300
-_TRIES = 2
+_MAX_TOKENS = 300
+_MAX_ATTEMPTS = 2
 
 PROMPT = """\
 You check claims against quotes. The user's message is one JSON object: claims, each with its number, its text and the
@@ -44,36 +44,38 @@ class _Verdict(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Entailment:
-    """Has a model say which claims follow."""
+    """Asks a model which claims follow from their quotes."""
 
     language_model: LanguageModel
 
-    async def kept(self, question: str, found: Verified) -> Verified:
-        """Return what was verified without the claims that do not follow. Raises what the model raises.
+    async def drop_unsupported(self, question: str, verified: Verified) -> Verified:
+        """Return the verified claims without those that do not follow. Raises what the model raises.
 
-        A verdict that cannot be read twice lets nothing stand: it was asked for, so it is not passed over.
+        If the verdict cannot be parsed twice, all claims are dropped: the check is required if it is configured.
         """
-        if not found.claims:
-            return found
-        follow = await self._asked(question, found)
-        kept = tuple(claim for number, claim in enumerate(found.claims, 1) if number in follow)
+        if not verified.claims:
+            return verified
+        follow = await self._ask_verdict(question, verified)
+        supported = tuple(claim for number, claim in enumerate(verified.claims, 1) if number in follow)
         faults = [
             f"it does not follow from what it quotes: {claim.text[:80]!r}"
-            for number, claim in enumerate(found.claims, 1)
+            for number, claim in enumerate(verified.claims, 1)
             if number not in follow
         ]
-        return Verified(claims=kept, spans=found.spans, faults=(*found.faults, *faults))
+        return Verified(claims=supported, spans=verified.spans, faults=(*verified.faults, *faults))
 
-    async def _asked(self, question: str, found: Verified) -> frozenset[int]:
+    async def _ask_verdict(self, question: str, verified: Verified) -> frozenset[int]:
         claims = [
             {"claim": number, "text": claim.text, "quotes": [quote.text for quote in claim.quotes]}
-            for number, claim in enumerate(found.claims, 1)
+            for number, claim in enumerate(verified.claims, 1)
         ]
-        told = json.dumps({"question": question, "claims": claims}, ensure_ascii=False)
-        messages: Sequence[Message] = [Message(role="system", content=PROMPT), Message(role="user", content=told)]
-        for _ in range(_TRIES):
-            said = await self.language_model.say(messages, Asking(max_tokens=_MOST_TOKENS, temperature=0.0, form=_FORM))
-            text = without_thinking(said.text)
+        payload = json.dumps({"question": question, "claims": claims}, ensure_ascii=False)
+        messages: Sequence[Message] = [Message(role="system", content=PROMPT), Message(role="user", content=payload)]
+        for _ in range(_MAX_ATTEMPTS):
+            reply = await self.language_model.say(
+                messages, ChatOptions(max_tokens=_MAX_TOKENS, temperature=0.0, form=_FORM)
+            )
+            text = without_thinking(reply.text)
             try:
                 verdict = _Verdict.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
             except ValidationError:

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from knowledge.documents.access import Scope
-from knowledge.documents.drafting import Asked, Draft, Drafter
+from knowledge.documents.drafting import Draft, Drafter, DraftRequest
 from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import PassageKind, Profile
 from knowledge.documents.questions import NEAR_BEST, Question
 from knowledge.documents.same_words import terms_asked
-from knowledge.documents.scale import Scale, shipped
+from knowledge.documents.scale import Scale, default_scale
 from knowledge.documents.sentence_vectors import SentenceVectors
-from knowledge.documents.verifying import MOST_CHARS, Evidence, Written, lines_told
+from knowledge.documents.verifying import MAX_CLAIM_CHARS, DraftClaim, Evidence, claims_per_line
 from knowledge.documents.weighing import (
-    MOST_SENTENCES,
+    MAX_SENTENCES,
     Sentence,
     first_told,
     likeliest,
@@ -44,13 +44,13 @@ EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
 NEAREST = 1.0
 """What the cosine of a sentence to a question can be at most."""
-MOST_QUOTED = 3
-MOST_COMPUTED = 1_000
+MAX_QUOTED = 3
+MAX_COMPUTED = 1_000
 """Lines of computed passages after which no further list is told: each one is told whole or not at all."""
 
 
 class Signs(NamedTuple):
-    """What says that passages answer a question; the first two about 0..1, the last a share."""
+    """Signals that passages answer a question; the first two are about 0..1, the last is a share."""
 
     passage: float
     sentence: float
@@ -59,7 +59,7 @@ class Signs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignWeights:
-    """What each sign counts; `level` is the chance from which on there is an answer."""
+    """Weights of the signals; `level` is the probability from which on the question is answered."""
 
     intercept: float
     passage: float
@@ -83,7 +83,7 @@ BUNDLED = SignWeights(intercept=-5.95, passage=5.73, sentence=4.38, beyond_title
 
 
 class Statistics(Protocol):
-    """How common terms are among the passages of a scope."""
+    """Document frequencies of terms among the passages of a scope."""
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
         """Return how common terms are."""
@@ -138,11 +138,11 @@ class ExtractiveDrafter(Drafter):
         """Return a hash of the weights and of how passages are read."""
         return hashlib.sha256(f"{READING} {self.weights!r}".encode()).hexdigest()
 
-    async def draft(self, asked: Asked) -> Draft:
+    async def draft(self, asked: DraftRequest) -> Draft:
         """Quote the best sentences, if the passages are likely to answer."""
-        computed = list(_computed(asked.evidence))
+        computed = list(_lines_of_computed(asked.evidence))
         if computed:
-            return Draft(written=tuple(computed), sure=1.0)
+            return Draft(claims=tuple(computed), sure=1.0)
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
@@ -156,8 +156,8 @@ class ExtractiveDrafter(Drafter):
         if all(each.source != told for each in found):  # it is a heading alone, or of another version than is asked for
             told = min(each.source for each in found)
         best = next((each.passage.cosine for each in readable[told - 1 :] if each.passage.cosine is not None), None)
-        first = EMBEDDED_FIRST if best is not None else MOST_SENTENCES
-        likely, cosines = await self._weighed(asked.searched, readable, likeliest(found), scale, first)
+        first = EMBEDDED_FIRST if best is not None else MAX_SENTENCES
+        likely, cosines = await self._score_sentences(asked.searched, readable, likeliest(found), scale, first)
         worths = [worth(each.overlap, cosine) for each, cosine in zip(likely, cosines, strict=True)]
         rows = [cosine for each, cosine in zip(likely, cosines, strict=True) if each.keyed]
         near = max([scale(best) if best is not None else max(cosines), *rows])
@@ -174,14 +174,14 @@ class ExtractiveDrafter(Drafter):
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
         new = not_told_before(likely, Question(asked.question, known), asked)
-        fresh = _chosen([likely[at] for at in new], [worths[at] for at in new])
-        chosen = with_whole_lists(fresh or _chosen(likely, worths), every, asked.question, readable)
+        fresh = _choose([likely[at] for at in new], [worths[at] for at in new])
+        chosen = with_whole_lists(fresh or _choose(likely, worths), every, asked.question, readable)
         return Draft(
-            written=tuple(
-                Written(
-                    text=each.told[:MOST_CHARS],
+            claims=tuple(
+                DraftClaim(
+                    text=each.told[:MAX_CLAIM_CHARS],
                     quotes=(
-                        (numbers[each.source - 1], readable[each.source - 1].text[slice(*each.span)][:MOST_CHARS]),
+                        (numbers[each.source - 1], readable[each.source - 1].text[slice(*each.span)][:MAX_CLAIM_CHARS]),
                     ),
                 )
                 for each in chosen
@@ -190,12 +190,12 @@ class ExtractiveDrafter(Drafter):
             signs=signs._asdict(),
         )
 
-    async def _weighed(
+    async def _score_sentences(
         self, searched: str, readable: Sequence[Evidence], likely: Sequence[Sentence], scale: _Mapped, first: int
     ) -> tuple[list[Sentence], list[float]]:
-        """Return sentences with their cosines to the question: all but those that cannot come near the best one.
+        """Return sentences with their cosines to the question, except those that cannot come near the best one.
 
-        `first`: so many are embedded before that is looked at.
+        `first`: the number of sentences to embed before the first such check.
         """
         query = (await self.embedder.embed([searched], "query")).vectors[0]
         weighed: list[Sentence] = []
@@ -214,14 +214,14 @@ class ExtractiveDrafter(Drafter):
             rest = [each for each, bound in bounds if bound >= best or bound - each.handicap >= chosen]
         return weighed, cosines
 
-    async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
+    async def improve(self, asked: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
         """Return None: sentences stay what they are."""
         return None
 
     async def _same_scale(self) -> _Mapped:
-        """Return what makes of another model's cosines those that the weights were fitted on."""
+        """Return a map from the model's cosines to those that the weights were fitted on."""
         space = await self.embedder.space()
-        ours = shipped("all-MiniLM-L6-v2")
+        ours = default_scale("all-MiniLM-L6-v2")
         return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
 
 
@@ -240,7 +240,7 @@ class _Mapped:
         return self.ours.cosine(share)
 
 
-def not_told_before(found: Sequence[Sentence], question: Question, asked: Asked) -> list[int]:
+def not_told_before(found: Sequence[Sentence], question: Question, asked: DraftRequest) -> list[int]:
     """Return which sentences may answer, by their places: not those of the answer before where another has more to say.
 
     A follow-up is searched with the question before it, whose answer is nearest to both. `question`: the one asked now.
@@ -256,7 +256,7 @@ def not_told_before(found: Sequence[Sentence], question: Question, asked: Asked)
     return [at for at, old in enumerate(known) if not (old and shares[at] < most)]
 
 
-def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentence]:
+def _choose(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentence]:
     """Return the best sentences: those of the passage with the best one first, of each in the order of the passage."""
     ranked = sorted(
         (
@@ -269,24 +269,24 @@ def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentenc
     near: list[Sentence] = []
     for comes, well, _, each in ranked:
         beside = 0.0 <= comes >= first - NEAR_BEST and well >= best - NEAR_BEST
-        if beside and len(near) < MOST_QUOTED and not any(_shown(each, other) for other in near):
-            near = [*(other for other in near if not _shown(other, each)), each]
+        if beside and len(near) < MAX_QUOTED and not any(_repeats(each, other) for other in near):
+            near = [*(other for other in near if not _repeats(other, each)), each]
     sources = list(dict.fromkeys(each.source for each in near))
     return sorted(near, key=lambda each: (sources.index(each.source), each.place))
 
 
-def _shown(one: Sentence, other: Sentence) -> bool:
+def _repeats(one: Sentence, other: Sentence) -> bool:
     """Return whether a unit is shown as part of another one, or is said again by it below another heading."""
     within = other.span.start <= one.span.start and one.span.end <= other.span.end
     return one.told == other.told or (within and one.source == other.source)
 
 
-def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:
+def _lines_of_computed(evidence: Sequence[Evidence]) -> Iterator[DraftClaim]:
     """Yield the lines of computed passages: they are the answer, whatever else was found."""
     lines = 0
     for number, each in enumerate(evidence, 1):
-        if each.passage.kind is not PassageKind.COMPUTED or (each.passage.listing and lines >= MOST_COMPUTED):
+        if each.passage.kind is not PassageKind.COMPUTED or (each.passage.listing and lines >= MAX_COMPUTED):
             continue
-        told = lines_told(number, each)
+        told = claims_per_line(number, each)
         lines += len(told)
         yield from told

@@ -1,6 +1,6 @@
-"""Which addresses may be fetched from: none, unless the settings allow them; none inside, unless they say so. Pure.
+"""Check addresses before a fetch: only those that the settings allow, and internal ones only if named there. Pure.
 
-`file://` prefixes are folders whose real paths count; `https://` ones a host, with the beginning of a path where given.
+`file://` prefixes are folders, compared by real path; `https://` ones a host, with a path prefix if given.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from urllib.parse import unquote, urlsplit
 from knowledge.errors import InvalidInput
 
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
-"""An IPv4 address behind a translator that all may use."""
+"""An IPv4 address behind the well-known NAT64 prefix (RFC 6052)."""
 _UNICAST = ipaddress.ip_network("2000::/3")
-"""All that is given out of the public internet: no old form of an IPv4 address, no site's, no site's own translator."""
+"""Global unicast addresses: excludes embedded IPv4 forms, site-local addresses and local NAT64 prefixes."""
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 _TUNNELLED = 0x00005EFE
-"""Before an IPv4 address within an IPv6 one: a host of some site, reached through that (ISATAP, RFC 5214)."""
+"""Interface identifier before an embedded IPv4 address: a host behind an ISATAP router (RFC 5214)."""
 _ANY_SCOPE = 0xFDFFFFFF
 
 
 def check_url(url: str, allowed: Sequence[str]) -> str:
-    """Return an address that may be fetched from. Raises InvalidInput, which says what to set."""
+    """Return an address if it may be fetched from. Raises InvalidInput, which names the setting to change."""
     parts = _split(url)
     if not allowed:
         raise InvalidInput("url", "fetching is off: set HARDWON_FETCH to the addresses that may be fetched from")
@@ -34,27 +34,27 @@ def check_url(url: str, allowed: Sequence[str]) -> str:
 
 
 def is_inside(addresses: Iterable[str]) -> bool:
-    """Return whether any of some addresses is not of the public internet: this machine, its networks, its cloud."""
+    """Return whether any address is not public: this machine, its networks, or its cloud's metadata service."""
     return any(not _public(address) for address in addresses)
 
 
 def _public(address: str) -> bool:
-    found = ipaddress.ip_address(address.split("%", 1)[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        within = found.ipv4_mapped or found.sixtofour or (found.teredo and found.teredo[1])
+    ip = ipaddress.ip_address(address.split("%", 1)[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        within = ip.ipv4_mapped or ip.sixtofour or (ip.teredo and ip.teredo[1])
         if within:
             return _public(str(within))
-        last = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if found in _TRANSLATED:
+        last = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if ip in _TRANSLATED:
             return _public(str(last))
-        if found not in _UNICAST or found in _DOCUMENTATION or (int(found) >> 32) & _ANY_SCOPE == _TUNNELLED:
+        if ip not in _UNICAST or ip in _DOCUMENTATION or (int(ip) >> 32) & _ANY_SCOPE == _TUNNELLED:
             return False
-    return found.is_global and not found.is_multicast
+    return ip.is_global and not ip.is_multicast
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """An address taken apart."""
+    """Parts of an address."""
 
     scheme: str
     host: str
@@ -67,7 +67,7 @@ def _split(url: str) -> _Parts:
         parts = urlsplit(url)
         port = parts.port or 443
     except ValueError as error:
-        raise InvalidInput("url", "is no address") from error
+        raise InvalidInput("url", "is not an address") from error
     if parts.scheme not in {"https", "file"} or any(c.isspace() or not c.isprintable() for c in url):
         raise InvalidInput("url", "give an https:// or file:// address")
     if parts.username or parts.password:
@@ -82,16 +82,16 @@ def _split(url: str) -> _Parts:
 
 def _covers(prefix: str, scheme: str, url: str) -> bool:
     try:
-        allowed, asked = _split(prefix), _split(url)
+        allowed, requested = _split(prefix), _split(url)
     except InvalidInput:
         return False
     if allowed.scheme != scheme:
         return False
     if scheme == "file":
-        return Path(asked.path).resolve().is_relative_to(Path(allowed.path).resolve())
+        return Path(requested.path).resolve().is_relative_to(Path(allowed.path).resolve())
     below = allowed.path.rstrip("/")
-    if "//" in asked.path:  # what reads an address as relative to its host takes what follows for another host
+    if "//" in requested.path:  # a client that resolves it as relative would take the rest for another host
         return False
-    same_host = (allowed.host, allowed.port) == (asked.host, asked.port)
-    steps = asked.path.split("/")
-    return same_host and ".." not in steps and (asked.path == below or asked.path.startswith(f"{below}/"))
+    same_host = (allowed.host, allowed.port) == (requested.host, requested.port)
+    steps = requested.path.split("/")
+    return same_host and ".." not in steps and (requested.path == below or requested.path.startswith(f"{below}/"))

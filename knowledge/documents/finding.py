@@ -1,4 +1,4 @@
-"""How each system finds passages: the only part in which they differ."""
+"""Finders of the answering systems: one search, several queries, or whole documents by keywords."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from knowledge.documents.access import Scope
-from knowledge.documents.answering import Rewriters, best_mean
+from knowledge.documents.answering import RewriterProvider, best_mean
 from knowledge.documents.keyword_score import SEEDED, KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
 from knowledge.documents.log_query import LogQuery
 from knowledge.documents.log_questions import parse_log_question
@@ -25,7 +25,7 @@ from knowledge.documents.models import (
     WholeDocument,
 )
 from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
-from knowledge.documents.searching import merged
+from knowledge.documents.searching import merge_touching
 from knowledge.errors import EmbedderRejected, Unavailable
 from knowledge.logs import get_logger
 
@@ -36,21 +36,20 @@ SHOWN_TOKENS = 24_000
 """Tokens of all documents that the strict knowledge base shows a model, about, ours: most models of today read 32,000
 and more, and the question and the answer need the rest."""
 LOGGED = 10
-_MOST_CHUNKS = 12
-_LONGEST_QUERY = 1_000
-_SCALE_OF_RELEVANCE = 2.0
-"""What a relevance of 1 counts beside the keyword score in hybrid mode; ours: as much as a whole query in a title, and
-half as much again."""
+_MAX_CHUNKS = 12
+_MAX_QUERY_CHARS = 1_000
+_RELEVANCE_WEIGHT = 2.0
+"""Weight of relevance next to the keyword score in hybrid mode; ours: a third more than a whole query in a title."""
 
-_REFERS = re.compile(r"(?i)\b(?:they|them|their|its?|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
+_REFERENCE = re.compile(r"(?i)\b(?:they|them|their|its?|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
 Relevance = Literal["keyword", "embedding", "hybrid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectFinder(Finder):
-    """One search, and before what it finds the exact facts of logs that the question asks for.
+    """One search, its results preceded by the exact facts about logs that the question asks for.
 
-    `logs`: the plan of what is asked of them; without one it is read from the question.
+    `logs`: the query plan for logs; without one it is parsed from the question.
     """
 
     searcher: Searcher
@@ -62,7 +61,7 @@ class DirectFinder(Finder):
         found = await self.searcher.search(query, scope)
         if self.evidence is None or found.empty_scope:
             return found
-        asked = query.question if query.asked is None else words_for_logs(query.asked, query.question)
+        asked = query.question if query.original is None else words_for_logs(query.original, query.question)
         facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
         return replace(
             found,
@@ -73,12 +72,12 @@ class DirectFinder(Finder):
 
 
 def words_for_logs(own: str, searched: str) -> str:
-    """Return the words to read of a follow-up: the user's own unless they refer to what only `searched` names.
+    """Return the text of a follow-up to parse for logs: `own`, unless it refers to what only `searched` names.
 
     "When did they start?" is about the errors that the conversation spoke of; "How many CRITICAL entries are there?"
     stands by itself.
     """
-    if _REFERS.search(own) is None:
+    if _REFERENCE.search(own) is None:
         return own
     plan = parse_log_question(own)
     return own if plan is not None and (plan.selects or plan.lines) else searched
@@ -86,23 +85,23 @@ def words_for_logs(own: str, searched: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiQueryFinder(Finder):
-    """The question as it is, then once more with what is known of the situation, unless the first found enough.
+    """Searches for the question, then for it with the words of the focus, unless the first search found enough.
 
-    Enough is `profile.coverage`: so many passages above so much relevance. A query that fails is passed over; where all
-    do, the finding is an error.
+    Enough is `profile.coverage`: this many passages above this relevance. A query that fails is skipped; if all fail,
+    the finding is an error.
     """
 
     searcher: Searcher
-    rewriter: Rewriters
+    rewriter: RewriterProvider
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
-        """Return what the queries found together, each passage once, with its best score."""
+        """Return the passages of all queries, each once, with its best score."""
         found: dict[tuple[object, ...], Passage] = {}
         searched: list[str] = []
         failures: list[str] = []
         last: Finding | None = None
         for number in range(profile.max_queries):
-            text = query.question if number == 0 else await self._enriched(query)
+            text = query.question if number == 0 else await self._expand_query(query)
             if text in searched:
                 break
             try:
@@ -116,11 +115,11 @@ class MultiQueryFinder(Finder):
                 same = (passage.passage_id, passage.char_start, passage.char_end)
                 if same not in found or passage.relevance > found[same].relevance:
                     found[same] = passage
-            if last.empty_scope or covered(list(found.values()), profile):
+            if last.empty_scope or is_covered(list(found.values()), profile):
                 break
         if last is None:
             return Finding(searched=tuple(searched), error=failures[0], trace=tuple(failures))
-        passages = merged(sorted(found.values(), key=lambda each: (-each.relevance, -each.score)))[: query.k]
+        passages = merge_touching(sorted(found.values(), key=lambda each: (-each.relevance, -each.score)))[: query.k]
         return replace(
             last,
             passages=tuple(passages),
@@ -129,24 +128,24 @@ class MultiQueryFinder(Finder):
             trace=(*last.trace, *(f"a query failed: {failure}" for failure in failures)),
         )
 
-    async def _enriched(self, query: Query) -> str:
-        """Return the question on its own feet, with the words of the focus."""
+    async def _expand_query(self, query: Query) -> str:
+        """Return the question rewritten to be self-contained, with the words of the focus."""
         rewriter = await self.rewriter()
-        rewritten = await rewriter.rewritten(query.question, query.conversation)
+        rewritten = await rewriter.rewrite(query.question, query.conversation)
         focus = [str(value).replace("_", " ") for value in query.focus.values() if isinstance(value, str | int)]
         if rewritten == query.question and not focus:
             tail = [turn.content for turn in query.conversation[-2:] if turn.content.strip()]
-            return _beside(query.question, tail)
-        return _beside(rewritten, focus)
+            return _append_words(query.question, tail)
+        return _append_words(rewritten, focus)
 
 
-def _beside(question: str, told: Sequence[str]) -> str:
-    """Return a question with what is told beside it, cut short; what was asked is not."""
-    return " ".join([question, *told])[: max(len(question), _LONGEST_QUERY)]
+def _append_words(question: str, words: Sequence[str]) -> str:
+    """Return a question with words appended, cut to the maximum length; the question itself is not cut."""
+    return " ".join([question, *words])[: max(len(question), _MAX_QUERY_CHARS)]
 
 
-def covered(passages: Sequence[Passage], profile: Profile) -> bool:
-    """Return whether enough chunks are near enough, each by itself; one exactly at the mark does not count."""
+def is_covered(passages: Sequence[Passage], profile: Profile) -> bool:
+    """Return whether enough chunks are above the relevance of `profile.coverage`, each by itself."""
     if profile.coverage is None:
         return False
     fewest, relevance = profile.coverage
@@ -154,8 +153,8 @@ def covered(passages: Sequence[Passage], profile: Profile) -> bool:
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """Whole documents, as they were at one version of their partitions."""
+class _DocumentCache:
+    """Whole documents at one version of their partitions."""
 
     key: object = None
     documents: list[tuple[WholeDocument, KeywordDocument]] = field(default_factory=list)
@@ -163,10 +162,10 @@ class _Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordFinder(Finder):
-    """Whole documents by their words: the rough filter of the strict knowledge base, which leaves the rest to a model.
+    """Whole documents by keyword score: the coarse filter of the strict knowledge base; a model does the rest.
 
-    `max_tokens`: what all documents together may have; fewer are taken where they have more, and of one that alone has
-    more, its best passages.
+    `max_tokens`: the budget of all documents together; those that do not fit are left out, and if not even one fits,
+    the best passages are returned instead.
     """
 
     store: PassageStore
@@ -176,10 +175,10 @@ class KeywordFinder(Finder):
     min_relevance: float = 0.1
     relevance: Relevance = "keyword"
     max_tokens: int = SHOWN_TOKENS
-    _shelf: _Shelf = field(default_factory=_Shelf)
+    _cache: _DocumentCache = field(default_factory=_DocumentCache)
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - words are all
-        """Return the documents above the least relevance, best first, as many as fit."""
+        """Return the documents above `min_relevance`, best first, as many as fit."""
         documents = await self._documents(scope)
         _, pending = await self.store.counts(scope)
         if not documents:
@@ -192,19 +191,19 @@ class KeywordFinder(Finder):
         best = sorted((each for each in scored if each[0] > self.min_relevance), key=lambda each: -each[0])
         top = [f"{whole.document.uri} {score:.2f}" for score, whole in best[:LOGGED]]
         log.info("documents_scored", documents=len(documents), above=len(best), top=top)
-        taken = self._fitting(best[: self.max_docs])
+        taken = self._fit_budget(best[: self.max_docs])
         passages = [_passage(whole, score) for score, whole in taken]
         if best and not taken:
-            passages = await self._pieces(query, scope, [whole for _, whole in best[: self.max_docs]])
+            passages = await self._best_chunks(query, scope, [whole for _, whole in best[: self.max_docs]])
         log.info("documents_passed_on", documents=[passage.uri for passage in passages])
         return Finding(passages=tuple(passages), searched=(query.question,), pending=pending, trace=tuple(top))
 
     async def _documents(self, scope: Scope) -> list[tuple[WholeDocument, KeywordDocument]]:
         key = (scope.workspace, await self.store.versions(scope))
-        if self._shelf.key == key:
-            return self._shelf.documents
+        if self._cache.key == key:
+            return self._cache.documents
         documents = await asyncio.to_thread(_read, await self.store.whole(scope))
-        self._shelf.documents, self._shelf.key = documents, key
+        self._cache.documents, self._cache.key = documents, key
         return documents
 
     async def _near(self, query: Query, scope: Scope) -> Mapping[DocumentId, float]:
@@ -219,27 +218,27 @@ class KeywordFinder(Finder):
     def _score(self, asked: KeywordQuestion, words: KeywordDocument, near: float | None) -> float:
         if self.relevance == "embedding":
             return near or 0.0
-        return keyword_score(asked, words, self.weights) + _SCALE_OF_RELEVANCE * (near or 0.0)
+        return keyword_score(asked, words, self.weights) + _RELEVANCE_WEIGHT * (near or 0.0)
 
-    def _fitting(self, best: Sequence[tuple[float, WholeDocument]]) -> list[tuple[float, WholeDocument]]:
+    def _fit_budget(self, best: Sequence[tuple[float, WholeDocument]]) -> list[tuple[float, WholeDocument]]:
         left = self.max_tokens * CHARS_PER_TOKEN
-        taken = []
+        fitting = []
         for score, whole in best:
             if len(whole.text) > left:
                 break
             left -= len(whole.text)
-            taken.append((score, whole))
-        return taken
+            fitting.append((score, whole))
+        return fitting
 
-    async def _pieces(self, query: Query, scope: Scope, wholes: Sequence[WholeDocument]) -> list[Passage]:
+    async def _best_chunks(self, query: Query, scope: Scope, wholes: Sequence[WholeDocument]) -> list[Passage]:
         ids = frozenset(whole.document.document_id for whole in wholes)
-        found = await self.searcher.search(replace(query, k=_MOST_CHUNKS, documents=ids, filtering=False), scope)
+        found = await self.searcher.search(replace(query, k=_MAX_CHUNKS, documents=ids, filtering=False), scope)
         return list(found.passages)
 
 
-def _read(found: Sequence[WholeDocument]) -> list[tuple[WholeDocument, KeywordDocument]]:
-    """Return documents with their words; takes 1.2 s for 14 MB."""
-    return [(whole, _words_of(whole)) for whole in found]
+def _read(wholes: Sequence[WholeDocument]) -> list[tuple[WholeDocument, KeywordDocument]]:
+    """Return documents with their tokenized words; takes 1.2 s for 14 MB."""
+    return [(whole, _words_of(whole)) for whole in wholes]
 
 
 def _words_of(whole: WholeDocument) -> KeywordDocument:

@@ -1,4 +1,4 @@
-"""The headings of Markdown: those behind signs and those above a line, none of them in a fence; pure."""
+"""Headings of Markdown, with leading `#` or underlined, outside of fences; pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SIGNED = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
 _FENCE = re.compile(r"[ \t]{0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _LINE_BELOW = re.compile(r" {0,3}(?:(={2,})|-{2,})[ \t]*")
 BELOW = " > "
-"""Stands between the headings, or sections of a configuration, that a text is below, the outermost first."""
+"""Separator of the headings, or sections of a configuration, above a text, outermost first."""
 _NO_PARAGRAPH = re.compile(r"\s|[-*+>|]|\d{1,9}[.)][ \t]|<!--|=+[ \t]*$")
 
 
 class Heading(NamedTuple):
-    """Where the line of a heading begins, how deep it is, from 1, and its words."""
+    """A heading: offset of its line, depth from 1, and its words."""
 
     start: int
     depth: int
@@ -23,7 +23,7 @@ class Heading(NamedTuple):
 
 
 def headings(text: str, begin: int = 0) -> Iterator[Heading]:
-    """Yield the headings of a text from `begin` on. A line marks one only where it is a paragraph of one line."""
+    """Yield the headings of a text from `begin` on. Only a paragraph of one line can be underlined."""
     fence = ""
     above: tuple[int, str] | None = None
     lone = True
@@ -45,7 +45,7 @@ def headings(text: str, begin: int = 0) -> Iterator[Heading]:
 
 
 def text_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield where each line begins, and the line."""
+    """Yield the offset of each line, and the line."""
     while (end := text.find("\n", start)) >= 0:
         yield start, text[start:end]
         start = end + 1
@@ -53,5 +53,5 @@ def text_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def without_closing(heading: str) -> str:
-    """Return the words of a heading without the signs that may end it, too."""
+    """Return the words of a heading without closing `#` signs."""
     return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]

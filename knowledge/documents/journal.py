@@ -1,4 +1,4 @@
-"""What was asked and what came of it, kept for people: events, escalations with a due date, feedback."""
+"""Journal of questions for people: events, escalations with a due date, feedback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EscalationId = NewType("EscalationId", UUID)
 
 SATURDAY = 5
 WEEK = timedelta(days=7)
-MOST_COUNTED = 1000
-"""Of how many times that a question was asked it is kept when; ours. A planner in a loop asks without end."""
+MAX_OCCURRENCES = 1000
+"""Maximum stored times of a repeated question; ours. A planner in a loop repeats it without end."""
 
 
 class Priority(StrEnum):
-    """How soon a gap in the documents should be closed."""
+    """Urgency of a gap in the documents."""
 
     NORMAL = "normal"
     HIGH = "high"
@@ -28,7 +28,7 @@ class Priority(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to a question. `reviewed`: a person looked at it since."""
+    """An event of a question. `reviewed`: a person has looked at it."""
 
     event_id: EventId
     name: str
@@ -41,9 +41,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalation:
-    """A question that the documents did not answer, as work with a due date. `occurrences`: in the last seven days.
+    """A question that the documents did not answer, as work with a due date.
 
-    Of those that were asked last: `MOST_COUNTED` at most.
+    `occurrences`: times in the last seven days, at most `MAX_OCCURRENCES`.
     """
 
     escalation_id: EscalationId
@@ -60,7 +60,7 @@ class Escalation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEscalation:
-    """What is known of a question that was not answered."""
+    """An unanswered question, to be escalated."""
 
     question: str
     transcript: Sequence[Mapping[str, str]]
@@ -72,49 +72,49 @@ class Journal(Protocol):
     """Events, escalations and feedback of one workspace."""
 
     async def record(self, event: Event) -> None:
-        """Keep an event."""
+        """Store an event."""
         ...
 
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
     ) -> list[Event]:
-        """Return events, the latest first, from behind `after` on. Raises NotFound where that one is gone."""
+        """Return events after `after`, the latest first. Raises NotFound if `after` was deleted."""
         ...
 
     async def review(self, event_id: EventId) -> None:
-        """Note that a person looked at an event. Raises NotFound."""
+        """Mark an event as reviewed. Raises NotFound."""
         ...
 
     async def escalate(self, new: NewEscalation, now: datetime) -> Escalation:
-        """Keep a question that was not answered; the same again within seven days raises the priority of the first."""
+        """Store an unanswered question; the same again within seven days raises the priority of the first."""
         ...
 
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
     ) -> list[Escalation]:
-        """Return open escalations, the most urgent first; `overdue`: those only that were due before now.
+        """Return open escalations, the most urgent first; `overdue`: only those that were due before now.
 
-        From behind `after` on, which may be closed by now. Raises NotFound where that one is gone.
+        Begins after `after`, which may be closed by now. Raises NotFound if `after` was deleted.
         """
         ...
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
-        """Note that a gap is closed; the first time counts. Raises NotFound."""
+        """Mark a gap as closed; the first time counts. Raises NotFound."""
         ...
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
-        """Keep what somebody thought of an answer; a second word about the same one replaces the first.
+        """Store feedback on an answer; later feedback on the same answer replaces it.
 
-        Raises NotFound for one that is not on record as an event: no answer has such an id here, or its event is gone.
+        Raises NotFound if there is no event of such an answer, or it was deleted.
         """
         ...
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
-        """Return what was thought of an answer."""
+        """Return the feedback on an answer: up or down, and the comment; None if there is none."""
         ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:
-        """Delete what was told before a moment, so many of each kind at most; return how many. What is open stays."""
+        """Delete records from before a moment, at most `limit` of each kind, except open ones; return their number."""
         ...
 
 
@@ -127,6 +127,6 @@ def one_business_day_after(moment: datetime) -> datetime:
 
 
 def question_hash(question: str) -> str:
-    """Return what two questions share that differ in case, blanks and points only."""
+    """Return the hash of a question without case, white space and punctuation."""
     words = " ".join("".join(sign if sign.isalnum() else " " for sign in question.casefold()).split())
     return hashlib.sha256(words.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What sets one kind of knowledge base apart when it answers: its prompt, how it cites, how long answers are kept."""
+"""Settings of each kind of knowledge base for answering: prompt, form of citations, lifetime of cached answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KBConfig(ABC):
     system_prompt: str
     guidance: str
     cache_ttl: int
-    """Seconds an answer is kept."""
+    """Seconds that an answer stays cached."""
 
     @property
     def kb(self) -> str:
@@ -71,7 +71,7 @@ class KBConfig(ABC):
 
     @property
     def requires_scope_id(self) -> bool:
-        """Whether there are many of the kind."""
+        """True if each scope id has a knowledge base of its own."""
         return self.base.requires_scope_id
 
     def get_collection_name(self, scope_id: str | None = None) -> str:
@@ -80,11 +80,11 @@ class KBConfig(ABC):
 
     @abstractmethod
     def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
-        """Return what a model is told of a passage; what is not known is left out."""
+        """Return the header of a passage for a model; unknown fields are left out."""
 
     @abstractmethod
     def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return what a source is called."""
+        """Return the display name of a source."""
 
     @abstractmethod
     def get_citation_format(self) -> str:
@@ -100,7 +100,7 @@ class KBConfig(ABC):
 
     @abstractmethod
     def nothing(self, answer: Answer) -> str:
-        """Return what is said where there is no answer."""
+        """Return the text for a question without an answer."""
 
 
 def _fields(*pairs: tuple[str, Any]) -> str:
@@ -127,10 +127,10 @@ def _without_answer(answer: Answer, *, empty: str, unsaid: str, indexing: str) -
 
 
 def metadata_of(passage: Passage | Citation, partition: str = "") -> dict[str, Any]:
-    """Return what is known of a passage under the names the designs use."""
+    """Return the metadata of a passage under the field names of the designs."""
     partition = passage.partition if isinstance(passage, Passage) else partition
-    known = f"{passage.name} {passage.uri} {passage.title}"
-    article = _ARTICLE.search(known)
+    names = f"{passage.name} {passage.uri} {passage.title}"
+    article = _ARTICLE.search(names)
     return {
         "filename": passage.name,
         "line_number": passage.line_start,
@@ -277,7 +277,7 @@ class GlobalKBConfig(KBConfig):
 
 
 class TeamKBConfig(KBConfig):
-    """What a team shares: for its members."""
+    """Documents that a team shares with its members."""
 
     base = TEAM
     system_prompt = TEAM_KB_SYSTEM_PROMPT

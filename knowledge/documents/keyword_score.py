@@ -1,4 +1,4 @@
-"""How well a document fits a question by its words alone: the score of the strict knowledge base; pure.
+"""Keyword score of a document for a question, as the strict knowledge base uses it; pure.
 
 Words are words, not parts of words: "ai" is not in "maintain", and in "the API's" there is "API". A phrase that is the
 whole question counts once in a content, as the whole question (X-14), so that "github onboarding" scores 4.6 where all
@@ -15,13 +15,13 @@ from itertools import pairwise
 from knowledge.search.lexical import chunks, has_unspaced_script, words_and_wholes
 
 _WORD = re.compile(r"\w+(?:['’.:/@-]\w+)*")  # noqa: RUF001
-_POSSESSIVE = re.compile(r"['\u2019]s$")
+_POSSESSIVE = ("'s", "\u2019s")
 _QUESTION_WORDS = frozenset({"please", "tell", "show", "give", "find", "many", "much"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordWeights:
-    """What each match counts: the numbers of the design."""
+    """Weights of the matches: the numbers of the design."""
 
     query_in_title: float = 1.5
     query_in_content: float = 1.0
@@ -37,7 +37,7 @@ SEEDED = KeywordWeights()
 
 
 class KeywordQuestion:
-    """A question as it is looked for."""
+    """A question as tokenized for the keyword score."""
 
     def __init__(self, text: str) -> None:
         self.whole = _words(text)
@@ -60,7 +60,7 @@ def _parts_kept(word: str, kept: set[str]) -> bool:
 
 
 class KeywordDocument:
-    """A document as it is looked through: its words in title, content, category and tags."""
+    """A document as tokenized for the keyword score: title, content, category and tags."""
 
     def __init__(self, *, title: str, text: str, category: str | None = None, tags: Sequence[str] = ()) -> None:
         self.title = _Words(title)
@@ -82,7 +82,7 @@ class _Words:
 
 def _words(text: str) -> tuple[str, ...]:
     found = chunks(text) if has_unspaced_script(text) else _WORD.findall(text)
-    return tuple(_POSSESSIVE.sub("", word.lower()) for word in found)
+    return tuple(word[:-2] if word.endswith(_POSSESSIVE) else word for word in map(str.lower, found))
 
 
 def keyword_score(question: KeywordQuestion, document: KeywordDocument, weights: KeywordWeights = SEEDED) -> float:

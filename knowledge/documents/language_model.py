@@ -1,4 +1,4 @@
-"""A model that answers in a conversation, and may ask for tools: what answering needs of an endpoint."""
+"""Port of a chat model that may call tools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ JsonSchema = Mapping[str, Any]
 
 
 class ToolsRefused(ChatRejected):
-    """The model or its endpoint takes no tools; without them it may answer."""
+    """The model or its endpoint does not support tools; it may answer without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A tool a model asks for. `arguments` is what it wrote: JSON, if it did well."""
+    """A tool call of a model. `arguments` is what it wrote, usually JSON."""
 
     call_id: str
     name: str
@@ -27,7 +27,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a conversation with a model; `call_id` of a tool's answer says which call it answers."""
+    """One message of a conversation with a model; `call_id` of a tool result names the call."""
 
     role: Role
     content: str = ""
@@ -37,7 +37,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool as a model is told of it: OpenAI's function schema."""
+    """Description of a tool for a model: OpenAI's function schema."""
 
     name: str
     description: str
@@ -45,10 +45,10 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """How a model is to answer. A temperature of None is not sent: some models take none.
+class ChatOptions:
+    """Options of a chat request. A temperature of None is not sent: some models do not accept one.
 
-    `form`: the JSON schema of the answer. An endpoint that cannot be asked for it is asked for JSON, or for nothing.
+    `form`: the JSON schema of the answer. If an endpoint does not support it, plain JSON mode or no mode is requested.
     """
 
     max_tokens: int | None = None
@@ -59,8 +59,8 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a model said: a text, or the tools it asks for. `tokens`: what the call cost, 0 where nobody tells."""
+class ChatReply:
+    """Reply of a model: a text, or tool calls. `tokens`: usage of the call, 0 if unknown."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -75,10 +75,10 @@ class LanguageModel(Protocol):
         """The model's name, as the endpoint knows it."""
         ...
 
-    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
-        """Return what the model says next.
+    async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
+        """Return the next reply of the model.
 
-        Raises ChatUnavailable (worth a retry), QuestionRejected (of this very question), ToolsRefused or ChatRejected.
+        Raises ChatUnavailable (worth a retry), QuestionRejected (this question only), ToolsRefused or ChatRejected.
         """
         ...
 
@@ -88,5 +88,5 @@ class LanguageModel(Protocol):
 
 
 def without_thinking(text: str) -> str:
-    """Return what a model says without what it thought aloud before."""
+    """Return the reply of a model without its thinking."""
     return text.rpartition("</think>")[2]

@@ -1,4 +1,4 @@
-"""Adding documents to knowledge bases and taking them away."""
+"""Add documents to knowledge bases and delete them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from typing import Final
 
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
 from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
-from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, is_pointer, read
-from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
+from knowledge.documents.parsing import (
+    MAX_NAME_CHARS,
+    MAX_TAGS,
+    Unreadable,
+    is_pointer,
+    needs_conversion,
+    parse_text,
+    read,
+)
+from knowledge.documents.ports import Converter, DocumentStore, ParsedDocument, ReceivedDocument
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.forms import as_id, as_integer, check_texts
 from knowledge.logs import get_logger
@@ -22,20 +30,20 @@ from knowledge.redaction import redact
 log = get_logger(__name__)
 
 MAX_BYTES: Final = 15_000_000
-"""A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
+"""Maximum size of a file: a larger one is hardly read, and its passages would crowd out those of others."""
 
 _READER: Final = "4"
-"""Goes into the hash of what was read: raised when files are read otherwise than before."""
+"""Part of the content hash: raised when files are parsed differently than before."""
 
-_LONGEST_URI: Final = 1000
-_LONGEST_PRINCIPAL: Final = 200
-_MOST_LISTED: Final = 2**31 - 1
+_MAX_URI_CHARS: Final = 1000
+_MAX_PRINCIPAL_CHARS: Final = 200
+_MAX_LISTED: Final = 2**31 - 1
 _PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """What came of a document that was added: as it is now, and whether it says anything new."""
+class AddedDocument:
+    """An added document as it is now; `changed` unless its content was stored already."""
 
     document: Document
     changed: bool
@@ -43,7 +51,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLibrary:
-    """Puts documents into partitions, lists them, and takes them away for good. Nothing is indexed here."""
+    """Stores documents in partitions, lists them, and deletes them for good. Nothing is indexed here."""
 
     documents: DocumentStore
     access: AccessPolicy
@@ -52,30 +60,31 @@ class DocumentLibrary:
     max_bytes: int = MAX_BYTES
     case_retention: timedelta = timedelta(0)
 
-    async def add(self, new: NewDocument, scope: Scope) -> Added:
-        """Read a file, take secrets out, and keep it to be indexed. A file that cannot be read is kept as failed.
+    async def add(self, new: NewDocument, scope: Scope) -> AddedDocument:
+        """Parse a file, redact secrets, and store it to be indexed. A file that cannot be read is stored as failed.
 
-        The same uri again is a newer version; the same content changes nothing. What is told of a file is kept without
-        secrets, too. Raises NoAccess, InvalidInput, Conflict for a closed case.
+        The same uri again is a newer version; the same content changes nothing. Metadata is redacted, too.
+
+        Raises NoAccess, InvalidInput, Conflict for a closed case.
         """
         partition = scope.writable()
         _check(new)
-        told = _without_secrets(new) if self.redaction else new
-        _check(told)
-        known = await self.documents.known(partition, told.uri)
-        converted = converts(new.uri, new.content)
-        parsed, refused = (None, None) if converted else await self._tried(new)
-        content_hash = _hash(told, parsed, redaction=self.redaction)
-        if known is not None and known[1] == content_hash:
-            return Added(document=await self.documents.named(partition, told.uri), changed=False)
-        if converted:  # which takes a while: only what changed
-            parsed, refused = await self._tried(new)
-        received = Received(
-            uri=told.uri,
-            title=told.title,
-            category=told.category,
-            tags=told.tags,
-            link=told.link,
+        redacted = _without_secrets(new) if self.redaction else new
+        _check(redacted)
+        latest = await self.documents.latest_mark_and_hash(partition, redacted.uri)
+        converted = needs_conversion(new.uri, new.content)
+        parsed, refused = (None, None) if converted else await self._try_read(new)
+        content_hash = _hash(redacted, parsed, redaction=self.redaction)
+        if latest is not None and latest[1] == content_hash:
+            return AddedDocument(document=await self.documents.get_by_uri(partition, redacted.uri), changed=False)
+        if converted:  # conversion is slow: only for changed content
+            parsed, refused = await self._try_read(new)
+        received = ReceivedDocument(
+            uri=redacted.uri,
+            title=redacted.title,
+            category=redacted.category,
+            tags=redacted.tags,
+            link=redacted.link,
             mark=new.mark,
             source_id=new.source_id,
             content_hash=content_hash,
@@ -84,29 +93,29 @@ class DocumentLibrary:
         )
         document, changed = await self.documents.put(partition, received)
         log.info("document_added", document_id=str(document.document_id), changed=changed, status=document.status)
-        return Added(document=document, changed=changed)
+        return AddedDocument(document=document, changed=changed)
 
-    async def _tried(self, new: NewDocument) -> tuple[Parsed | None, str | None]:
-        """Return what was read of a file, or why it cannot be read."""
+    async def _try_read(self, new: NewDocument) -> tuple[ParsedDocument | None, str | None]:
+        """Return the parsed file, or why it cannot be read."""
         try:
             return await self._read(new), None
         except Unreadable as error:
             return None, redact(str(error)).text if self.redaction else str(error)
 
-    async def _read(self, new: NewDocument) -> Parsed:
+    async def _read(self, new: NewDocument) -> ParsedDocument:
         if len(new.content) > self.max_bytes:
             size, most = len(new.content) // 1_000_000, self.max_bytes // 1_000_000
             raise Unreadable(f"it has {size} MB, more than the {most} MB that a document may have")
         if is_pointer(new.content):
-            raise Unreadable("it is a pointer of Git LFS: what it stands for lies elsewhere, and is not fetched")
-        if not converts(new.uri, new.content):
+            raise Unreadable("it is a Git LFS pointer: the file itself is stored elsewhere, and is not fetched")
+        if not needs_conversion(new.uri, new.content):
             return await asyncio.to_thread(read, new.uri, new.content, redacting=self.redaction)
         converted = await self.converter.convert(new.uri, new.content)
         if not converted.text.strip():
             raise Unreadable("there is no text in it; scanned pages are not read")
         kind = DocumentType.MARKDOWN if converted.markdown else DocumentType.TEXT
         return await asyncio.to_thread(
-            described,
+            parse_text,
             converted.text,
             kind,
             redacting=self.redaction,
@@ -115,27 +124,27 @@ class DocumentLibrary:
             notes=converted.notes,
         )
 
-    def kept_as(self, uri: str) -> str:
-        """Return the uri that a file is kept under."""
+    def redact_uri(self, uri: str) -> str:
+        """Return the uri that a file is stored under."""
         return redact(uri).text if self.redaction else uri
 
-    async def listed(self, scope: Scope, *, limit: int = _PAGE, after: str | None = None) -> list[Document]:
-        """Return documents of a scope with their states, ascending by uri within a partition."""
+    async def list_documents(self, scope: Scope, *, limit: int = _PAGE, after: str | None = None) -> list[Document]:
+        """Return documents of a scope with their states, partition by partition, ascending by uri."""
         if after:
-            _check_text("after", after, _LONGEST_URI)
-        limit = as_integer("limit", limit, least=0, most=_MOST_LISTED)
+            _check_text("after", after, _MAX_URI_CHARS)
+        limit = as_integer("limit", limit, least=0, most=_MAX_LISTED)
         found: list[Document] = []
         for partition in scope.partitions:
-            found += await self.documents.listed(partition, limit=limit, after=after)
+            found += await self.documents.list_documents(partition, limit=limit, after=after)
         return found[:limit]
 
     async def delete(self, scope: Scope, document_ids: Collection[DocumentId]) -> int:
-        """Delete documents for good; nothing shows them any more once this returns. Returns how many there were."""
+        """Delete documents for good, hidden once this returns; return their number."""
         ids = [DocumentId(as_id("document_ids", each)) for each in document_ids]
         return await self.documents.hide(scope.writable(), ids)
 
     async def close_case(self, principal: Principal, case_id: str) -> int:
-        """Close a case: its documents go, at once or after the retention of the settings, and it takes no more."""
+        """Close a case: it takes no more documents; those it has are deleted, at once or after the retention."""
         scope = await self.access.scope(principal, "case", case_id, permission=Permission.WRITE)
         return await self.documents.close(scope.writable(), keep_for=self.case_retention)
 
@@ -145,35 +154,35 @@ class DocumentLibrary:
         return await self.documents.forget_partition(scope.writable())
 
     async def retry(self, scope: Scope) -> int:
-        """Have documents indexed now that failed or were put off; return how many."""
+        """Queue failed and postponed documents again; return their number."""
         return await self.documents.retry(scope.writable())
 
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
-        """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
-        _check_text("principal", to, _LONGEST_PRINCIPAL)
-        await self.access.grants.grant(self._granted(by, kb, scope_id).name, scope_id, to)
+        """Give a principal access to a case or a team. Raises NoAccess unless `by` is an administrator."""
+        _check_text("principal", to, _MAX_PRINCIPAL_CHARS)
+        await self.access.grants.grant(self._grantable_base(by, kb, scope_id).name, scope_id, to)
 
     async def revoke(self, by: Principal, kb: str, scope_id: str, from_: str) -> bool:
-        """Take access away, from the next question on; return whether there was any."""
-        _check_text("principal", from_, _LONGEST_PRINCIPAL)
-        return await self.access.grants.revoke(self._granted(by, kb, scope_id), scope_id, from_)
+        """Revoke access, from the next request on; return whether there was any."""
+        _check_text("principal", from_, _MAX_PRINCIPAL_CHARS)
+        return await self.access.grants.revoke(self._grantable_base(by, kb, scope_id), scope_id, from_)
 
-    async def granted(self, by: Principal, kb: str, scope_id: str) -> list[str]:
-        """Return who was given access."""
-        return await self.access.grants.granted(self._granted(by, kb, scope_id).name, scope_id)
+    async def grantees(self, by: Principal, kb: str, scope_id: str) -> list[str]:
+        """Return the principals that have access."""
+        return await self.access.grants.grantees(self._grantable_base(by, kb, scope_id).name, scope_id)
 
-    def _granted(self, by: Principal, kb: str, scope_id: str) -> Base:
+    def _grantable_base(self, by: Principal, kb: str, scope_id: str) -> Base:
         base = self.access.base(kb)
         base.partition(scope_id)
         if base.readers not in {Readers.CASE, Readers.MEMBERS}:
-            raise InvalidInput("kb", f"nobody is given access to a {kb} knowledge base")
+            raise InvalidInput("kb", f"access to a {kb} knowledge base cannot be granted")
         if not by.admin:
-            raise NoAccess("only an administrator gives and takes access")
+            raise NoAccess("only an administrator grants and revokes access")
         return base
 
 
 def _without_secrets(new: NewDocument) -> NewDocument:
-    """Return a file with what is told of it redacted."""
+    """Return a file with its metadata redacted."""
     return replace(
         new,
         uri=redact(new.uri).text,
@@ -184,20 +193,20 @@ def _without_secrets(new: NewDocument) -> NewDocument:
     )
 
 
-def _hash(new: NewDocument, parsed: Parsed | None, *, redaction: bool) -> str:
-    """Return the hash of a file and of all that is told of it or changes how it is read.
+def _hash(new: NewDocument, parsed: ParsedDocument | None, *, redaction: bool) -> str:
+    """Return the hash of a file, its metadata, and whatever changes how it is parsed.
 
-    Of a text as it is kept: from the hash of the whole, and all of it but a secret, the secret could be guessed.
+    A text is hashed as stored, redacted: from the hash of the original a redacted secret could be guessed.
     """
-    told = [_READER, redaction, new.uri, new.title, new.category, new.tags, new.link]
+    metadata = [_READER, redaction, new.uri, new.title, new.category, new.tags, new.link]
     content = new.content if parsed is None else parsed.text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(json.dumps(told).encode() + b"\0" + content).hexdigest()
+    return hashlib.sha256(json.dumps(metadata).encode() + b"\0" + content).hexdigest()
 
 
-def _check_text(field: str, text: str, longest: int) -> None:
+def _check_text(field: str, text: str, max_chars: int) -> None:
     check_texts(**{field: text})
-    if not text.strip() or len(text) > longest or not text.isprintable():
-        raise InvalidInput(field, f"give 1 to {longest} printable characters")
+    if not text.strip() or len(text) > max_chars or not text.isprintable():
+        raise InvalidInput(field, f"give 1 to {max_chars} printable characters")
 
 
 def _check(new: NewDocument) -> None:
@@ -206,17 +215,17 @@ def _check(new: NewDocument) -> None:
     tags: object = new.tags
     if isinstance(tags, str):
         raise InvalidInput("tags", "must be several texts, not one")
-    for field, text, longest in (
-        ("uri", new.uri, _LONGEST_URI),
-        ("title", new.title, LONGEST_NAME),
-        ("category", new.category, LONGEST_NAME),
-        ("link", new.link, 2 * _LONGEST_URI),
-        *(("tags", tag, LONGEST_NAME) for tag in new.tags),
+    for field, text, max_chars in (
+        ("uri", new.uri, _MAX_URI_CHARS),
+        ("title", new.title, MAX_NAME_CHARS),
+        ("category", new.category, MAX_NAME_CHARS),
+        ("link", new.link, 2 * _MAX_URI_CHARS),
+        *(("tags", tag, MAX_NAME_CHARS) for tag in new.tags),
     ):
         if text is not None:
-            _check_text(field, text, longest)
-    if len(new.tags) > MOST_TAGS:
-        raise InvalidInput("tags", f"give at most {MOST_TAGS}")
+            _check_text(field, text, max_chars)
+    if len(new.tags) > MAX_TAGS:
+        raise InvalidInput("tags", f"give at most {MAX_TAGS}")
     if new.uri.startswith("/") or ".." in new.uri.split("/") or "\\" in new.uri or not new.uri.rsplit("/", 1)[-1]:
         raise InvalidInput("uri", "name the file by a path without a leading '/', '..' or '\\'")
     if new.link is not None and not new.link.startswith(("https://", "http://", "file://")):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from knowledge.documents.aligning import Span
-from knowledge.documents.steps import MOST_OF_STEPS
+from knowledge.documents.steps import MAX_STEPS_CHARS
 from knowledge.documents.verifying import Evidence
 from knowledge.documents.weighing import Sentence
 
@@ -23,7 +23,7 @@ _ONE_THING = re.compile(
     re.IGNORECASE,
 )
 _MORE = "\n\u2026"
-MOST_PIECES: Final = 3
+MAX_PIECES: Final = 3
 """Claims that one list takes at most."""
 
 
@@ -42,9 +42,9 @@ def with_whole_lists(
             continue
         parts = list(_pieces(whole, evidence[whole.source - 1].text))
         told = [
-            *(each for each in told[:at] if not _within(each, parts)),
+            *(each for each in told[:at] if not _is_inside(each, parts)),
             *parts,
-            *(each for each in told[at:] if not _within(each, parts)),
+            *(each for each in told[at:] if not _is_inside(each, parts)),
         ]
     return told
 
@@ -60,7 +60,7 @@ def _first_item(told: Sequence[Sentence], whole: Sentence, question: str) -> int
         if each.source == whole.source and (item := listed.item(each.span.start)) is not None
     ]
     several = len({item for _, item in items}) > 1 or any(told[at].listed is listed for at, _ in items)
-    if not (several or (items and listed.numbered and _asks_how(told[items[0][0]], question))):
+    if not (several or (items and listed.is_numbered and _asks_how(told[items[0][0]], question))):
         return None
     return items[0][0]
 
@@ -73,9 +73,9 @@ def _asks_how(step: Sentence, question: str) -> bool:
 def _pieces(whole: Sentence, text: str) -> Iterator[Sentence]:
     """Yield a list in as many pieces as may be told, and those of its steps that come behind."""
     last = whole
-    for _ in range(MOST_PIECES - 1):
+    for _ in range(MAX_PIECES - 1):
         rest = [] if last.listed is None else [each for each in last.listed.items if each.start >= last.span.end]
-        told = last.listed.told_end(rest[0].start, MOST_OF_STEPS) if rest and last.listed else 0
+        told = last.listed.end_within(rest[0].start, MAX_STEPS_CHARS) if rest and last.listed else 0
         if not (rest and told > rest[0].start):
             break
         yield replace(last, told=last.told.removesuffix(_MORE))
@@ -85,7 +85,7 @@ def _pieces(whole: Sentence, text: str) -> Iterator[Sentence]:
     yield last
 
 
-def _within(each: Sentence, parts: Sequence[Sentence]) -> bool:
+def _is_inside(each: Sentence, parts: Sequence[Sentence]) -> bool:
     return any(
         each.source == part.source and part.span.start <= each.span.start and each.span.end <= part.span.end
         for part in parts

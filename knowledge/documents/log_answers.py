@@ -10,27 +10,27 @@ from knowledge.amounts import plain_count_of
 from knowledge.documents.access import Scope
 from knowledge.documents.log_lines import zone_of
 from knowledge.documents.log_passages import (
-    computed_passage,
-    counted_passage,
-    described,
-    listed_lines,
+    build_passage,
+    count_passage,
+    describe_filter,
+    format_lines,
+    format_time,
+    join_words,
     listing_passage,
     text_passage,
-    told_time,
-    worded,
 )
-from knowledge.documents.log_query import MOST_LISTED, TOP, Group, LineFilter, LogQuery, Moment, instant
+from knowledge.documents.log_query import MAX_LISTED, TOP, Group, LineFilter, LogQuery, Moment, instant
 from knowledge.documents.models import Document, LogLine, Passage, Severity
 from knowledge.documents.ports import LogStore
 
 NEIGHBOURS = 2
 _ANY_STATUS = "xxx"
-_ALL = LineFilter()
+_ALL_LINES = LineFilter()
 _WORST_FIRST = tuple(reversed(list(Severity)))
 
 
 class _UnansweredError(Exception):
-    """A plan that a log cannot answer, and why."""
+    """A log cannot answer a plan; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class LogAnswers:
     async def answer(self, query: LogQuery, *, addressed: bool) -> list[Passage]:
         """Return the passages that answer a plan.
 
-        Where the question may be one to other documents, not `addressed`, nothing is told of what no line holds.
+        Unless the log is `addressed`, the question may be about other documents: then nothing is returned for no match.
         """
         try:
             only = await self._filter(query)
@@ -53,29 +53,29 @@ class LogAnswers:
         if not query.selects and not query.listed:
             return [await self._overview(query)]
         filters = await self._filters(query, only)
-        return [passage for each in filters for passage in await self._told(query, each, addressed=addressed)]
+        return [passage for each in filters for passage in await self._answer_filter(query, each, addressed=addressed)]
 
-    async def numbered(self, numbers: Sequence[int]) -> list[Passage]:
-        """Return a passage for each line number: the line with its neighbours, or that there is none."""
+    async def look_up_lines(self, numbers: Sequence[int]) -> list[Passage]:
+        """Return a passage for each line number: the line with its neighbours, or a note that there is none."""
         passages = []
         for number in numbers:
             lines = await self.logs.around(self.log.document_id, self.scope, number, neighbours=NEIGHBOURS)
-            told = listed_lines(lines, mark=number)
+            told = format_lines(lines, mark=number)
             if all(line.line != number for line in lines):
                 told = f"{self.log.name} has {plain_count_of(self.log.lines, 'line')}; there is no line {number}."
                 lines = []
-            passages.append(computed_passage(self.log, told, lines, lines, section=f"line {number}"))
+            passages.append(build_passage(self.log, told, lines, lines, section=f"line {number}"))
         return passages
 
     async def _filter(self, query: LogQuery) -> LineFilter:
-        """Return the severities and the time of a plan as this log has them. Raises _UnansweredError."""
+        """Return the filter of a plan's severities and time range for this log. Raises _UnansweredError."""
         severities: tuple[Severity, ...] = ()
         if query.severities:
-            counts = await self.logs.by_severity(self.log.document_id, self.scope, _ALL)
+            counts = await self.logs.by_severity(self.log.document_id, self.scope, _ALL_LINES)
             if not any(map(counts.get, Severity)):
                 raise _UnansweredError(
                     f"{self.log.name}: none of its {plain_count_of(self.log.lines, 'line')} names a severity:"
-                    " errors are not told from other lines."
+                    " errors cannot be distinguished from other lines."
                 )
             held = [each for each in Severity if each in query.severities and counts.get(each)]
             severities = tuple(held) or query.severities[:1]
@@ -84,15 +84,15 @@ class LogAnswers:
         first, last = await self.logs.span(self.log.document_id, self.scope)
         if first is None or last is None:
             raise _UnansweredError(
-                f"{self.log.name}: none of its {plain_count_of(self.log.lines, 'line')} names a time that is read here;"
-                " they cannot be told by time."
+                f"{self.log.name}: none of its {plain_count_of(self.log.lines, 'line')} has a readable timestamp;"
+                " they cannot be selected by time."
             )
         zone = await self._zone(first)
         if any(isinstance(each, time) for each in (query.since, query.until)):
             ends = [each.astimezone(zone) for each in (first, last)]
             if ends[0].date() != ends[1].date():
                 raise _UnansweredError(
-                    f"{self.log.name} has entries of several days, from {' to '.join(map(told_time, ends))}:"
+                    f"{self.log.name} has entries of several days, from {' to '.join(map(format_time, ends))}:"
                     " a time of day needs its day."
                 )
 
@@ -101,21 +101,21 @@ class LogAnswers:
                 return None
             day = first.astimezone(zone).date()
             begins = instant(moment, zone, day=day, end=end)
-            printed = await self._zone(min(begins, last))  # it may be another after a change to summer time
+            printed = await self._zone(min(begins, last))  # the offset may differ in summer time
             return instant(moment, printed, day=day, end=end)
 
         since, until = await read(query.since), await read(query.until, end=True)
         if since and until and since > until:
-            raise _UnansweredError(f"{self.log.name}: the time that is asked for ends before it begins.")
+            raise _UnansweredError(f"{self.log.name}: the time range ends before it begins.")
         return LineFilter(severities=severities, since=since, until=until)
 
     async def _zone(self, since: datetime) -> tzinfo:
-        """Return the zone that the first line since a moment names, UTC where it names none."""
+        """Return the zone of the first line since a moment, UTC if it has none."""
         _, lines = await self.logs.select(self.log.document_id, self.scope, LineFilter(since=since), limit=1)
         return next((zone for line in lines if (zone := zone_of(line.text))), UTC)
 
     async def _filters(self, query: LogQuery, only: LineFilter) -> list[LineFilter]:
-        """Return what is counted one by one: of each status, of all terms together, of each term where none has all."""
+        """Return the filters to count: for each status, for all terms together, for each term if no line has all."""
         terms, any_term = query.terms, query.any_term
         if query.statuses:
             if await self._count(LineFilter(status=_ANY_STATUS)):
@@ -133,31 +133,31 @@ class LogAnswers:
         total, _ = await self.logs.select(self.log.document_id, self.scope, only, limit=0)
         return total
 
-    async def _told(self, query: LogQuery, only: LineFilter, *, addressed: bool) -> list[Passage]:
-        """Return how many lines fit, the first and the last of them, and the list or the groups that are asked for.
+    async def _answer_filter(self, query: LogQuery, only: LineFilter, *, addressed: bool) -> list[Passage]:
+        """Return the number of matching lines, the first and the last of them, and the requested list or groups.
 
-        Words that no line holds are dropped beside an exact term, and it is said; alone they leave nothing to count.
+        Words that no line contains are dropped, with a note, if there is an exact term; alone they leave no match.
         """
         note = ""
         if query.words:
             narrowed = replace(only, terms=(*only.terms, *query.words))
-            if await self._count(narrowed) or not (lacking := await self._lacking(only, query.words)):
+            if await self._count(narrowed) or not (lacking := await self._find_missing_words(only, query.words)):
                 only = narrowed
             elif only.terms or only.status:
                 note = f"; none of these lines holds {lacking}"
             else:
-                told = f"{self.log.name}: no line holds {lacking}: what it says in other words is not counted."
+                told = f"{self.log.name}: no line holds {lacking}: other wordings are not counted."
                 return [text_passage(self.log, told)] if addressed else []
         total, first = await self._lines(only, 1)
         if not total and not addressed:
             return []
         _, last = await self._lines(only, 1, last_first=True)
-        what = described(total, only)
-        counted = counted_passage(self.log, what, total, first, last, note=note if total else "")
+        what = describe_filter(total, only)
+        counted = count_passage(self.log, what, total, first, last, note=note if total else "")
         if not total:
             return [counted]
         if query.listed:
-            _, lines = await self._lines(only, query.top or MOST_LISTED, last_first=query.order == "last")
+            _, lines = await self._lines(only, query.top or MAX_LISTED, last_first=query.order == "last")
             lines.sort(key=lambda line: line.line)
             listing = listing_passage(self.log, what, total, lines, end=query.order)
             return [counted, listing] if query.selects else [listing]
@@ -167,16 +167,16 @@ class LogAnswers:
     async def _lines(self, only: LineFilter, limit: int, *, last_first: bool = False) -> tuple[int, list[LogLine]]:
         return await self.logs.select(self.log.document_id, self.scope, only, last_first=last_first, limit=limit)
 
-    async def _lacking(self, only: LineFilter, words: Sequence[str]) -> str:
-        """Return in words which of some words no line with the exact terms holds, whatever its time and severity.
+    async def _find_missing_words(self, only: LineFilter, words: Sequence[str]) -> str:
+        """Return the words that no line with the exact terms contains, at any time and severity, as a phrase.
 
-        Nothing where a line holds them all.
+        Empty if a line contains them all.
         """
         named = LineFilter(status=only.status, terms=only.terms)
         if await self._count(replace(named, terms=(*named.terms, *words))):
             return ""
         lacking = [each for each in words if not await self._count(replace(named, terms=(*named.terms, each)))]
-        return " or ".join(map(repr, lacking)) or f"{worded(words)} together"
+        return " or ".join(map(repr, lacking)) or f"{join_words(words)} together"
 
     async def _groups(self, query: LogQuery, only: LineFilter) -> list[str]:
         log, top, told = self.log.document_id, query.top or TOP, list[str]()
@@ -184,21 +184,21 @@ class LogAnswers:
             counts = await self.logs.by_severity(log, self.scope, only)
             for each in only.severities or _WORST_FIRST:
                 number = counts.get(each, 0)
-                told.append(f"{self.log.name}: {number} {described(number, replace(only, severities=(each,)))}.")
+                told.append(f"{self.log.name}: {number} {describe_filter(number, replace(only, severities=(each,)))}.")
         if Group.TEMPLATE in query.group_by:
             kinds = await self.logs.templates(log, self.scope, only, limit=top)
             told += [f"{plain_count_of(number, 'time')}: {template}" for template, number in kinds]
         if Group.PATH in query.group_by:
             paths = await self.logs.paths(log, self.scope, only, limit=top)
-            told += [f"{path}: {number} {described(number, only)}." for path, number in paths]
+            told += [f"{path}: {number} {describe_filter(number, only)}." for path, number in paths]
         return told
 
     async def _overview(self, query: LogQuery) -> Passage:
-        """Return how many lines there are, of each severity and of the kinds with most lines, and when they begin."""
+        """Return a passage with the numbers of lines, by severity and for frequent templates, and the time range."""
         log, told = self.log.document_id, [f"{self.log.name}: {plain_count_of(self.log.lines, 'line')}."]
         if query.group_by == (Group.PATH,):
-            return text_passage(self.log, "\n".join(told + await self._groups(query, _ALL)))
-        counts = await self.logs.by_severity(log, self.scope, _ALL)
+            return text_passage(self.log, "\n".join(told + await self._groups(query, _ALL_LINES)))
+        counts = await self.logs.by_severity(log, self.scope, _ALL_LINES)
         first, last = await self.logs.span(log, self.scope)
         told = [f"{self.log.name}: {plain_count_of(sum(counts.values()), 'line')}."]
         told += [plain_count_of(counts[each], f"{each} entry") + "." for each in _WORST_FIRST if counts.get(each)]
@@ -207,8 +207,8 @@ class LogAnswers:
         if first and last:
             zone = await self._zone(first)
             told.append(
-                f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}."
+                f"First entry {format_time(first.astimezone(zone))}, last entry {format_time(last.astimezone(zone))}."
             )
-        kinds = await self.logs.templates(log, self.scope, _ALL, limit=query.top or TOP)
+        kinds = await self.logs.templates(log, self.scope, _ALL_LINES, limit=query.top or TOP)
         told += [f"{number} times: {template}" for template, number in kinds if number > 1]
         return text_passage(self.log, "\n".join(told))

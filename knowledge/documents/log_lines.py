@@ -1,4 +1,4 @@
-"""What a line of a log says of itself: when, how bad, and which of its parts vary from one such line to the next."""
+"""Parse log lines: timestamp, severity, and a template without variable parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from knowledge.documents.models import LogLine, Severity
 
 _HEAD: Final = 120
-"""Time and severity stand within so many characters of a line, colours of a terminal not counted."""
+"""Characters of a line in which time and severity are looked for, terminal colours not counted."""
 
 _MONTH_NAMES = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
@@ -22,8 +22,8 @@ ZONES: Final = (
     | {"WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3}
     | {"JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13}
 )
-"""Hours before UTC of zones by the names that Postgres and `date` write; names that mean several zones are not here,
-but for those of a mail."""
+"""Offsets from UTC, in hours, of the zone names that Postgres and `date` write, without ambiguous ones other than those
+of RFC 5322."""
 
 _CLOCK = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9})\d*)?+"
@@ -33,13 +33,16 @@ _NAMED_ZONE = rf"(?:{'|'.join(sorted(ZONES, key=len, reverse=True))})(?![A-Za-z_
 _HOURS = r"[+-](?:0\d|1[0-4])"
 _ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|{_HOURS}:?[0-5]\d|(?<!\s){_HOURS}))?(?!\d)"
 _NAMED_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
-_FORMS: Final = (
-    re.compile(rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)(?:T| {{1,2}}){_CLOCK}{_ZONE}"),
-    re.compile(rf"(?<!\d)(?P<day>\d\d?)([ /-]){_NAMED_MONTH}\2(?P<year>\d{{4}})[: T]{_CLOCK}{_ZONE}"),
-    re.compile(
-        rf"(?<!\w){_NAMED_MONTH} +(?P<day>\d\d?) {_CLOCK}"
-        rf"(?: (?P<zone>{_NAMED_ZONE}))? (?P<year>(?:19|20)\d\d)(?![\w.:-])"
-    ),
+_FORMS: Final = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)(?:T| {{1,2}}){_CLOCK}{_ZONE}",
+        rf"(?<!\d)(?P<day>\d\d?)([ /-]){_NAMED_MONTH}\2(?P<year>\d{{4}})[: T]{_CLOCK}{_ZONE}",
+        (
+            rf"(?<!\w){_NAMED_MONTH} +(?P<day>\d\d?) {_CLOCK}"
+            rf"(?: (?P<zone>{_NAMED_ZONE}))? (?P<year>(?:19|20)\d\d)(?![\w.:-])"
+        ),
+    )
 )
 """ISO 8601, with slashes too (nginx, Go); access logs, mails, Tomcat, Redis; Apache and `date`."""
 
@@ -75,9 +78,9 @@ _KEYED = re.compile(rf"(?i)\b(?:level|severity|lvl|loglevel)\b[\"']?\s*[=:]\s*[\
 _BRACKETED = re.compile(rf"(?i)[\[<(](?:\w+:)?({_NAME})[\])>:]|^({_NAME}):")
 
 _COLUMN = re.compile(rf"(?i)(?:^|(?<=\s\s)|(?<=[\t|])|(?<=\|\s))({_NAME})(?=\s\s|\t|\s?\||$)")
-"""A severity in any case as a column of its own: `2m  Warning  BackOff`."""
+"""A severity in any case in a column of its own: `2m  Warning  BackOff`."""
 _BEHIND = re.compile(rf"(?i)[\])]?[\s|:-]{{0,4}}({_NAME})(?=[\s:,|\]]|$)")
-"""A severity in any case right behind the moment."""
+"""A severity in any case right after the timestamp."""
 _KLOG = re.compile(rf"^(?P<level>[EWIF])(?P<month>0[1-9]|1[0-2])(?P<day>[0-3]\d) {_CLOCK}(?!\d)")
 _KLOG_LEVELS: Final = {"E": Severity.ERROR, "W": Severity.WARN, "I": Severity.INFO, "F": Severity.CRITICAL}
 
@@ -90,50 +93,49 @@ _VARIABLE = re.compile(
 
 
 def severity_named(name: str) -> Severity | None:
-    """Return the severity of a name in any case, such as `warning`, None where it is none."""
+    """Return the severity of a name in any case, such as `warning`, None for any other word."""
     return _NAMES.get(name.upper())
 
 
 def moment(line: str, *, now: datetime | None = None) -> datetime | None:
-    """Return the moment that the head of a line names first; one without a zone is taken as UTC.
+    """Return the first timestamp in the head of a line; one without a zone is taken as UTC.
 
-    With `now` also that of a line of syslog or klog, which names no year: the last such moment that is not after
-    tomorrow. What is of the first or the last year that there is, is no moment but a sign that there is none, and has
-    no place in Postgres.
+    With `now` also that of a line of syslog or klog, which has no year: the last such moment that is not after
+    tomorrow. Timestamps of the first or last possible year are placeholders that Postgres cannot store: None.
     """
     head = _head(line)
     if not _HAS_CLOCK.search(head):
         return None
     yearless = (_KLOG.match(head) or _SYSLOG.match(head)) if now is not None else None
     if now is not None and yearless and not _FORMS[-1].match(head, yearless.start("month")):
-        when = _last_such(yearless, now)
+        when = _latest_before(yearless, now)
     else:
         when = _read(found) if (found := _first(head)) else None
     return when if when is not None and MINYEAR < when.year < MAXYEAR else None
 
 
 def _head(line: str) -> str:
-    """Return the beginning of a line as a terminal shows it; of JSON its time and level first."""
+    """Return the beginning of a line without terminal colours; for JSON its time and level come first."""
     if line.startswith("{") and line.rstrip().endswith("}"):
-        return _keyed(line) + line[:_HEAD]
+        return _json_head(line) + line[:_HEAD]
     if "\x1b" not in line[: 8 * _HEAD]:
         return line[:_HEAD]
     return _COLOUR.sub("", line[: 8 * _HEAD])[:_HEAD]
 
 
-def _keyed(line: str) -> str:
-    """Return the time and the level of a line of JSON that has keys for them."""
+def _json_head(line: str) -> str:
+    """Return the time and the level of a JSON line that has keys for them."""
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return ""
-    when = next((each for key in _TIME_KEYS if isinstance(each := told.get(key), str)), "")
-    level = next((each for key in _LEVEL_KEYS if isinstance(each := told.get(key), str)), "")
+    when = next((each for key in _TIME_KEYS if isinstance(each := fields.get(key), str)), "")
+    level = next((each for key in _LEVEL_KEYS if isinstance(each := fields.get(key), str)), "")
     return f"{when[:_HEAD]} " + (f"level={level} " if severity_named(level) else "")
 
 
 def _first(head: str) -> re.Match[str] | None:
-    """Return the moment that is told first: what comes later is of what the line tells."""
+    """Return the match of the first timestamp: later ones belong to the message."""
     first: re.Match[str] | None = None
     for form in _FORMS:
         found = form.search(head, 0, first.end() if first else len(head))
@@ -143,50 +145,50 @@ def _first(head: str) -> re.Match[str] | None:
 
 
 def _read(found: re.Match[str], year: int | None = None) -> datetime | None:
-    """Return the moment of a match, None where the calendar has none such."""
-    told = found.groupdict()
+    """Return the moment of a match, None if the date does not exist."""
+    parts = found.groupdict()
     try:
         when = datetime(
-            int(told["year"]) if year is None else year,
-            _MONTHS.get(told["month"]) or int(told["month"]),
-            int(told["day"]),
-            _hour(int(told["hour"]), told["half"]),
-            int(told["minute"]),
-            int(told["second"]),
-            int((told["fraction"] or "0")[:6].ljust(6, "0")),
+            int(parts["year"]) if year is None else year,
+            _MONTHS.get(parts["month"]) or int(parts["month"]),
+            int(parts["day"]),
+            _hour(int(parts["hour"]), parts["half"]),
+            int(parts["minute"]),
+            int(parts["second"]),
+            int((parts["fraction"] or "0")[:6].ljust(6, "0")),
             tzinfo=UTC,
         )
-        return when - offset_of(told.get("zone"))
+        return when - offset_of(parts.get("zone"))
     except (ValueError, OverflowError):
         return None
 
 
-def _hour(told: int, half: str | None) -> int:
-    """Return an hour of the day, told with the half of the day or without."""
+def _hour(hour: int, half: str | None) -> int:
+    """Return an hour of 0..23 from one with or without AM/PM."""
     if half is None:
-        return told
-    if not 1 <= told <= 12:
-        raise ValueError(told)
-    return told % 12 + (12 if half in "Pp" else 0)
+        return hour
+    if not 1 <= hour <= 12:
+        raise ValueError(hour)
+    return hour % 12 + (12 if half in "Pp" else 0)
 
 
 def zone_of(line: str) -> timezone | None:
-    """Return the zone that a line names with its moment, None where it names none."""
+    """Return the zone of a line's timestamp, None if it has none."""
     found = _first(_head(line))
-    told = found.groupdict().get("zone") if found else None
-    return timezone(offset_of(told)) if told else None
+    zone = found.groupdict().get("zone") if found else None
+    return timezone(offset_of(zone)) if zone else None
 
 
 def offset_of(zone: str | None) -> timedelta:
-    """Return how far a zone is before UTC."""
+    """Return the offset of a zone from UTC."""
     if zone is None or zone in ZONES:
         return timedelta(hours=ZONES[zone or "UTC"])
     hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
     return (-1 if zone[0] == "-" else 1) * timedelta(hours=hours, minutes=minutes)
 
 
-def _last_such(found: re.Match[str], now: datetime) -> datetime | None:
-    """Return the last moment of a syslog line that is not after tomorrow."""
+def _latest_before(found: re.Match[str], now: datetime) -> datetime | None:
+    """Return the latest moment without a year that is not after tomorrow."""
     for year in (now.year + 1, now.year, now.year - 1, now.year - 2, now.year - 3):
         when = _read(found, year)
         if when is not None and (when - now).days < 1:
@@ -195,9 +197,9 @@ def _last_such(found: re.Match[str], now: datetime) -> datetime | None:
 
 
 def severity(line: str) -> Severity | None:
-    """Return how bad the head of a line says it is: by its key, else in capitals, else in brackets or by its letter.
+    """Return the severity in the head of a line: by key, else in capitals, else in brackets or by the letter of klog.
 
-    Else in whatever case, right behind the moment or as a column of its own.
+    Else in any case, right after the timestamp or in a column of its own.
     """
     head = _head(line)
     if found := _KEYED.search(head):
@@ -215,23 +217,23 @@ def severity(line: str) -> Severity | None:
 
 
 def template(line: str) -> str:
-    """Return a line with what varies in it replaced, so that alike lines are equal; of JSON what it says."""
+    """Return a line with variable parts replaced, so that similar lines are equal; for JSON its message."""
     return _VARIABLE.sub("<*>", _COLOUR.sub("", _message(line)).strip())[:400]
 
 
 def _message(line: str) -> str:
-    """Return what a line of JSON says by the key that it has for that, any other line as it is."""
+    """Return the message of a JSON line, any other line as it is."""
     if not (line.startswith("{") and line.rstrip().endswith("}")):
         return line
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return line
-    return next((each for key in _MESSAGE_KEYS if isinstance(each := told.get(key), str) and each.strip()), line)
+    return next((each for key in _MESSAGE_KEYS if isinstance(each := fields.get(key), str) and each.strip()), line)
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a text as people count them: a break at the end begins no other line."""
+    """Yield the lines of a text; a line break at the end does not begin another line."""
     start = 0
     while (end := text.find("\n", start)) >= 0:
         yield text[start:end]
@@ -253,13 +255,13 @@ def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
 
 
 def _yearless(line: str) -> bool:
-    """Return whether a line begins with a moment that names no year."""
+    """Return whether a line begins with a timestamp without a year."""
     head = _head(line)
     return _SYSLOG.match(head) is not None or _KLOG.match(head) is not None
 
 
 def looks_like_log(text: str) -> bool:
-    """Return whether most of the first lines begin with a moment."""
+    """Return whether most of the first lines begin with a timestamp."""
     head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
     timed = sum(moment(line) is not None or _yearless(line) for line in head)
     return len(head) >= 3 and timed >= 0.6 * len(head)

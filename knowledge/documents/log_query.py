@@ -1,4 +1,4 @@
-"""The query plan of a question about logs: from parameters, a model's tool call or plain words; answered by SQL."""
+"""Query plan of a question about logs: from parameters, a tool call or plain words; answered by SQL."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, WithJsonSche
 from knowledge.documents.models import Severity
 from knowledge.errors import InvalidInput
 
-MOST_LINES: Final = 50
-"""Line numbers that one plan may look up."""
-MOST_LISTED: Final = 500
-"""Lines of a list; the answer says of how many."""
+MAX_LINES: Final = 50
+"""Maximum line numbers of a plan."""
+MAX_LISTED: Final = 500
+"""Maximum lines of a list; the answer names the total."""
 TOP: Final = 5
-"""Groups that are told unless the plan says how many."""
-_MOST_TERMS: Final = 10
-_LONGEST_TERM: Final = 200
+"""Number of groups in an answer, unless the plan sets `top`."""
+_MAX_TERMS: Final = 10
+_MAX_TERM_CHARS: Final = 200
 
 
 class Group(StrEnum):
-    """What lines are counted by."""
+    """Field by which lines are grouped and counted."""
 
     SEVERITY = "severity"
     TEMPLATE = "template"
@@ -39,13 +39,13 @@ class Order(StrEnum):
     LAST = "last"
 
 
-def _moment(told: object) -> object:
-    """Return the day, moment or time of day of an ISO 8601 text; anything else as it is."""
-    if not isinstance(told, str):
-        return told
+def _moment(value: object) -> object:
+    """Return the day, moment or time of day in an ISO 8601 text; other values unchanged."""
+    if not isinstance(value, str):
+        return value
     for form in (date, datetime, time):
         try:
-            return form.fromisoformat(told.strip())
+            return form.fromisoformat(value.strip())
         except ValueError:
             continue
     raise ValueError("give a day, a moment or a time of day in ISO 8601, such as 2025-10-19 or 2025-10-19T14:32:15Z")
@@ -53,8 +53,8 @@ def _moment(told: object) -> object:
 
 _STATUS: Final = re.compile(r"[1-5](?:\d\d|xx)")
 Moment = datetime | date | time
-"""A day, a moment or a time of day; without a zone it is one of the zone that the log prints."""
-_Told = Annotated[
+"""A day, a moment or a time of day; without a zone it is in the zone of the log."""
+_IsoMoment = Annotated[
     Moment,
     BeforeValidator(_moment),
     WithJsonSchema({"type": "string", "description": "ISO 8601: 2025-10-19, 2025-10-19T14:32:15Z or 14:32"}),
@@ -63,14 +63,14 @@ _Told = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """Which lines of which logs are counted or listed. Fields that are not set restrict nothing.
+    """Lines of logs to count or list. Fields that are not set do not filter.
 
-    `documents`: names of files, all logs of the scope where none is given. Lines are of any of `severities`, of any of
-    `statuses` (of access logs: 404, 5xx), and hold each of `terms` as it stands, in whatever case, with `any_term` any
-    of them, each counted apart. `words` narrow further where lines hold them; those that no line holds are dropped
-    beside a term or a status, and the answer says so. `since` and `until` belong to the time; a day in `until` does to
-    its end. `lines` are looked up by number, whatever else is set. `listed`: list the lines too, `top` of them from the
-    end that `order` names. `group_by` counts by severity, template or path, the `top` most frequent.
+    `documents`: names of files; all logs of the scope if empty. Lines have any of `severities`, any of `statuses` (of
+    access logs: 404, 5xx), and contain all `terms` literally, in any case; with `any_term` any of them, each counted
+    separately. `words` narrow the result if lines contain them; words that no line contains are dropped if there is a
+    term or a status, and the answer says so. `since` and `until` are inclusive, a day in `until` to its end. `lines`
+    are looked up by number, whatever else is set. `listed`: also list the lines, `top` of them from the end that
+    `order` names. `group_by` counts by severity, template or path, the `top` most frequent.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -80,8 +80,8 @@ class LogQuery:
     terms: tuple[str, ...] = ()
     any_term: bool = False
     words: tuple[str, ...] = ()
-    since: _Told | None = None
-    until: _Told | None = None
+    since: _IsoMoment | None = None
+    until: _IsoMoment | None = None
     lines: tuple[int, ...] = ()
     listed: bool = False
     group_by: tuple[Group, ...] = ()
@@ -89,27 +89,27 @@ class LogQuery:
     order: Order = Order.FIRST
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for what no log can be asked."""
+        """Raise InvalidInput for values that no log can be queried with."""
         if not all(map(_STATUS.fullmatch, self.statuses)):
             raise InvalidInput("statuses", "give HTTP statuses such as 404, or classes of them such as 5xx")
-        for field, told in (("terms", self.terms), ("words", self.words)):
-            if len(told) > _MOST_TERMS or not all(each.strip() and len(each) <= _LONGEST_TERM for each in told):
-                raise InvalidInput(field, f"give at most {_MOST_TERMS} texts of 1 to {_LONGEST_TERM} characters")
-        if len(self.lines) > MOST_LINES or not all(0 < each < 10**9 for each in self.lines):
-            raise InvalidInput("lines", f"give at most {MOST_LINES} numbers from 1")
-        if self.top is not None and not 1 <= self.top <= MOST_LISTED:
-            raise InvalidInput("top", f"give 1 to {MOST_LISTED}")
+        for field, texts in (("terms", self.terms), ("words", self.words)):
+            if len(texts) > _MAX_TERMS or not all(each.strip() and len(each) <= _MAX_TERM_CHARS for each in texts):
+                raise InvalidInput(field, f"give at most {_MAX_TERMS} texts of 1 to {_MAX_TERM_CHARS} characters")
+        if len(self.lines) > MAX_LINES or not all(0 < each < 10**9 for each in self.lines):
+            raise InvalidInput("lines", f"give at most {MAX_LINES} numbers from 1")
+        if self.top is not None and not 1 <= self.top <= MAX_LISTED:
+            raise InvalidInput("top", f"give 1 to {MAX_LISTED}")
         if ends_before(self.since, self.until):
             raise InvalidInput("until", "is before since")
 
     @property
     def selects(self) -> bool:
-        """Return whether it asks for some lines of a log and not for all of them."""
+        """Return whether it selects some lines of a log rather than all."""
         return bool(self.severities or self.statuses or self.terms or self.words or self.since or self.until)
 
 
 def ends_before(since: Moment | None, until: Moment | None) -> bool:
-    """Return whether a time ends before it begins; False where that depends on the log."""
+    """Return whether a time range ends before it begins; False if that depends on the zone of the log."""
     if type(since) is not type(until) or since is None or until is None:
         return False
     if isinstance(since, datetime | time) and (since.tzinfo is None) != (getattr(until, "tzinfo", None) is None):
@@ -118,9 +118,9 @@ def ends_before(since: Moment | None, until: Moment | None) -> bool:
 
 
 def instant(moment: Moment, zone: tzinfo = UTC, *, day: date | None = None, end: bool = False) -> datetime:
-    """Return the instant at which a moment begins, told in a zone; with `end` the last one of a day.
+    """Return the instant at which a moment begins, in `zone`; with `end` the last instant of a day.
 
-    `day`: the day of a time of day. A moment without a zone of its own is one of `zone`.
+    `day`: the day of a time of day. A moment without a zone is in `zone`.
     """
     if isinstance(moment, time):
         return datetime.combine(day or date.min, moment, moment.tzinfo or zone).astimezone(zone)
@@ -138,10 +138,10 @@ def log_query_schema() -> dict[str, Any]:
     return _QUERY.json_schema()
 
 
-def read_log_query(told: str) -> LogQuery:
-    """Return the plan of a JSON object, in which null sets nothing. Raises InvalidInput."""
+def read_log_query(text: str) -> LogQuery:
+    """Return the plan of a JSON object, ignoring null values. Raises InvalidInput."""
     try:
-        fields = json.loads(told)
+        fields = json.loads(text)
         if isinstance(fields, dict):
             fields = {name: value for name, value in fields.items() if value is not None}
         return _QUERY.validate_python(fields)
@@ -149,18 +149,18 @@ def read_log_query(told: str) -> LogQuery:
         first = error.errors(include_url=False)[0]
         raise InvalidInput(".".join(map(str, first["loc"])) or "query", first["msg"]) from None
     except (ValueError, RecursionError):
-        raise InvalidInput("query", "is no JSON") from None
+        raise InvalidInput("query", "is not JSON") from None
 
 
 def log_query_json(query: LogQuery) -> dict[str, Any]:
-    """Return a plan as JSON, without what it does not set."""
-    told: dict[str, Any] = _QUERY.dump_python(query, mode="json", exclude_defaults=True)
-    return told
+    """Return a plan as JSON, without unset fields."""
+    fields: dict[str, Any] = _QUERY.dump_python(query, mode="json", exclude_defaults=True)
+    return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFilter:
-    """The lines that SQL selects: of any of these severities, of one status, with each term, within a time."""
+    """Filter of the lines that SQL selects: any of these severities, one status, all terms, a time range."""
 
     severities: tuple[Severity, ...] = ()
     status: str | None = None

@@ -1,7 +1,7 @@
-"""Read the plan of a question about logs from its plain words; pure.
+"""Parse a question about logs into a query plan; pure.
 
-A question with a condition that no plan holds, such as a comparison, a negation or a time in words, has no plan: the
-ordinary search answers it, and nothing is counted without that condition.
+A question with a condition that a plan cannot express, such as a comparison, a negation or a time in words, has no
+plan: the ordinary search answers it, and nothing is counted without that condition.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta, timezone
 from typing import Final
 
 from knowledge.documents.log_lines import ZONES, offset_of, severity_named
-from knowledge.documents.log_query import MOST_LINES, MOST_LISTED, Group, LogQuery, Moment, Order, ends_before
+from knowledge.documents.log_query import MAX_LINES, MAX_LISTED, Group, LogQuery, Moment, Order, ends_before
 from knowledge.documents.models import Severity
 
 _NAME: Final = "~"
-"""Stands in a question where it named a file."""
+"""Placeholder for the name of a file in a question."""
 _TERM: Final = "\0"
-"""Stands where it named a text that lines hold as it stands."""
+"""Placeholder for a literal term in a question."""
 
 _LINES: Final = re.compile(
     r"(?i)\blines?\s+(?:number\s+|no\.?\s*|#\s*)?(\d{1,9})(?:\s*(?:-|to|through|until|and)\s*(\d{1,9}))?"
@@ -33,7 +33,7 @@ _PLAIN: Final = re.compile(
     r"(?i)(?<![\w./-])(critical |fatal )?(error|warning)s?(?![\w/-]|\.\w)"
     r"(?!\s+(?:handl(?:ers?|ing)|codes?|pages?|middlewares?|queues?)\b)(?!(?<!s)\s+(?:messages?\s+)?\0)"
 )
-"""Errors and warnings, neither as a part of a name nor as what says of a quoted text or a code what it is."""
+"""Errors and warnings, neither as part of a name nor as the kind of a quoted text or a code."""
 _OF_PLAIN: Final[Mapping[str, tuple[Severity, ...]]] = {
     "error": (Severity.ERROR, Severity.CRITICAL),
     "warning": (Severity.WARN,),
@@ -82,9 +82,9 @@ _TOP: Final = re.compile(
 )
 _LAST: Final = frozenset({"last", "latest", "newest", "most recent", "final"})
 _NAMED_LOG: Final = re.compile(
-    r"(?i)\b(?!the\b|a\b|all\b|of\b|in\b)[\w-]{1,60}\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
+    r"(?i)\blogged (?=(?:in|to)\s+(?:the\s+)?(?:[\w-]+\s+){0,2}(?:~|logs?\b|files?\b))"
+    r"|\b(?!the\b|a\b|all\b|of\b|in\b)[\w-]{1,60}\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
 )
-_LOGGED: Final = re.compile(r"(?i)\blogged (?=(?:in|to)\s+(?:the\s+)?(?:[\w-]+\s+){0,2}(?:~|logs?\b|files?\b))")
 
 _UNREAD: Final = re.compile(
     # what documents tell, or what somebody is to do
@@ -112,7 +112,7 @@ _UNREAD: Final = re.compile(
     r"|(?:long|short|slow|fast|larg|small|high|low|bigg|busi|quiet|heavi)est)\b"
     r"|\b(?:how many|total) (?:[kmgt]i?b|(?:kilo|mega|giga)?bytes?|data|traffic|bandwidth|memory|time|ms)\b"
 )
-"""Says what no plan holds."""
+"""Conditions that no plan can express."""
 _POLITE: Final = re.compile(r"(?i)^\s*(?:please\s+)?(?:can|could|would|will) you\s+")
 _MOST: Final = re.compile(
     rf"(?i)\bmost (?:common|frequent|recent)\b(?=\s+(?:\d+\s+)?{_KINDS})|\b(?:the )?most (?:often|frequently)\b"
@@ -135,8 +135,8 @@ _STOP: Final = re.compile(
     r"|made|make|makes|seen|visible|present|available|encountered|thrown|raised|generated|emitted|produced|listed|displayed"
     r"|printed|found|wrong|can|api|can|will|\w)"
 )
-"""Words that say that lines are counted or listed, and not which."""
-_MOST_WORDS: Final = 5
+"""Words that do not select lines."""
+_MAX_WORDS: Final = 5
 
 _CLOCK: Final = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,6})?)?"
 _ZONE: Final = rf"(?-i:{'|'.join(sorted(ZONES, key=len, reverse=True))})(?!\w)|\+\d\d:?\d\d|-\d{{4}}(?!\d)"
@@ -157,21 +157,21 @@ _UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2
 
 
 def may_ask_logs(question: str) -> bool:
-    """Return whether a question has any word with which logs are asked: only then it is worth to read it for a plan."""
+    """Return whether a question has any word that a question about logs may have: only then it is worth parsing."""
     cues = (_QUANTITY, _WHEN, _ALL, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
     return any(each.search(question) for each in cues)
 
 
 def addresses_logs(question: str) -> bool:
-    """Return whether a question says that it asks a log: it names logs, entries or a severity in capitals."""
+    """Return whether a question is explicitly about logs: it names logs, entries or a severity in capitals."""
     return _LOG.search(question) is not None or _SEVERITY.search(question) is not None
 
 
 def parse_log_question(question: str, names: Collection[str] = (), *, addressed: bool = True) -> LogQuery | None:
-    """Return the plan of a question about logs, None where it asks nothing of the kind or has a condition besides.
+    """Return the plan of a question about logs, None for other questions, or if a condition cannot be expressed.
 
-    `names`: the files that may be named. Unless a log is `addressed` for certain, only counts, times and lists of
-    severities, statuses and texts have a plan.
+    `names`: the names of known files. Unless a log is `addressed`, only counts, times and lists of severities, statuses
+    and texts have a plan.
     """
     rest = _POLITE.sub("", question)
     documents = [name for name in sorted(names, key=len, reverse=True) if names_file(rest, name)]
@@ -190,17 +190,17 @@ def parse_log_question(question: str, names: Collection[str] = (), *, addressed:
 
 @dataclass(slots=True)
 class _Reading:
-    """A question while it is read: `rest` is what is left of it."""
+    """State of the parser: `rest` is the unread part of the question."""
 
     rest: str
     quoted: list[str]
 
     def plan(self, query: LogQuery, *, addressed: bool) -> LogQuery | None:
-        asked = self.rest
+        question = self.rest
         ends = self._take(_TOP)
         statuses = [_CLASSES.get((each[2] or "").lower(), each[1] or "").lower() for each in self._take(_STATUS)]
         by_path = bool(self._take(_PATHS))
-        counted = bool(_QUANTITY.search(asked)) or (by_path and bool(self._take(_MOST_OF_PATHS)))
+        counted = bool(_QUANTITY.search(question)) or (by_path and bool(self._take(_MOST_OF_PATHS)))
         self._take(_MOST)
         terms = [*self.quoted, *self._take_terms(numbers=False)]
         if _UNREAD.search(_SEVERITY.sub(" ", self.rest)):
@@ -211,9 +211,9 @@ class _Reading:
         self._take(_SEVERITY)
         for each in (plain := self._take(_PLAIN)):
             severities += [Severity.CRITICAL] if each[1] else _OF_PLAIN[each[2].lower()]
-        when, named = bool(_WHEN.search(asked)), bool(severities or statuses or terms)
-        sought = bool(plain and _SOUGHT.search(asked))
-        which = _ALL.search(asked) or (addressed and not plain and not when and _LISTING.search(asked))
+        when, named = bool(_WHEN.search(question)), bool(severities or statuses or terms)
+        sought = bool(plain and _SOUGHT.search(question))
+        which = _ALL.search(question) or (addressed and not plain and not when and _LISTING.search(question))
         timed = not when and (query.since is not None or query.until is not None)
         listed = bool(ends) or (not counted and bool(timed or (named and which)))
         if not (counted or when or sought or listed) or not (addressed or (named and (counted or when or listed))):
@@ -232,18 +232,18 @@ class _Reading:
             words=self._words(),
             listed=listed,
             group_by=() if listed else groups,
-            top=max(1, min(int(ends[0][2] or ends[0][3] or 1), MOST_LISTED)) if ends else None,
+            top=max(1, min(int(ends[0][2] or ends[0][3] or 1), MAX_LISTED)) if ends else None,
             order=Order.LAST if ends and ends[0][1].lower() in _LAST else Order.FIRST,
         )
 
     def _take(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-        """Return what matches in the rest, and leave it out of that."""
+        """Return the matches in the rest, and remove them from it."""
         found = list(pattern.finditer(self.rest))
         self.rest = pattern.sub(" ", self.rest)
         return found
 
     def _take_terms(self, *, numbers: bool) -> list[str]:
-        """Return the paths, codes, addresses and names, or the numbers, that lines have to hold as they stand."""
+        """Return the literal terms: paths, codes, addresses and names, or the numbers."""
         found: list[str] = []
 
         def take(match: re.Match[str]) -> str:
@@ -257,11 +257,11 @@ class _Reading:
         return found
 
     def _words(self) -> tuple[str, ...]:
-        """Return the words that say which lines are meant, in the singular."""
-        told = _NAMED_LOG.sub(" ", _LOGGED.sub(" ", _PATHS.sub(" ", self.rest)))
-        words = (re.sub(r"['\u2019]s?\Z", "", each) for each in _WORD.findall(told))
-        meant = (_singular(each) for each in words if not _STOP.fullmatch(each) and severity_named(each) is None)
-        return tuple(dict.fromkeys(meant))[:_MOST_WORDS]
+        """Return the remaining words that select lines, in the singular."""
+        text = _NAMED_LOG.sub(" ", _PATHS.sub(" ", self.rest))
+        words = (re.sub(r"['\u2019]s?\Z", "", each) for each in _WORD.findall(text))
+        selecting = (_singular(each) for each in words if not _STOP.fullmatch(each) and severity_named(each) is None)
+        return tuple(dict.fromkeys(selecting))[:_MAX_WORDS]
 
 
 def _singular(word: str) -> str:
@@ -271,23 +271,23 @@ def _singular(word: str) -> str:
 
 
 def severities_in(question: str) -> Iterator[Severity]:
-    """Yield the severities that are named in capitals, or in words where it is clear that entries are meant."""
+    """Yield the severities named in capitals, or in lower case next to words such as "entries"."""
     for match in _SEVERITY.finditer(question):
         if severity := severity_named(next(filter(None, match.groups()))):
             yield severity
 
 
 def line_numbers_in(question: str) -> tuple[int, ...]:
-    """Return the numbers of the lines that a question names."""
+    """Return the line numbers that a question names."""
     found: set[int] = set()
     for match in _LINES.finditer(question):
         first, last = int(match[1]), int(match[2] or match[1])
-        found.update(range(first, min(max(first, last), first + MOST_LINES) + 1))
-    return tuple(sorted(found))[:MOST_LINES]
+        found.update(range(first, min(max(first, last), first + MAX_LINES) + 1))
+    return tuple(sorted(found))[:MAX_LINES]
 
 
 def names_file(question: str, *names: str) -> bool:
-    """Return whether a question names a file by one of its names; a name without an ending is a word like others."""
+    """Return whether a question contains one of the names of a file; names without an extension are ignored."""
     return any("." in name.strip(".") and _name_in(name).search(question) for name in names)
 
 
@@ -296,9 +296,9 @@ def _name_in(name: str) -> re.Pattern[str]:
 
 
 def times_in(question: str) -> tuple[Moment | None, Moment | None, str]:
-    """Return the first and the last moment that a question names, and the question with a comma for each.
+    """Return the time range that a question names, and the question with its times replaced by commas.
 
-    Raises ValueError for times that are not one time, and for days and hours that do not exist.
+    Raises ValueError for times that are not one range, and for days and hours that do not exist.
     """
     found = list(_MOMENT.finditer(question))
     rest = _MOMENT.sub(" , ", question)
@@ -326,9 +326,9 @@ def _part(match: re.Match[str], name: str) -> str | None:
 
 
 def _span(match: re.Match[str], day: str | None, zone: str | None) -> tuple[str, Moment, Moment]:
-    """Return the word before a moment, the moment, and the last one that it includes after this word.
+    """Return the word before a moment, the moment, and the last instant that it includes after this word.
 
-    `day`, `zone`: those of the question, where the moment names none.
+    `day`, `zone`: defaults of the question, if the moment has none.
     """
     lead = (match["lead"] or match["dash"] or "").lower()
     clock, zone, day = _part(match, "clock"), _part(match, "zone") or zone, match["day"] or day

@@ -1,9 +1,11 @@
-"""What marks make of the lines of Markdown and reStructuredText: what no reader sees, what is a list or code; pure."""
+"""Markup lines of Markdown and reStructuredText: invisible ones, list items and literal code; pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+
+from knowledge.documents.markup import OPTION
 
 ITEM = re.compile(r"([ \t]*)(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+\S")
 _UNDERLINE = re.compile(r"[ \t]{0,3}([=~^\"'`*+#.:-])\1{2,}[ \t]*\n?")
@@ -11,7 +13,6 @@ _TAGS = re.compile(r"(?:[ \t]*+</?[A-Za-z][\w-]*+(?:\s[^<>]*+)?/?>)++[ \t]*\n?")
 _COMMENT, _COMMENT_END = "<!--", "-->"
 _IMAGES = re.compile(r"(?:[ \t]*+\[?+!\[[^\]\n]*+\]\([^)\n]*+\)(?:\]\([^)\n]*+\))?+)++[ \t]*\n?")
 _DIRECTIVE = re.compile(r"[ \t]*\.\.[ \t]+(?!\[)(?:([\w-]+)::)?")
-_OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _OF_CODE = frozenset({"code-block", "code", "sourcecode", "doctest", "parsed-literal"})
 _OF_WORDS = frozenset({
     "note", "warning", "tip", "important", "caution", "danger", "hint", "attention", "error", "seealso",
@@ -22,7 +23,7 @@ _LITERAL = 4
 
 
 class Literal:
-    """Whether lines are of code that stands further in than what leads to it, told line by line."""
+    """Detects indented literal code, line by line."""
 
     def __init__(self) -> None:
         self._led: int | None = None
@@ -71,7 +72,7 @@ def unread(lines: Sequence[str], code: Collection[int] = ()) -> frozenset[int]:
         told = line.strip()
         comment = comment or (told.startswith(_COMMENT) and number <= last_end)
         ended, _, after = told.partition(_COMMENT_END) if comment else ("", "", "")
-        directive = (directive and _OPTION.match(line) is not None) or _is_directive(line)
+        directive = (directive and OPTION.match(line) is not None) or _is_directive(line)
         if (comment and not after.strip()) or directive or _TAGS.fullmatch(line) or _IMAGES.fullmatch(line):
             found.add(number)
         elif _is_underline(lines, number):

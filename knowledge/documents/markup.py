@@ -1,6 +1,6 @@
-"""reStructuredText, AsciiDoc and Org as Markdown, each line where it was: headings, tables, what is named; pure.
+"""Convert reStructuredText, AsciiDoc and Org to Markdown, with unchanged line numbers: headings, tables, names; pure.
 
-Only what tells a reader where he is and what belongs together is written otherwise; `marks` reads the rest as it is.
+Only markup that shows the structure of a text is converted; `marks` handles the rest.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-MOST_DEPTH: Final = 6
+MAX_DEPTH: Final = 6
 
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1+[ \t]*")
 _SHORT_ADORNMENT: Final = 4
-"""From so many signs on, a line below a longer one marks it as a heading, too."""
+"""Minimum length of an underline that is shorter than its heading."""
 _DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+(?:[a-z]+:)?([a-z][\w-]*)::[ \t]*(.*)")
-_OPTION = re.compile(r"[ \t]+:([\w-]+):[ \t]*(.*)")
+OPTION = re.compile(r"[ \t]+:([\w-]+):[ \t]*(.*)")
 _ROLE = re.compile(r":([a-z][\w+.-]{0,40})(?::[\w+.-]{1,40}){0,3}:`[~!]?([^`<]{1,300})(?:<[^`>]{0,300}>)?`")
 _LINK = re.compile(r"(?<![`\w:])`([^`<]{1,300}?)(?:(?<![ \t])[ \t]*+<[^`>]{0,500}>|<[^`>]{0,500}>)?`__?(?!\w)")
 _OF_WORDS = frozenset(
@@ -44,56 +44,55 @@ _SINCE = re.compile(r"([ND])((?:ew in|eprecated since) version [^:]{1,40})\.")
 _BORDER = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*")
 _SIMPLE_BORDER = re.compile(r"[ \t]*=+(?: +=+)+[ \t]*")
 _SIMPLE_SPAN = re.compile(r"[ \t]*-+(?: +-+)*[ \t]*")
-_MOST_ROWS: Final = 5000
-_MOST_DRAWN: Final = 8
-"""How often the text of a file is drawn out, all in all: once for each directive that a line stands in."""
-_ROW = re.compile(r"([ \t]+)\* - ?(.*)")
-_CELL = re.compile(r"([ \t]+)- ?(.*)")
+_MAX_ROWS: Final = 5000
+_MAX_OUTDENTS: Final = 8
+"""Maximum times that the text of a file is outdented in total: once for each directive around a line."""
+_CELL = re.compile(r"([ \t]+)(\* )?- ?(.*)")
+"""A cell of a list table; the star begins a row."""
 
-_ADOC_HEADING = re.compile(r"(={1,6})[ \t]+(\S.*)")
+_SIGNED_HEADING = re.compile(r"(={1,6}|\*{1,6})[ \t]+(\S.*)")
+"""Of AsciiDoc by `=`, of Org by `*`."""
 _ADOC_MARKS: Final = "=-~^+"
 _ADOC_CODE = re.compile(r"(?:-{4,}|\.{4,})[ \t]*")
-_ORG_HEADING = re.compile(r"(\*{1,6})[ \t]+(\S.*)")
 _ORG_TITLE = re.compile(r"#\+title:[ \t]*(\S.*)", re.IGNORECASE)
-_ORG_BEGIN = re.compile(r"[ \t]*#\+begin_(?:src|example)\b[ \t]*(\w*).*", re.IGNORECASE)
-_ORG_END = re.compile(r"[ \t]*#\+end_(?:src|example)\b.*", re.IGNORECASE)
+_ORG_CODE = re.compile(r"[ \t]*#\+(begin|end)_(?:src|example)\b[ \t]*(\w*).*", re.IGNORECASE)
 
 
 def as_markdown(ending: str, text: str) -> str | None:
-    """Return the text of a file with this ending as Markdown, None where it is written in none of these markups."""
-    written = _WRITTEN.get(ending)
+    """Return the text of a file with this extension as Markdown, None for other markups."""
+    written = _CONVERTERS.get(ending)
     return "\n".join(written(text.split("\n"))) if written else None
 
 
-def _restructured(lines: Sequence[str]) -> list[str]:
-    told = list(lines)
-    for at in _literal(lines):
-        told[at] = f"{_inset(lines[at])}\0{at}"
-    _write_headings(told)
-    _write_tables(told)
-    _write_directives(told)
-    told = [_LINK.sub(r"\1", _ROLE.sub(_plain_role, line)) if "`" in line else line for line in told]
-    return [_KEPT.sub(lambda kept: lines[int(kept[1])].lstrip(), line) if "\0" in line else line for line in told]
+def _convert_rst(lines: Sequence[str]) -> list[str]:
+    converted = list(lines)
+    for at in _code_lines(lines):
+        converted[at] = f"{_indent(lines[at])}\0{at}"
+    _write_headings(converted)
+    _write_tables(converted)
+    _write_directives(converted)
+    converted = [_LINK.sub(r"\1", _ROLE.sub(_plain_role, line)) if "`" in line else line for line in converted]
+    return [_KEPT.sub(lambda kept: lines[int(kept[1])].lstrip(), line) if "\0" in line else line for line in converted]
 
 
-def _inset(line: str) -> str:
+def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _literal(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the numbers of the lines that are code, which stay what they are."""
+def _code_lines(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the indexes of the lines of code, which are not converted."""
     depth: int | None = None
     parted = False
     for at, line in enumerate(lines):
         if not line.strip():
             parted = True
             continue
-        inset = len(_inset(line.expandtabs()))
+        inset = len(_indent(line.expandtabs()))
         if depth is not None and inset > depth and parted:
             yield at
             continue
         directive = _DIRECTIVE.fullmatch(line)
-        if depth is None or inset <= depth or not _OPTION.fullmatch(line):
+        if depth is None or inset <= depth or not OPTION.fullmatch(line):
             leads = directive[2] in _OF_CODE if directive else line.rstrip().endswith("::")
             depth, parted = (inset if leads else None), False
 
@@ -107,31 +106,31 @@ def _plain_role(found: re.Match[str]) -> str:
 
 
 def _write_headings(lines: list[str]) -> None:
-    """Write headings with signs; how deep one is, is told by the order in which its marks come first."""
+    """Write headings with `#`; the depth of a style is its order of first appearance."""
     styles: list[tuple[str, bool]] = []
     for at in range(len(lines) - 1):
-        over = _overlined(lines, at)
-        if not over and not _underlined(lines, at):
+        over = _has_overline(lines, at)
+        if not over and not _has_underline(lines, at):
             continue
         style = (lines[at + 1][:1], over)
         if style not in styles:
             styles.append(style)
-        lines[at] = f"{'#' * min(styles.index(style) + 1, MOST_DEPTH)} {lines[at].strip()}"
+        lines[at] = f"{'#' * min(styles.index(style) + 1, MAX_DEPTH)} {lines[at].strip()}"
         lines[at + 1] = ""
         if over:
             lines[at - 1] = ""
 
 
-def _overlined(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line stands between two that mark it as a heading."""
+def _has_overline(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line is a heading with an overline and an underline."""
     if not at or not lines[at].strip() or _ADORNMENT.fullmatch(lines[at]):
         return False
     above, below = lines[at - 1].rstrip(), lines[at + 1].rstrip()
     return bool(_ADORNMENT.fullmatch(above)) and above == below and len(above) >= len(lines[at].rstrip())
 
 
-def _underlined(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line is the first of a paragraph, and the one below marks it as a heading."""
+def _has_underline(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line is a heading with an underline, at the start of a paragraph."""
     title, below = lines[at].rstrip(), lines[at + 1].rstrip()
     if not title or title[0].isspace() or (at and lines[at - 1].strip()) or _ADORNMENT.fullmatch(title):
         return False
@@ -155,7 +154,7 @@ def _write_tables(lines: list[str]) -> None:
 
 
 def _write_grid(lines: list[str], start: int) -> int:
-    """Write a table between borders of `+---+`; return where the text goes on."""
+    """Write a table between borders of `+---+`; return the index of the line after it."""
     end = start + 1
     while end < len(lines) and lines[end].strip()[:1] in {"+", "|"}:
         end += 1
@@ -168,7 +167,7 @@ def _write_grid(lines: list[str], start: int) -> int:
         (
             first + 1,
             after - first - 1,
-            [_joined(line[a + 1 : b] for line in lines[first + 1 : after]) for a, b in edges],
+            [_join_words(line[a + 1 : b] for line in lines[first + 1 : after]) for a, b in edges],
         )
         for first, after in pairwise(borders)
     ]
@@ -177,9 +176,9 @@ def _write_grid(lines: list[str], start: int) -> int:
 
 
 def _write_simple(lines: list[str], start: int) -> int:
-    """Write a table between borders of `===  ===`; return where the text goes on."""
+    """Write a table between borders of `===  ===`; return the index of the line after it."""
     borders = [start]
-    for at in range(start + 1, min(start + _MOST_ROWS, len(lines))):
+    for at in range(start + 1, min(start + _MAX_ROWS, len(lines))):
         if _SIMPLE_BORDER.fullmatch(lines[at]):
             borders.append(at)
             if len(borders) > 2 or at + 1 == len(lines) or not lines[at + 1].strip():
@@ -199,27 +198,26 @@ def _write_simple(lines: list[str], start: int) -> int:
             rows.append((at, 1, cells))
         else:
             first, _, above = rows[-1]
-            rows[-1] = (first, at + 1 - first, [_joined(both) for both in zip(above, cells, strict=True)])
+            rows[-1] = (first, at + 1 - first, [_join_words(both) for both in zip(above, cells, strict=True)])
     _write_rows(lines, start, borders[-1] + 1, rows, headers=headers)
     return borders[-1] + 1
 
 
 def _write_list_table(lines: list[str], start: int, title: str) -> int:
-    """Write a table that is given as a list of lists; return where the text goes on."""
+    """Write a table given as a list of lists; return the index of the line after it."""
     end, headers = start + 1, 0
     rows: list[tuple[int, int, list[list[str]]]] = []
     depth = 0
     while end < len(lines) and (not lines[end].strip() or lines[end][:1].isspace()):
-        if option := _OPTION.fullmatch(lines[end]):
+        if option := OPTION.fullmatch(lines[end]):
             headers = int(option[2]) if option[1] == "header-rows" and option[2].isdecimal() else headers
-        elif (row := _ROW.fullmatch(lines[end])) and (not rows or len(row[1]) <= depth):
-            depth = len(row[1])
-            rows.append((end, 1, [[row[2]]]))
+        elif (cell := _CELL.fullmatch(lines[end])) and cell[2] and (not rows or len(cell[1]) <= depth):
+            depth = len(cell[1])
+            rows.append((end, 1, [[cell[3]]]))
         elif rows and lines[end].strip():
             first, _, cells = rows[-1]
-            cell = _CELL.fullmatch(lines[end])
-            if cell and len(cell[1]) == depth + 2:
-                cells.append([cell[2]])
+            if cell and not cell[2] and len(cell[1]) == depth + 2:
+                cells.append([cell[3]])
             else:
                 cells[-1].append(lines[end])
             rows[-1] = (first, end + 1 - first, cells)
@@ -227,8 +225,8 @@ def _write_list_table(lines: list[str], start: int, title: str) -> int:
     if not rows:
         return start + 1
     last = rows[-1][0] + rows[-1][1]
-    told = [(first, many, [_joined(cell) for cell in cells]) for first, many, cells in rows]
-    _write_rows(lines, start, last, told, headers=min(headers, 1))
+    joined = [(first, many, [_join_words(cell) for cell in cells]) for first, many, cells in rows]
+    _write_rows(lines, start, last, joined, headers=min(headers, 1))
     lines[start] = f"{title}:" if title else ""
     return last
 
@@ -236,9 +234,9 @@ def _write_list_table(lines: list[str], start: int, title: str) -> int:
 def _write_rows(
     lines: list[str], start: int, end: int, rows: Sequence[tuple[int, int, list[str]]], *, headers: int
 ) -> None:
-    """Write rows, each given with its first line and how many it has, in place of the lines from `start` to `end`.
+    """Write rows, each given with its first line and its number of lines, in place of the lines `start` to `end`.
 
-    The names of the columns stand directly above the dashes; what is left over within the table is a row without cells.
+    The column names are directly above the dashes; remaining lines within the table become rows without cells.
     """
     if not rows:
         return
@@ -246,7 +244,7 @@ def _write_rows(
     begin = rows[max(headers - 1, 0)][0]
     lines[start:end] = ["" if at < begin else "|" + " |" * columns for at in range(start, end)]
     if headers:
-        names = [_joined(cells) for cells in zip(*(cells for _, _, cells in rows[:headers]), strict=False)]
+        names = [_join_words(cells) for cells in zip(*(cells for _, _, cells in rows[:headers]), strict=False)]
         first, many, _ = rows[headers - 1]
         room = rows[headers][0] - first if len(rows) > headers else end - first
         dashes = first + many if many < room else first + 1
@@ -264,7 +262,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _joined(parts: Iterator[str] | Sequence[str]) -> str:
+def _join_words(parts: Iterator[str] | Sequence[str]) -> str:
     return " ".join(" ".join(parts).split())
 
 
@@ -272,29 +270,29 @@ def _joined(parts: Iterator[str] | Sequence[str]) -> str:
 
 
 def _write_directives(lines: list[str]) -> None:
-    unsaid = []
-    left = _MOST_DRAWN * sum(map(len, lines))
-    for at in reversed(range(len(lines))):  # what stands within one is written first
-        if left < 0:  # directives in directives without end: the outer ones stay what they are
+    hidden = []
+    left = _MAX_OUTDENTS * sum(map(len, lines))
+    for at in reversed(range(len(lines))):  # inner directives first
+        if left < 0:  # nested too deeply: the outer ones stay as they are
             break
         found = _DIRECTIVE.fullmatch(lines[at])
-        told = _told(found[2], found[3].strip()) if found else None
-        if found is None or told is None:
+        text = _directive_text(found[2], found[3].strip()) if found else None
+        if found is None or text is None:
             continue
-        if told:
-            lines[at] = found[1] + told
+        if text:
+            lines[at] = found[1] + text
         else:
-            unsaid.append(at)  # blank in the end: what looks for text below would pass over all of them, each time
-        end = _draw_out(lines, at, len(found[1].expandtabs()))
+            hidden.append(at)  # blanked at the end: otherwise each search for text below would skip them again
+        end = _outdent(lines, at, len(found[1].expandtabs()))
         left -= sum(map(len, lines[at:end]))
-        if told and found[2] in _NAMES:
-            _lower(lines, at, end)
-    for at in unsaid:
+        if text and found[2] in _NAMES:
+            _join_name_and_body(lines, at, end)
+    for at in hidden:
         lines[at] = ""
 
 
-def _told(name: str, words: str) -> str | None:
-    """Return what a reader sees of a directive, None where that is not known."""
+def _directive_text(name: str, words: str) -> str | None:
+    """Return the visible text of a directive, None for an unknown one."""
     if name in _NAMES:
         return f"`{words}`:" if words else ""
     if name in _ADMONITIONS:
@@ -305,8 +303,8 @@ def _told(name: str, words: str) -> str | None:
     return None
 
 
-def _lower(lines: list[str], at: int, end: int) -> None:
-    """Put a name directly above what tells of it, with since when there is such a thing: they are one then."""
+def _join_name_and_body(lines: list[str], at: int, end: int) -> None:
+    """Move a name directly above its description, with the version that added it: then they are one passage."""
     name, lines[at] = lines[at], ""
     below = (number for number in range(at + 1, end) if lines[number].strip())
     body = next(below, at + 1)
@@ -321,10 +319,10 @@ def _title(name: str) -> str:
     return "See also" if name == "seealso" else name.capitalize()
 
 
-def _draw_out(lines: list[str], at: int, depth: int) -> int:
-    """Draw what stands below a directive out to where that stands, drop its options, and return where that ends."""
+def _outdent(lines: list[str], at: int, depth: int) -> int:
+    """Outdent the body of a directive to its own indentation, drop its options, and return the end of the body."""
     end = body = at + 1
-    while body < len(lines) and _OPTION.fullmatch(lines[body]):
+    while body < len(lines) and OPTION.fullmatch(lines[body]):
         lines[body] = ""
         body += 1
     far: int | None = None
@@ -349,7 +347,7 @@ def _draw_out(lines: list[str], at: int, depth: int) -> int:
 # AsciiDoc and Org
 
 
-def _asciidoc(lines: Sequence[str]) -> Iterator[str]:
+def _convert_asciidoc(lines: Sequence[str]) -> Iterator[str]:
     code, below = "", False
     for line, after, before in zip(lines, [*lines[1:], ""], ["", *lines], strict=False):
         if below:
@@ -362,17 +360,22 @@ def _asciidoc(lines: Sequence[str]) -> Iterator[str]:
             not code
             and not before.strip()
             and (depth := _ADOC_MARKS.find(after[:1] or " ") + 1)
-            and _titled(line, after)
+            and _is_adoc_heading(line, after)
         ):
             below = True
             yield f"{'#' * depth} {line.strip()}"
         else:
-            found = None if code else _ADOC_HEADING.fullmatch(line)
-            yield f"{'#' * len(found[1])} {found[2]}" if found else line
+            yield line if code else _convert_heading(line, "=")
 
 
-def _titled(title: str, below: str) -> bool:
-    """Return whether a line is marked as a heading by the one below, which is as long in AsciiDoc."""
+def _convert_heading(line: str, sign: str) -> str:
+    """Return a heading marked by `sign` with `#` in its place, any other line as it is."""
+    found = _SIGNED_HEADING.fullmatch(line)
+    return f"{'#' * len(found[1])} {found[2]}" if found and line.startswith(sign) else line
+
+
+def _is_adoc_heading(title: str, below: str) -> bool:
+    """Return whether a line is an AsciiDoc heading: underlined by a line of about the same length."""
     marks = below.rstrip()
     return (
         len(marks) > 3
@@ -382,28 +385,25 @@ def _titled(title: str, below: str) -> bool:
     )
 
 
-def _org(lines: Sequence[str]) -> Iterator[str]:
+def _convert_org(lines: Sequence[str]) -> Iterator[str]:
     code = False
     for line in lines:
-        if begins := None if code else _ORG_BEGIN.fullmatch(line):
-            code = True
-            yield f"```{begins[1]}"
-        elif code and _ORG_END.fullmatch(line):
-            code = False
-            yield "```"
+        border = _ORG_CODE.fullmatch(line)
+        if border and code == (border[1].lower() == "end"):
+            code = not code
+            yield f"```{border[2]}" if code else "```"
         elif code:
             yield line
         elif title := _ORG_TITLE.fullmatch(line):
             yield f"# {title[1]}"
         else:
-            found = _ORG_HEADING.fullmatch(line)
-            yield f"{'#' * len(found[1])} {found[2]}" if found else line
+            yield _convert_heading(line, "*")
 
 
-_WRITTEN: Final[Mapping[str, Callable[[Sequence[str]], Iterator[str] | list[str]]]] = {
-    ".rst": _restructured,
-    ".adoc": _asciidoc,
-    ".asciidoc": _asciidoc,
-    ".org": _org,
+_CONVERTERS: Final[Mapping[str, Callable[[Sequence[str]], Iterator[str] | list[str]]]] = {
+    ".rst": _convert_rst,
+    ".adoc": _convert_asciidoc,
+    ".asciidoc": _convert_asciidoc,
+    ".org": _convert_org,
 }
-MARKUPS: Final = frozenset(_WRITTEN)
+MARKUPS: Final = frozenset(_CONVERTERS)

@@ -1,4 +1,4 @@
-"""Words of a question that no document has, read as the words of what was found that they are misspellings of; pure.
+"""Correct misspelt words of a question that no document has to words of the search results; pure.
 
 Words and names differ by a letter, too: "contract" and "contact", "sharding" and "sharing", `vitest` and `vitess`. So a
 word of the language is never read as another one. Any other may be one with two letters in each other's place, or with
@@ -13,74 +13,80 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from knowledge.search.lexical import stem
+from knowledge.search.naming import LETTERS
 
-Known = Callable[[str], bool]
-"""Whether a word, in lower case, is one of the language."""
+IsWord = Callable[[str], bool]
+"""Predicate of a dictionary: True for a word of the language, in lower case."""
 
-_LEAST_MISSED: Final = 6
+_MIN_LETTERS_ADDED: Final = 6
 """Letters of a word of which one may be missing or too many."""
-_LEAST_EXCHANGED: Final = 8
+_MIN_LETTERS_CHANGED: Final = 8
 """Letters of a word of which one may be another one."""
-_MOST_READ: Final = 40_000
-"""Characters of what was found that are looked through: a document given whole may have millions."""
-_ASKED = re.compile(r"(?<![\w./:@#\\'`\"-])[A-Za-z][a-z]{4,29}(?![\w/:@#\\'`\"-]|\.\w)")
-_HELD = re.compile(r"(?<![^\W\d_])[^\W\d_]{4,30}(?![^\W\d_])")
+_MAX_READ: Final = 40_000
+"""Characters of each result to look at: a whole document may have millions."""
+_QUESTION_WORD = re.compile(r"(?<![\w./:@#\\'`\"-])[A-Za-z][a-z]{4,29}(?![\w/:@#\\'`\"-]|\.\w)")
+_WORD_LENGTHS: Final = range(4, 31)
+"""Letters of the words of texts that a misspelt word may be read as."""
 
 
-class Respelt(NamedTuple):
-    """A question without its misspellings, and the words that were, each with the one that it was read as."""
+class SpellingCorrection(NamedTuple):
+    """A question with corrected spelling, and each misspelt word with its correction."""
 
     question: str
     words: tuple[tuple[str, str], ...]
 
 
-def words_that_may_be_misspelt(question: str) -> list[str]:
-    """Return the words of a question that are long enough, and no part of a name, an address or a quotation."""
-    return list(dict.fromkeys(_ASKED.findall(question)))
+def correctable_words(question: str) -> list[str]:
+    """Return the words of a question that are long enough, and not part of a name, an address or a quotation."""
+    return list(dict.fromkeys(_QUESTION_WORD.findall(question)))
 
 
-def respelt(question: str, unheard: Iterable[str], texts: Iterable[str], known: Known) -> Respelt | None:
-    """Return a question with each unheard word as the one word of the texts that it can be; None where none can."""
-    doubtful = [word for word in unheard if not known(word.lower())]
+def correct_spelling(
+    question: str, unknown: Iterable[str], texts: Iterable[str], known: IsWord
+) -> SpellingCorrection | None:
+    """Return a question with unknown words corrected to the only matching word of the texts; None if there is none."""
+    doubtful = [word for word in unknown if not known(word.lower())]
     if not doubtful:
         return None
-    held = {word.lower() for text in texts for word in _HELD.findall(text[:_MOST_READ])}
-    found: list[tuple[str, str]] = []
+    vocabulary = {
+        word.lower() for text in texts for word in LETTERS.findall(text[:_MAX_READ]) if len(word) in _WORD_LENGTHS
+    }
+    corrections: list[tuple[str, str]] = []
     for word in doubtful:
-        meant = {each for each in held if _can_be(word, each, known)}
+        meant = {each for each in vocabulary if _is_misspelling_of(word, each, known)}
         if len({stem(each) for each in meant}) == 1:
-            found.append((word, min(meant, key=lambda each: (len(each), each))))
-    for word, meant_word in found:
-        question = re.sub(rf"(?<!\w){word}(?!\w)", meant_word, question)
-    return Respelt(question, tuple(found)) if found else None
+            corrections.append((word, min(meant, key=lambda each: (len(each), each))))
+    for word, correction in corrections:
+        question = re.sub(rf"(?<!\w){word}(?!\w)", correction, question)
+    return SpellingCorrection(question, tuple(corrections)) if corrections else None
 
 
-def _can_be(word: str, held: str, known: Known) -> bool:
-    asked = word.lower()
-    if asked[0] != held[0] or abs(len(asked) - len(held)) > 1 or asked == held:
+def _is_misspelling_of(word: str, candidate: str, known: IsWord) -> bool:
+    lower = word.lower()
+    if lower[0] != candidate[0] or abs(len(lower) - len(candidate)) > 1 or lower == candidate:
         return False
-    if _swapped(asked, held) or _doubled(asked, held) or _doubled(held, asked):
+    if _is_swap(lower, candidate) or _is_doubling(lower, candidate) or _is_doubling(candidate, lower):
         return True
-    least = _LEAST_EXCHANGED if len(asked) == len(held) else _LEAST_MISSED
+    least = _MIN_LETTERS_CHANGED if len(lower) == len(candidate) else _MIN_LETTERS_ADDED
     plain = word.islower() and not word.endswith("ing") and len(word) >= least
-    return plain and _one_edit(asked, held) and known(held)
+    return plain and _one_edit(lower, candidate) and known(candidate)
 
 
-def _swapped(one: str, other: str) -> bool:
+def _is_swap(one: str, other: str) -> bool:
     return len(one) == len(other) and any(
         one[:at] + one[at + 1] + one[at] + one[at + 2 :] == other for at in range(1, len(one) - 1)
     )
 
 
-def _doubled(short: str, long: str) -> bool:
-    """Return whether a word is another one with a letter written twice."""
+def _is_doubling(short: str, long: str) -> bool:
+    """Return whether `long` is `short` with one letter doubled."""
     return len(long) == len(short) + 1 and any(
         short[: at + 1] + short[at] + short[at + 1 :] == long for at in range(len(short))
     )
 
 
 def _one_edit(one: str, other: str) -> bool:
-    """Return whether two words are the same but for a letter that one lacks, or that is another one."""
+    """Return whether two words differ in one added, missing or replaced letter."""
     at = next((at for at, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs), len(one))
     rest = one[at + (len(one) >= len(other)) :], other[at + (len(other) >= len(one)) :]
     return rest[0] == rest[1]

@@ -24,7 +24,7 @@ SourceId = NewType("SourceId", UUID)
 
 
 class DocumentType(StrEnum):
-    """What a document is, by which it is cut into passages."""
+    """Kind of a document, which decides how it is split into passages."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -34,7 +34,7 @@ class DocumentType(StrEnum):
 
 
 class DocumentStatus(StrEnum):
-    """Where a document is in its life. One that is worked on is `pending` with a lease in the future."""
+    """State of a document. One that is being indexed is `pending` with a lease that ends in the future."""
 
     PENDING = "pending"
     INDEXED = "indexed"
@@ -43,7 +43,7 @@ class DocumentStatus(StrEnum):
 
 
 class PassageKind(StrEnum):
-    """Where the text of a passage comes from. A summary leads to a document, but is no evidence: it is never quoted."""
+    """Origin of a passage's text. A summary leads a search to a document, but is not evidence: it is never quoted."""
 
     CHUNK = "chunk"
     SUMMARY = "summary"
@@ -56,7 +56,7 @@ LISTED: Final = "listed"
 
 
 class Severity(StrEnum):
-    """How bad a log line says it is, the worst last."""
+    """Severity that a log line names, the worst last."""
 
     TRACE = "TRACE"
     DEBUG = "DEBUG"
@@ -68,10 +68,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDocument:
-    """A file to be kept in a partition. `uri` names it there: the same again is the next version of it.
+    """A file to store in a partition. `uri` is its key there: the same uri again is the next version of it.
 
-    `mark` is what its source says of its content without reading it, such as a git blob id; `link` where a person can
-    open it.
+    `mark` identifies its content without reading it, such as a git blob id; `link` is where a person can open it.
     """
 
     uri: str
@@ -86,10 +85,10 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document as it is known, without its text. `error` says why the latest version could not be indexed.
+    """A stored document, without its text. `error` says why the latest version could not be indexed.
 
-    `generation` is the version its passages are of, None where none was indexed yet; `waiting`: a newer version is
-    still to be indexed. `name` is the last part of `uri`.
+    `generation` is the version that its passages belong to, None if none was indexed yet; `waiting`: a newer version
+    is still to be indexed. `name` is the last part of `uri`.
     """
 
     document_id: DocumentId
@@ -112,9 +111,9 @@ class Document:
     added_at: datetime
     indexed_at: datetime | None
     notes: tuple[str, ...] = ()
-    """What a reader should know of it, such as that it was cut at a cap."""
+    """Notes for a reader, such as that the text was cut at a cap."""
     source_id: SourceId | None = None
-    """The repository it comes from; None where it was added itself."""
+    """The repository it comes from; None if it was added directly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +126,9 @@ class WholeDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A piece of a document's text with its place there: text == document text[char_start:char_end].
+    """A piece of a document's text with its position: text == document text[char_start:char_end].
 
-    A summary has no place: its spans are empty.
+    A summary has no position: its spans are empty.
     """
 
     text: str
@@ -160,10 +159,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A text that an answer may quote, with where it stands.
+    """A text that an answer may quote, with its position in its document.
 
-    Of a chunk, `text` is exactly what the document holds there; chunks that touch come as one passage with the id of
-    the best of them. `severity` is the worst in it, `timestamp` to `until` its first and last moment.
+    The `text` of a chunk is exactly the document's text at that position; adjacent chunks are merged into one passage
+    with the id of the best of them. `severity` is the worst in it, `timestamp` and `until` its first and last moment.
     """
 
     passage_id: PassageId
@@ -191,11 +190,11 @@ class Passage:
     severity: Severity | None = None
     cosine: Annotated[float | None, Field(exclude=True)] = None
     lexical: Annotated[float | None, Field(exclude=True)] = None
-    """Both raw, None where nothing was compared; told to nobody outside."""
+    """Raw scores, None where nothing was compared; not part of any response."""
     rows: Annotated[tuple[LogLine | None, ...], Field(exclude=True)] = ()
-    """Of a computed text: which line of the document each of its lines tells of, None for what is told of several."""
+    """For a computed text: the document line behind each of its lines, None for a line about several."""
     joined: Annotated[tuple[tuple[PassageId, float], ...], Field(exclude=True)] = ()
-    """Of chunks that touch: each with its own relevance."""
+    """The merged chunks, each with its own relevance."""
     relevance: float = 0.0
     score: float = 0.0
 
@@ -204,7 +203,7 @@ class Passage:
 
     @classmethod
     def of(cls, document: Document, passage_id: PassageId, kind: PassageKind, text: str) -> Self:
-        """Return a text of a document with all that is known of that, and nothing of where in it it stands."""
+        """Return a passage with the fields of its document and without a position in it."""
         return cls(
             passage_id=passage_id,
             kind=kind,
@@ -223,23 +222,23 @@ class Passage:
         )
 
     def chunks(self) -> tuple[tuple[PassageId, float], ...]:
-        """Return the chunks it is made of, each with how near it is by itself."""
+        """Return the ids of the chunks it was merged from, each with its own relevance."""
         return self.joined or ((self.passage_id, self.relevance),)
 
     @property
     def quotable(self) -> bool:
-        """Whether a quote of it is evidence."""
+        """True unless it is a summary: a quote of it is evidence."""
         return self.kind is not PassageKind.SUMMARY
 
     @property
     def listing(self) -> bool:
-        """Whether it is a list of log lines that was asked for."""
+        """True for a list of log lines that a question asked for."""
         return self.kind is PassageKind.COMPUTED and self.section == LISTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a question asks of passages beside its sense. Several of a field: any of them. Empty fields ask nothing."""
+class PassageConditions:
+    """Filter on passages that a question names. Several values of a field mean any of them; empty fields match all."""
 
     severities: frozenset[Severity] = frozenset()
     since: datetime | None = None
@@ -248,13 +247,13 @@ class Wanted:
     document_ids: frozenset[DocumentId] = frozenset()
 
     def __bool__(self) -> bool:
-        """Return whether it asks anything."""
-        return self != Wanted()
+        """Return whether any field is set."""
+        return self != PassageConditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What was said in a conversation before."""
+    """An earlier message of the conversation."""
 
     role: str
     content: str
@@ -262,15 +261,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question on its way to passages.
+    """A search for passages.
 
-    `question` is what is searched for, after any rewriting; `asked` the user's own words, where they differ.
-    `documents` keeps the search to documents of the scope. `filtering`: take conditions from the words of the question.
+    `question` is the text to search for, after any rewriting; `original` the user's own words if they differ.
+    `documents` limits the search to these documents of the scope. `filtering`: read conditions from the question.
     """
 
     question: str
     k: int = 5
-    asked: str | None = None
+    original: str | None = None
     focus: Mapping[str, Any] = field(default_factory=dict)
     conversation: tuple[Turn, ...] = ()
     documents: frozenset[DocumentId] | None = None
@@ -280,12 +279,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found for a question, best first, and how.
+    """Result of a search, best passage first.
 
-    `searched`: the queries that were really sent. `empty_scope`: the scope holds no document at all; `pending`: so many
-    documents of it are still to be indexed. `coverage` is a finder's own measure. `error` says what failed, where
-    nothing could be searched; `notes` what a reader of the answer should know, such as a log that was cut. `read_as` is
-    the question without its misspellings, where any was found.
+    `searched`: the queries that were sent. `empty_scope`: the scope holds no document at all; `pending`: the number of
+    its documents that are still to be indexed. `coverage` is a finder's own measure. `error` says what failed if
+    nothing could be searched; `notes` are for the reader of the answer, such as that a log was cut. `read_as` is the
+    question with corrected spelling, if any word was corrected.
     """
 
     passages: tuple[Passage, ...] = ()
@@ -300,7 +299,7 @@ class Finding:
 
 
 class AnswerStatus(StrEnum):
-    """What came of a question."""
+    """Outcome of a question."""
 
     ANSWERED = "answered"
     NOT_FOUND = "not_found"
@@ -311,7 +310,7 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """Words of a passage that a claim rests on."""
+    """Words of a passage that support a claim."""
 
     passage_id: PassageId
     text: str
@@ -319,7 +318,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A sentence of an answer with the quotes it rests on."""
+    """A sentence of an answer with the quotes that support it."""
 
     text: str
     quotes: tuple[Quote, ...]
@@ -350,9 +349,9 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a question was answered with. Every claim's quotes were found; `citations` are exactly theirs.
+    """Answer to a question. Every quote of a claim was found in its source; `citations` are exactly these quotes.
 
-    `extractive`: no model wrote it, its sentences are quotes. `found` are the passages the answer was looked for in.
+    `extractive`: no model wrote it, its sentences are quotes. `found` are the passages that it was drafted from.
     """
 
     status: AnswerStatus
@@ -374,10 +373,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How one system answers: when it refuses, and how its answer reads. What it looks at is for its finder to say.
+    """Settings of one answering system: when it refuses, and how its answer is rendered. Its finder does the search.
 
-    `gate_mean`: the mean relevance that the best three passages must reach; `coverage`: so many passages above so much
-    relevance end the search, of at most `max_queries`. `render`: how an answer reads, and that there is none.
+    `gate_mean`: the mean relevance that the best three passages must reach; `coverage`: this many passages above this
+    relevance end a search of at most `max_queries`. `render` returns the text of an answer, or of a refusal.
     """
 
     name: str
@@ -394,7 +393,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVersion:
-    """A partition and the number of the last change that can be seen in it: the key of whatever is kept of answers."""
+    """A partition and the number of its last visible change: part of the key of every cached answer."""
 
     partition: str
     version: int
@@ -402,7 +401,7 @@ class PartitionVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassagePoint:
-    """What the index holds of a chunk: vectors and what is filtered on. No text."""
+    """Point of a chunk in the index: vectors and filter fields, no text."""
 
     passage_id: PassageId
     workspace: str
@@ -421,17 +420,17 @@ class PassagePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageWhere:
-    """Which points a search may return."""
+    """Filter of a search in the index."""
 
     workspace: str
     partitions: tuple[str, ...]
     documents: frozenset[DocumentId] | None = None
-    wanted: Wanted = Wanted()
+    conditions: PassageConditions = PassageConditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageHit:
-    """A point a search found: cosine of the dense vectors, dot product of the lexical ones."""
+    """A point found by a search: cosine of the dense vectors, dot product of the lexical ones."""
 
     passage_id: PassageId
     cosine: float

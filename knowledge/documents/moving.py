@@ -1,6 +1,6 @@
-"""Documents where a whole store is rebuilt, changes its embedding model, or came out of an archive.
+"""Documents during a rebuild, a change of the embedding model, or an import from an archive.
 
-Passages stay as they were cut and keep their ids: what changes is their vectors, and where those are.
+Passages keep their texts and ids; only their vectors change, and the index that holds these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from knowledge.documents.indexing import Room, longest_passage
+from knowledge.documents.indexing import ActiveSpace, max_passage_tokens
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
@@ -17,14 +17,14 @@ from knowledge.ports import Embedder, Progress
 
 log = get_logger(__name__)
 
-_AT_ONCE: Final = 64
+_BATCH: Final = 64
 
 
 class MovingStore(Protocol):
-    """What of one workspace's passages has embeddings in which space."""
+    """Embeddings of the passages of one workspace, by space."""
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
-        """Return how many passages are shown, and how many of them have no embedding in a space."""
+        """Return the number of shown passages, and of those among them without an embedding in a space."""
         ...
 
     async def missing_texts(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
@@ -34,115 +34,115 @@ class MovingStore(Protocol):
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         """Return vectors of up to `limit` texts of passages in two spaces, (n, dims) each, row by row alike.
 
-        They are spread over all that have one in both.
+        They are sampled evenly from all that have one in both.
         """
         ...
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
-        """Have what was indexed for a space count as indexed for another; return how many versions."""
+        """Mark the versions indexed for a space as indexed for another; return their number."""
         ...
 
     async def forget(self, space: EmbeddingSpace) -> None:
-        """Delete embeddings and measured scale of a space."""
+        """Delete the embeddings and the measured scale of a space."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentMoves:
-    """The documents of one workspace. `within`: an embedder that gets only texts that may go to it."""
+    """Moves the documents of one workspace. `within` wraps an embedder so that it gets only texts that it may see."""
 
     store: MovingStore
     upkeep: DocumentUpkeep
     within: Callable[[Embedder], Embedder]
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
-        """Return how many points the index is to hold, and how many of them have no embedding in a space."""
+        """Return the number of points that the index must hold, and of those without an embedding in a space."""
         return await self.store.tally(space)
 
     async def verify(self, *, repair: bool = False) -> IndexDrift:
-        """Compare the points of the space in use with Postgres; with `repair` put right what differs.
+        """Compare the points of the space in use with Postgres; with `repair` fix the differences.
 
-        A second repair writes nothing, and work that goes on meanwhile is no fault. A point is what its id says: none
-        is ever changed, so it is there or not.
+        A second repair writes nothing, and work in progress does not count as a difference. Points are immutable: one
+        exists or is missing.
         """
-        if not (await self._any()):
+        if not (await self._has_documents()):
             return IndexDrift()
         indexing = self.upkeep.indexing
-        room = await indexing.room()
-        await indexing.index.ensure(room.space)
+        active = await indexing.active_space()
+        await indexing.index.ensure(active.space)
         if repair:
             await indexing.remove_stale()
-        points, _ = await self.store.tally(room.space)
-        missing, orphan = await self.upkeep.differing(room)
+        points, _ = await self.store.tally(active.space)
+        missing, orphan = await self.upkeep.count_differences(active)
         if repair and (missing or orphan):
             await self.refill()
         return IndexDrift(points=points, missing=missing, orphan=orphan)
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        """Drop the points of a space, those of all workspaces, and make room for them anew."""
-        await self.upkeep.indexing.index.anew(space)
+        """Delete the points of a space, those of all workspaces, and create its collection again."""
+        await self.upkeep.indexing.index.recreate(space)
 
     async def refill(self, *, progress: Progress | None = None) -> RefillReport:
-        """Put every point that lacks into the index in use, from kept embeddings where there are any.
+        """Write every missing point into the index in use, from stored embeddings where there are any.
 
-        What is found changes, so no answer that was kept meanwhile is given afterwards.
+        Search results change, so cached answers are invalidated.
         """
-        if not (await self._any()):
+        if not (await self._has_documents()):
             return RefillReport()
-        moved = await self._filled(await self.upkeep.indexing.room(), progress)
+        moved = await self._fill(await self.upkeep.indexing.active_space(), progress)
         await self.upkeep.indexing.store.renew()
         return moved
 
     async def backfill(
         self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
     ) -> RefillReport:
-        """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
-        if not (await self._any()):
+        """Write every point into the index of another space, embedded by its embedder; stored embeddings are reused."""
+        if not (await self._has_documents()):
             return RefillReport()
-        return await self._filled(Room(space=space, embedder=self.within(embedder)), progress)
+        return await self._fill(ActiveSpace(space=space, embedder=self.within(embedder)), progress)
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
         return await self.store.sample_in_both(one, other, limit)
 
     async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
-        """Take note that another space is in use now, and was filled.
+        """Record that another space is in use now, and is filled.
 
-        Where its model reads less than passages were cut for, they are found by their beginnings until `reconcile` has
-        had them cut anew.
+        If its model reads fewer tokens than passages have, these are found by their beginnings until `reconcile` has
+        queued them to be split again.
         """
-        if not (await self._any()):
+        if not (await self._has_documents()):
             return
         most = self.upkeep.indexing.chunk_tokens
-        if longest_passage(space, most) >= longest_passage(before, most):
+        if max_passage_tokens(space, most) >= max_passage_tokens(before, most):
             await self.store.adopt(before, space)
         await self.upkeep.indexing.store.renew()
 
     async def leave(self, space: EmbeddingSpace) -> None:
-        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay.
+        """Delete the points of a space that is not in use, those of all workspaces; embeddings stay.
 
-        No search looks there any more, and what is deleted from now on is deleted where one does.
+        No search uses them any more, and later deletions do not reach them.
         """
         await self.upkeep.indexing.index.drop(space)
 
     async def forget(self, space: EmbeddingSpace) -> None:
-        """Drop what there is of a space that is not in use."""
+        """Delete the points and embeddings of a space that is not in use."""
         await self.upkeep.indexing.index.drop(space)
         await self.store.forget(space)
 
-    async def _any(self) -> bool:
-        return await self.upkeep.indexing.store.anything()
+    async def _has_documents(self) -> bool:
+        return await self.upkeep.indexing.store.has_documents()
 
-    async def _filled(self, room: Room, progress: Progress | None) -> RefillReport:
+    async def _fill(self, active: ActiveSpace, progress: Progress | None) -> RefillReport:
         indexing = self.upkeep.indexing
-        await indexing.index.ensure(room.space)
+        await indexing.index.ensure(active.space)
         embedded = 0
-        while texts := await self.store.missing_texts(room.space, _AT_ONCE):
-            made = await room.embedder.embed(list(texts.values()), "document")
-            await indexing.store.keep_vectors(room.space, dict(zip(texts, made.vectors, strict=True)))
+        while texts := await self.store.missing_texts(active.space, _BATCH):
+            made = await active.embedder.embed(list(texts.values()), "document")
+            await indexing.store.keep_vectors(active.space, dict(zip(texts, made.vectors, strict=True)))
             embedded += len(texts)
             if progress:
                 progress(embedded, None)
-        points, _ = await self.upkeep.compare(room)
-        log.info("passages_written", points=points, embedded=embedded, model=room.space.model)
+        points, _ = await self.upkeep.compare(active)
+        log.info("passages_written", points=points, embedded=embedded, model=active.space.model)
         return RefillReport(points=points, embedded=embedded)

@@ -1,4 +1,4 @@
-"""What a question names, such as Kafka or the US, or asks the price of, and whether a text tells of it; pure.
+"""Names and prices that a question asks for, and checks that a text mentions them; pure.
 
 What is said of the EU answers nothing of the US, however many other words both share.
 """

@@ -1,7 +1,7 @@
-"""Paragraphs of a document that give orders to a model: they are no evidence, whatever they say; pure.
+"""Detect paragraphs of a document that give orders to a model: they are not evidence; pure.
 
-A list of ours of how such orders are put. It finds the usual ones, not every one: what holds besides is that no claim
-stands without a quote and without its names and numbers in what was quoted (`verifying`).
+The patterns are ours. They find the usual orders, not all: in addition, every claim needs a quote that contains its
+names and numbers (`verifying`).
 """
 
 from __future__ import annotations
@@ -109,43 +109,43 @@ _HONEST = (
         rf"(?=[;,.:]? (?:it|they|which|that) (?:was|were|is|are|has been|have been) {_OVER}\b)"
     ),
 )
-"""What people tell people in the words of such orders; only these words are passed over, and not those around them."""
+"""Harmless wording between people that resembles such orders; only these words are ignored, not those around them."""
 _MEMORY = 32 << 20
 _PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
 _BLANKS = re.compile(r"[^\S\n]+")
-"""Whatever parts words of a line, a blank that is none to a machine among it."""
-_PASSAGE = 4_000
-"""Characters of a text that is looked at again and again: that of a passage, not of a whole document."""
+"""White space within a line, non-breaking spaces included."""
+_MAX_CACHED_CHARS = 4_000
+"""Maximum characters of a cached text: passages are checked repeatedly, whole documents are not."""
 
 
-def _compiled() -> re2._Regexp:
-    """Return all forms as one automaton: a listing of 500 lines is read in 0.2 ms, by Python's `re` in 0.2 s."""
+def _compile_forms() -> re2._Regexp:
+    """Return all forms as one automaton: it reads a listing of 500 lines in 0.2 ms, Python's `re` in 0.2 s."""
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = _MEMORY, False, True
     return re2.compile("(?im)" + "|".join(f"(?:{form})" for form in _FORMS), options)
 
 
-_ORDER = _compiled()
+_ORDER = _compile_forms()
 _TOLD_PEOPLE = re.compile("|".join(_HONEST), re.IGNORECASE)
 
 
 def gives_orders(text: str) -> bool:
     """Return whether a paragraph tells a model what to do."""
-    told = _BLANKS.sub(" ", visible_text(text))
-    return _ORDER.search(told) is not None and _ORDER.search(_TOLD_PEOPLE.sub(" ", told)) is not None
+    plain = _BLANKS.sub(" ", visible_text(text))
+    return _ORDER.search(plain) is not None and _ORDER.search(_TOLD_PEOPLE.sub(" ", plain)) is not None
 
 
 def without_orders(text: str) -> str:
     """Return a text of the same length, blanks in place of the paragraphs that give orders to a model."""
-    return _kept(text) if len(text) <= _PASSAGE else _blanked(text)
+    return _without_orders_cached(text) if len(text) <= _MAX_CACHED_CHARS else _blank_orders(text)
 
 
 @lru_cache(maxsize=512)
-def _kept(text: str) -> str:
-    return _blanked(text)
+def _without_orders_cached(text: str) -> str:
+    return _blank_orders(text)
 
 
-def _blanked(text: str) -> str:
+def _blank_orders(text: str) -> str:
     if not gives_orders(text):
         return text
     return _PARAGRAPH.sub(lambda found: " " * len(found[0]) if gives_orders(found[0]) else found[0], text)

@@ -1,4 +1,4 @@
-"""Whether a line of a configuration sets something else than a question asks for; pure.
+"""Reject configuration lines that set something else than the question asks for; pure.
 
 A configuration names all that it sets: where it has the CPU of one thing, the memory of another is no answer for it.
 """
@@ -31,7 +31,7 @@ _OF_NO_NAME: Final = frozenset(_UNNAMING.split())
 
 
 class Settings:
-    """What lines of one configuration set, as far as they were found, each told with its sections."""
+    """Settings in the found lines of one configuration, each with its sections."""
 
     def __init__(self, title: str, lines: Iterable[str]) -> None:
         """Read the lines."""
@@ -55,11 +55,11 @@ class Settings:
 
     def _sets_another(self, line: str, question: Question) -> bool:
         name = term_counts(self._named[line])
-        if not _set(line)[0] or any(question.told_in(name, term) for term in question.rarity):
+        if not _set(line)[0] or any(question.matches_term(name, term) for term in question.rarity):
             return False
         told = term_counts(line) | self._title
-        missing = [term for term in question.rarity if not question.told_in(told, term)]
-        return any(question.told_in(self._names, term) for term in missing)
+        missing = [term for term in question.rarity if not question.matches_term(told, term)]
+        return any(question.matches_term(self._names, term) for term in missing)
 
     def _of_no_member(self, line: str, question: Question) -> bool:
         """Return whether a question names a member that a group does not have, and the line is of that group."""
@@ -71,7 +71,7 @@ class Settings:
             named = member.lower() not in _OF_NO_NAME and words_and_wholes(member)[0]
             if named and (of or kinds & self._kinds):
                 terms = [term for term in term_counts(member) if term in question.rarity]
-                if terms and not any(question.told_in(self._all, term) for term in terms):
+                if terms and not any(question.matches_term(self._all, term) for term in terms):
                     return True
         return False
 

@@ -1,7 +1,7 @@
-"""Bytes to text in which lines and characters can be counted, and what the head of a document says of it.
+"""Parse files into text with metadata.
 
-Text, Markdown, code, configuration and logs are read here, so that a line stays the line of the file; other formats
-are converted in a process of their own (`Converter`).
+Text, Markdown, code, configuration and logs are parsed here, and keep the line numbers of the file; other formats are
+converted in a separate process (`Converter`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knowledge.documents.headings import headings
 from knowledge.documents.log_lines import looks_like_log
 from knowledge.documents.markup import MARKUPS, as_markdown
 from knowledge.documents.models import DocumentType
-from knowledge.documents.ports import Parsed
+from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.tables import SEPARATED, as_rows
 from knowledge.errors import HardwonError
 from knowledge.redaction import redact
@@ -38,18 +38,18 @@ _TEXT_NAMES = frozenset(_TEXT_NAMES_SPELT.split())
 _LOG = frozenset({".log", ".out", ".err"})
 _CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf .eml .msg .epub .html .htm .xhtml"
 CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
-"""Formats that no line can be counted in: they are converted."""
+"""Formats without line numbers, which are converted."""
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
-LONGEST_NAME: Final = 300
-"""Characters of a title, heading, category or tag that are kept: they go along with every passage."""
+MAX_NAME_CHARS: Final = 300
+"""Maximum characters of a title, heading, category or tag: each is stored with every passage."""
 
-MOST_TAGS: Final = 100
+MAX_TAGS: Final = 100
 
-_LOOKED_AT = 8_192
+_SNIFFED_BYTES = 8_192
 _AS_1252 = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
-"""What bytes that are no UTF-8 stand for, as `surrogateescape` shows them."""
+"""Windows-1252 characters of bytes that are not UTF-8, by their `surrogateescape` code points."""
 
 
 class Unreadable(HardwonError):
@@ -57,71 +57,71 @@ class Unreadable(HardwonError):
 
 
 def suffix(uri: str) -> str:
-    """Return the ending of a file's name in lower case; of `app.log.1` and `app.log-20251019` that is `.log`."""
+    """Return the extension of a file's name in lower case; for `app.log.1` and `app.log-20251019` it is `.log`."""
     name = PurePosixPath(uri).name.lower()
     while (stem := name.rstrip("0123456789")) != name and stem.endswith((".", "-", "_")):
         name = stem[:-1]
     return PurePosixPath(name).suffix
 
 
-def readable(path: str) -> bool:
-    """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
+def is_readable(path: str) -> bool:
+    """Return whether a file of a folder or repository is read, judging by its name."""
     name, ending = PurePosixPath(path).name.lower(), suffix(path)
     text = ending == ".txt" or ending in SEPARATED
     return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES | _TEXT_NAMES
 
 
-def converts(uri: str, content: bytes) -> bool:
+def needs_conversion(uri: str, content: bytes) -> bool:
     """Return whether a file has to be converted to be read."""
     return suffix(uri) in CONVERTED or content[:5] == b"%PDF-"
 
 
 def is_pointer(content: bytes) -> bool:
-    """Return whether a file only says where Git LFS keeps what it stands for."""
-    return content.startswith(b"version https://git-lfs.github.com/spec/") and len(content) < _LOOKED_AT
+    """Return whether a file is a Git LFS pointer."""
+    return content.startswith(b"version https://git-lfs.github.com/spec/") and len(content) < _SNIFFED_BYTES
 
 
 def decode(content: bytes) -> str:
-    """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text.
+    """Return the text of bytes with line feeds as line breaks. Raises Unreadable for binary content.
 
-    A carriage return alone breaks a line only where no line feed does: what a program draws over while it goes on is
-    one line, to every tool that counts them.
+    A lone carriage return is a line break only in a text without line feeds: otherwise it is the progress output of a
+    program, which all tools count as one line.
     """
     if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         text = content.decode("utf-16", "replace")
-    elif b"\0" in content[:_LOOKED_AT]:
-        raise Unreadable("this is no text, and no format that hardwon reads")
+    elif b"\0" in content[:_SNIFFED_BYTES]:
+        raise Unreadable("not a text file, and not a supported format")
     else:
         try:
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:  # of those bytes alone: a broken one in a log changes no other line
+        except UnicodeDecodeError:  # replaces only those bytes: a broken one in a log affects no other line
             text = content.decode("utf-8-sig", "surrogateescape").translate(_AS_1252)
-    if _strange(text):
-        raise Unreadable("this is no text, and no format that hardwon reads")
+    if _is_binary(text):
+        raise Unreadable("not a text file, and not a supported format")
     text = text.replace("\r\n", "\n").replace("\0", "\ufffd")
     return text.replace("\r", " " if "\n" in text else "\n")
 
 
-def _strange(text: str) -> bool:
-    """Return whether the beginning of a text is none: signs that no text has, more than one in fifty."""
-    head = text[:_LOOKED_AT]
-    strange = sum((sign < " " and sign not in "\t\n\r\f\b\x1b") or "\x7f" <= sign < "\xa0" for sign in head)
-    return strange * 50 > len(head)
+def _is_binary(text: str) -> bool:
+    """Return whether more than one in fifty characters at the beginning are control characters."""
+    head = text[:_SNIFFED_BYTES]
+    control = sum((char < " " and char not in "\t\n\r\f\b\x1b") or "\x7f" <= char < "\xa0" for char in head)
+    return control * 50 > len(head)
 
 
-def read(uri: str, content: bytes, *, redacting: bool) -> Parsed:
+def read(uri: str, content: bytes, *, redacting: bool) -> ParsedDocument:
     """Return a text file as a document. Raises Unreadable."""
     text = decode(content)
     if not text.strip():
         raise Unreadable("there is no text in it")
-    ending, kind = suffix(uri), _type(uri, text)
+    ending, kind = suffix(uri), _detect_type(uri, text)
     if ending in SEPARATED and kind is DocumentType.TEXT:
         rows = as_rows(ending, text)
-        return described(rows or text, DocumentType.MARKDOWN if rows else kind, redacting=redacting)
-    return described(as_markdown(ending, text) or text, kind, redacting=redacting)
+        return parse_text(rows or text, DocumentType.MARKDOWN if rows else kind, redacting=redacting)
+    return parse_text(as_markdown(ending, text) or text, kind, redacting=redacting)
 
 
-def described(
+def parse_text(
     text: str,
     document_type: DocumentType,
     *,
@@ -129,43 +129,43 @@ def described(
     title: str | None = None,
     pages: tuple[int, ...] = (),
     notes: tuple[str, ...] = (),
-) -> Parsed:
-    """Return a text as a document: redacted, each line where it was, with what its head says.
+) -> ParsedDocument:
+    """Return a text as a parsed document: redacted, with all line numbers unchanged, and the metadata of its head.
 
-    `pages`: where they begin in the text, each with a line.
+    `pages`: the offsets at which they begin, each at the start of a line.
     """
     if redacting:
-        told = redact(text, keep_lines=True).text
-        pages = _moved(pages, text, told) if told is not text else pages
-        text, title = told, title and redact(title).text
+        redacted = redact(text, keep_lines=True).text
+        pages = _move_pages(pages, text, redacted) if redacted is not text else pages
+        text, title = redacted, title and redact(title).text
     markdown = document_type is DocumentType.MARKDOWN
     front = _front_matter(text) if markdown else {}
     outermost = (each.title for each in headings(text, front_matter_end(text)) if each.depth == 1) if markdown else ()
-    tags = [tag[:LONGEST_NAME] for part in front.get("tags", "").split(",") if (tag := part.strip())]
+    tags = [tag[:MAX_NAME_CHARS] for part in front.get("tags", "").split(",") if (tag := part.strip())]
     found = front.get("title") or title or next(iter(outermost), None) or None
-    return Parsed(
+    return ParsedDocument(
         text=text,
         text_hash=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         document_type=document_type,
-        title=found[:LONGEST_NAME] if found else None,
-        category=front.get("category", "")[:LONGEST_NAME] or None,
-        tags=tuple(tags[:MOST_TAGS]),
+        title=found[:MAX_NAME_CHARS] if found else None,
+        category=front.get("category", "")[:MAX_NAME_CHARS] or None,
+        tags=tuple(tags[:MAX_TAGS]),
         pages=pages,
         notes=notes,
     )
 
 
-def _moved(pages: Sequence[int], before: str, after: str) -> tuple[int, ...]:
-    """Return where pages begin in a text whose lines are longer or shorter than they were before."""
+def _move_pages(pages: Sequence[int], before: str, after: str) -> tuple[int, ...]:
+    """Return the offsets of pages in a redacted text, which has the same lines with other lengths."""
     begins = [0, *(end.end() for end in re.finditer("\n", after))]
-    moved, line, at = [], 0, 0
+    offsets, line, at = [], 0, 0
     for page in pages:
         line, at = line + before.count("\n", at, page), page
-        moved.append(begins[min(line, len(begins) - 1)])
-    return tuple(moved)
+        offsets.append(begins[min(line, len(begins) - 1)])
+    return tuple(offsets)
 
 
-def _type(uri: str, text: str) -> DocumentType:
+def _detect_type(uri: str, text: str) -> DocumentType:
     ending, name = suffix(uri), PurePosixPath(uri).name.lower()
     if ending in _MARKDOWN:
         return DocumentType.MARKDOWN
@@ -179,25 +179,25 @@ def _type(uri: str, text: str) -> DocumentType:
 
 
 def front_matter_end(text: str) -> int:
-    """Return where the text after the front matter begins."""
+    """Return the offset after the front matter."""
     found = _FRONT.match(text)
     return found.end() if found else 0
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Return what the front matter says: `key: value`, `key: [a, b]`, or a list below the key. No YAML otherwise."""
+    """Return the front matter: `key: value`, `key: [a, b]`, or a list below the key. Other YAML is ignored."""
     found = _FRONT.match(text)
-    told: dict[str, list[str]] = {}
+    values_by_key: dict[str, list[str]] = {}
     last = ""
     for line in found[1].split("\n") if found else ():
         item = line.strip()
         key, colon, value = line.partition(":")
         if item.startswith("-") and item[1:2].isspace():
-            told.setdefault(last, []).append(item[1:])
+            values_by_key.setdefault(last, []).append(item[1:])
         elif colon and _KEY.fullmatch(key.rstrip()):
             last, value = key.rstrip().lower(), value.strip()
-            told[last] = value.strip("[]").split(",") if value.startswith("[") else [value]
-    return {name: ", ".join(filter(None, map(_plain, values))) for name, values in told.items()}
+            values_by_key[last] = value.strip("[]").split(",") if value.startswith("[") else [value]
+    return {name: ", ".join(filter(None, map(_plain, values))) for name, values in values_by_key.items()}
 
 
 def _plain(value: str) -> str:

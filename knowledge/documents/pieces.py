@@ -12,9 +12,9 @@ from typing import Final
 from knowledge.documents.aligning import FULL_STOPS, Span
 from knowledge.documents.blocks import BAR, HEADING, BlockKind, Line, blocks, is_delimiter, is_row, lines_of
 from knowledge.documents.sentences import sentences
-from knowledge.documents.steps import Listed
+from knowledge.documents.steps import ItemList
 
-MOST_OF_A_BLOCK: Final = 700
+MAX_BLOCK_CHARS: Final = 700
 """Characters of a block of code that is read whole; a longer one is read by its paragraphs. So many of a list are told
 with what leads to it, in whole items."""
 _PROMPT = re.compile(r"[ \t]*[$>%][ \t]+\S")
@@ -23,7 +23,7 @@ ENDED = re.compile(rf"[.!?:;\u2026{FULL_STOPS}][\"')\]\u201d\u2019*_`]*$")
 
 
 class UnitKind(StrEnum):
-    """What a unit is. A fragment is prose that does not end as a sentence does, a question one that nothing follows.
+    """Kind of a unit. A fragment is prose without the end of a sentence, a question one that nothing follows.
 
     Steps are a numbered list: nothing by itself, and told in place of one of its items.
     """
@@ -49,7 +49,7 @@ class Unit:
     read: str
     kind: UnitKind
     key: str = ""
-    listed: Listed | None = None
+    listed: ItemList | None = None
 
 
 def pieces(text: str, columns: str = "") -> Iterator[Unit]:
@@ -96,13 +96,13 @@ def _code(text: str, lines: Sequence[Line]) -> Iterator[Unit]:
     if any(_PROMPT.match(line.text) for line in lines):
         starts = [number for number, line in enumerate(lines) if _PROMPT.match(line.text)]
         pieces = [lines[one:two] for one, two in zip(starts, [*starts[1:], len(lines)], strict=True)]
-    elif lines[-1].end - lines[0].start <= MOST_OF_A_BLOCK:
+    elif lines[-1].end - lines[0].start <= MAX_BLOCK_CHARS:
         pieces = [lines]
     else:
         pieces = list(_paragraphs(lines))
     for piece in pieces:
-        whole = piece if piece[-1].end - piece[0].start <= MOST_OF_A_BLOCK else piece[:1]
-        span = trimmed(text, whole[0].start, whole[-1].end)
+        whole = piece if piece[-1].end - piece[0].start <= MAX_BLOCK_CHARS else piece[:1]
+        span = trim_span(text, whole[0].start, whole[-1].end)
         if span.start < span.end:
             block = text[span.start : span.end]
             yield Unit(span=span, told=block, read=block, kind=UnitKind.CODE)
@@ -125,14 +125,14 @@ def _prose(text: str, start: int, end: int) -> Iterator[Unit]:
         span = Span(start + found.start, start + found.end)
         told = text[span.start : span.end]
         if HEADING.match(told):  # and no more than its line: what follows need not be parted from it
-            span = trimmed(text, span.start + len(told.partition("\n")[0]), span.end)
+            span = trim_span(text, span.start + len(told.partition("\n")[0]), span.end)
             told = text[span.start : span.end]
         if told:
             kind = UnitKind.SENTENCE if ENDED.search(told) else UnitKind.FRAGMENT
             yield Unit(span=span, told=told, read=told, kind=kind)
 
 
-def trimmed(text: str, start: int, end: int) -> Span:
-    """Return where a stretch of a text stands without the blanks at its ends."""
+def trim_span(text: str, start: int, end: int) -> Span:
+    """Return a span without the white space at its ends."""
     piece = text[start:end]
     return Span(start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))

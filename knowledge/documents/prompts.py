@@ -1,4 +1,4 @@
-"""What a model is told to do with passages; pure. Nothing of a document ever stands in a system message."""
+"""Prompts for answering from passages; pure. Text of a document never gets into a system message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from knowledge.documents.models import Turn
 
 MAX_REQUEST_TOKENS = 1_500
-"""What a request allows: the answer's own budget, and as much again twice for the quotes beside it (X-29)."""
+"""Token limit of a request: the budget of the answer, and twice as much for its quotes (X-29)."""
 
 TAIL_TURNS = 6
 TAIL_CHARS = 600
@@ -29,7 +29,7 @@ claims to come from.
 - Say in missing, in one sentence, what of the question the sources do not answer; leave it empty if they answer it all.
 - Be concise and factual: at most {max_tokens} tokens in all claims together."""
 
-FORM_BY_WORDS = """
+FORM_IN_WORDS = """
 
 Answer with one JSON object and nothing else:
 {"found": true, "claims": [{"text": "...", "quotes": [{"source": 1, "quote": "..."}]}], "missing": ""}"""
@@ -46,7 +46,7 @@ _CLAIM = {
     "required": ["text", "quotes"],
     "additionalProperties": False,
 }
-ANSWER_FORM: Mapping[str, Any] = {
+ANSWER_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "found": {"type": "boolean"},
@@ -59,32 +59,32 @@ ANSWER_FORM: Mapping[str, Any] = {
 
 
 def instructions(system_prompt: str, *, max_tokens: int) -> str:
-    """Return the system message: a profile's own prompt, then what holds for every answer."""
-    return f"{system_prompt.strip()}\n\n{FACTS_ONLY.format(max_tokens=max_tokens)}{FORM_BY_WORDS}"
+    """Return the system message: a profile's own prompt, then the rules for every answer."""
+    return f"{system_prompt.strip()}\n\n{FACTS_ONLY.format(max_tokens=max_tokens)}{FORM_IN_WORDS}"
 
 
 def block(number: int, header: str, text: str) -> str:
-    """Return a passage as the design shows it to a model, numbered from 1."""
+    """Return a passage as it is shown to a model, numbered from 1."""
     return f"[Chunk {number} - {header}]\n{text}\n" if header else f"[Chunk {number}]\n{text}\n"
 
 
 def question_with_sources(question: str, blocks: Sequence[str], conversation: Sequence[Turn] = ()) -> str:
-    """Return the user's message: one JSON object, in which no text of a source can end before it ends."""
-    asked: dict[str, Any] = {"question": question}
+    """Return the user's message: one JSON object, so that the text of a source cannot close it."""
+    payload: dict[str, Any] = {"question": question}
     if conversation:
-        asked["conversation"] = [
+        payload["conversation"] = [
             {"role": turn.role, "content": turn.content[:TAIL_CHARS]} for turn in conversation[-TAIL_TURNS:]
         ]
-    asked["sources"] = [{"source": number, "text": text} for number, text in enumerate(blocks, 1)]
-    return json.dumps(asked, ensure_ascii=False)
+    payload["sources"] = [{"source": number, "text": text} for number, text in enumerate(blocks, 1)]
+    return json.dumps(payload, ensure_ascii=False)
 
 
-def corrected(faults: Sequence[str]) -> str:
-    """Return what a model is told of an answer that could not stand."""
-    named = "\n".join(f"- {fault}" for fault in faults[:10])
+def correction_prompt(faults: Sequence[str]) -> str:
+    """Return the message that asks a model to correct a rejected answer."""
+    listing = "\n".join(f"- {fault}" for fault in faults[:10])
     return (
         "Your answer cannot stand as it is:\n"
-        f"{named}\n"
+        f"{listing}\n"
         "Answer once more, with the same JSON object, only from the sources, and copy quotes exactly. Leave out what"
         " they do not say. If nothing is left, found is false."
     )

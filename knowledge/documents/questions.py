@@ -9,7 +9,7 @@ from typing import Final
 
 from knowledge.documents.named import asks_a_price, names_asked, tells_a_price, tells_of
 from knowledge.documents.pieces import Unit, UnitKind
-from knowledge.documents.same_words import counted, forms_of
+from knowledge.documents.same_words import forms_of, terms_counted
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
 
@@ -50,7 +50,7 @@ class Question:
         self._price = asks_a_price(text if named is None else named)
         self._forms = forms_of(text)
         seen = statistics.frequencies
-        asked_for = counted(text)
+        asked_for = terms_counted(text)
         self.rarity = {
             term: inverse_document_frequency(statistics.documents, max(seen.get(form, 0) for form in forms))
             * (COUNTED if term in asked_for else 1.0)
@@ -63,7 +63,7 @@ class Question:
     def handicap(self, unit: Unit) -> float:
         """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
         told = term_counts(unit.key)
-        if told and self.rarity and all(self.told_in(told, term) for term in self.rarity):
+        if told and self.rarity and all(self.matches_term(told, term) for term in self.rarity):
             return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
         if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
             return 0.0
@@ -76,18 +76,18 @@ class Question:
         """
         keys = [term_counts(each) for each in (row.key, *self._codes_of(row))]
         asked = any(told and told.keys() <= self._said for told in keys)
-        return asked and all(self.told_in(around, term) for term in self.rarity)
+        return asked and all(self.matches_term(around, term) for term in self.rarity)
 
     def _codes_of(self, row: Unit) -> Iterator[str]:
         """Yield the cells of a row that have a number: what is known by its ticket is asked for by that."""
         cells = (each.rpartition(": ")[2] for each in row.told.split("; "))
         return (each for each in cells if any(map(str.isdigit, each)))
 
-    def defined(self, unit: Unit, around: Mapping[int, int]) -> bool:
+    def defines_setting(self, unit: Unit, around: Mapping[int, int]) -> bool:
         """Return whether an item of a list begins with the very setting that is asked for, and says what it is."""
         found = _DEFINED.match(unit.told)
         told = term_counts(found[2]) if found else {}
-        return bool(told) and told.keys() <= self._said and all(self.told_in(around, term) for term in self.rarity)
+        return bool(told) and told.keys() <= self._said and all(self.matches_term(around, term) for term in self.rarity)
 
     def of_no_price(self, told: str) -> bool:
         """Return whether a price is asked, and a text, with the headings above it, says nothing of money."""
@@ -101,28 +101,30 @@ class Question:
         if tells_of(text, name):
             return True
         told = term_counts(text)
-        return any(self.told_in(told, term) for word in name for term in term_counts(word) if term in self._forms)
+        return any(self.matches_term(told, term) for word in name for term in term_counts(word) if term in self._forms)
 
     def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
         """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.
 
         The names of columns are those of all rows: of the port of what is not listed no row tells.
         """
-        cells = [term for term in self.rarity if self.told_in(own, term) and not self.told_in(above, term)]
-        listed = cells or all(self.told_in({**above, **terms}, term) for term in self.rarity)
+        cells = [term for term in self.rarity if self.matches_term(own, term) and not self.matches_term(above, term)]
+        listed = cells or all(self.matches_term({**above, **terms}, term) for term in self.rarity)
         return terms if listed else own
 
-    def echoed(self, unit: Unit) -> bool:
+    def shows_question(self, unit: Unit) -> bool:
         """Return whether a unit shows the question itself, as an example of what may be asked."""
         return unit.kind is UnitKind.CODE and len(self._words) > 1 and f" {self._words} " in f" {_plain(unit.told)} "
 
     def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
         """Return the share of the question's words among some terms; `without` those that are known anyway."""
-        asked = {term: weight for term, weight in self.rarity.items() if not without or not self.told_in(without, term)}
+        asked = {
+            term: weight for term, weight in self.rarity.items() if not without or not self.matches_term(without, term)
+        }
         total = sum(asked.values())
-        return sum(weight for term, weight in asked.items() if self.told_in(terms, term)) / total if total else 0.0
+        return sum(weight for term, weight in asked.items() if self.matches_term(terms, term)) / total if total else 0.0
 
-    def told_in(self, terms: Mapping[int, int], term: int) -> bool:
+    def matches_term(self, terms: Mapping[int, int], term: int) -> bool:
         """Return whether a word of the question is among some terms, in whatever form."""
         return any(form in terms for form in self._forms[term])
 

@@ -1,4 +1,4 @@
-"""How an answer reads: claims with citations in each knowledge base's own form, and the words for no answer; pure."""
+"""Render answers: claims with citations in the form of each knowledge base, and refusals; pure."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ NOTHING_YET = "There are no documents yet, or none that you may read: add some w
 STILL_INDEXING = "The documents are still being indexed: ask again in a moment."
 
 
-def cited_by(answer: Answer) -> Callable[[Claim], list[Citation]]:
-    """Return what gives the citations of a claim of an answer, in order."""
+def citation_lookup(answer: Answer) -> Callable[[Claim], list[Citation]]:
+    """Return a function that returns the citations of a claim of an answer, in order."""
     places = {(each.passage_id, each.quote): at for at, each in enumerate(answer.citations)}
 
-    def cited(claim: Claim) -> list[Citation]:
+    def citations_of(claim: Claim) -> list[Citation]:
         quoted = {places.get((quote.passage_id, quote.text), -1) for quote in claim.quotes}
         return [answer.citations[at] for at in sorted(quoted) if at >= 0]
 
-    return cited
+    return citations_of
 
 
-def in_form(config: KBConfig, answer: Answer, partition: str) -> str:
-    """Return an answer as one knowledge base gives it: each claim with its citations, and the footer."""
+def render_for_base(config: KBConfig, answer: Answer, partition: str) -> str:
+    """Return the text of an answer of one knowledge base: each claim with its citations, and the footer."""
     if answer.status is not AnswerStatus.ANSWERED:
         return config.nothing(answer)
     lines = []
-    cited = cited_by(answer)
+    citations_of = citation_lookup(answer)
     for claim in answer.claims:
-        named = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in cited(claim))
-        lines.append(f"{claim.text} [{'; '.join(named)}]")
+        places = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in citations_of(claim))
+        lines.append(f"{claim.text} [{'; '.join(places)}]")
     text = "\n".join(lines)
     if answer.missing:
         text += f"\n\nMissing: {answer.missing}"
@@ -52,33 +52,33 @@ def in_form(config: KBConfig, answer: Answer, partition: str) -> str:
 
 
 def sources_of(config: KBConfig, answer: Answer, partition: str) -> list[str]:
-    """Return the names of what is cited, each once, by first use."""
+    """Return the names of the cited sources, each once, by first use."""
     return list(dict.fromkeys(config.extract_source_name(metadata_of(each, partition)) for each in answer.citations))
 
 
 def chunks_of(answer: Answer) -> int:
-    """Return how many passages are cited."""
+    """Return the number of cited passages."""
     return len({each.passage_id for each in answer.citations})
 
 
-def strictly(answer: Answer) -> str:
-    """Return an answer of the strict knowledge base: where each claim stands, then all titles; or the sentence."""
+def render_strict(answer: Answer) -> str:
+    """Return an answer of the strict knowledge base: claims with titles, then all titles; or the fixed sentence."""
     if answer.status is not AnswerStatus.ANSWERED:
         return NOT_IN_THE_KNOWLEDGE_BASE
     parts: list[str] = []
-    told: str | None = None
-    cited = cited_by(answer)
+    last: str | None = None
+    citations_of = citation_lookup(answer)
     for claim in answer.claims:
-        titles = list(dict.fromkeys(each.title for each in cited(claim)))
-        named = ", ".join(f"[{title}]" for title in titles)
-        parts.append(claim.text if named == told else f"According to {named}, {claim.text}")
-        told = named
+        titles = list(dict.fromkeys(each.title for each in citations_of(claim)))
+        sources = ", ".join(f"[{title}]" for title in titles)
+        parts.append(claim.text if sources == last else f"According to {sources}, {claim.text}")
+        last = sources
     titles = list(dict.fromkeys(each.title for each in answer.citations))
     return "\n".join(parts) + "\n\nSources: " + ", ".join(f"[{title}]" for title in titles)
 
 
-def with_guidance(answer: Answer, guidance: str = GUIDANCE) -> str:
-    """Return the claims, one a line; what to do next where there are none, as of the documentation subagent."""
+def render_with_guidance(answer: Answer, guidance: str = GUIDANCE) -> str:
+    """Return the claims, one a line; without claims, what to do next, as the documentation subagent says it."""
     match answer.status:
         case AnswerStatus.ANSWERED:
             return "\n".join(claim.text for claim in answer.claims)
@@ -90,6 +90,6 @@ def with_guidance(answer: Answer, guidance: str = GUIDANCE) -> str:
             return guidance
 
 
-def selected(answer: Answer) -> str:
-    """Return the claims, one a line; what to do next where there are none, as of document selection."""
-    return with_guidance(answer, SELECTION_GUIDANCE)
+def render_selected(answer: Answer) -> str:
+    """Return the claims, one a line; without claims, what to do next, as document selection says it."""
+    return render_with_guidance(answer, SELECTION_GUIDANCE)

@@ -1,7 +1,7 @@
-"""A follow-up question made to stand on its own, for the search only; the answer sees the user's own words.
+"""Rewrite a follow-up question to be self-contained, for the search only; the answer uses the user's own words.
 
-A question that refers to nothing is left alone. So is one whose rewriting fails, takes too long, says nothing, drops a
-number or name of code, or brings one in.
+A question without references stays as it is. So does one whose rewriting fails, takes too long, is empty, or drops or
+adds a number or a name of code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
+from knowledge.documents.language_model import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Turn
 from knowledge.errors import ChatRejected, Unavailable
 from knowledge.logs import get_logger
@@ -24,11 +24,11 @@ TURNS = 3
 TURN_CHARS = 200
 MAX_TOKENS = 150
 TEMPERATURE = 0.3
-SECONDS = 5.0
-_LONGEST = 1_000
-_LONGEST_FOLDED = 4_000
-"""What a search takes."""
-_FEW_WORDS = 4
+TIMEOUT_SECONDS = 5.0
+_MAX_CHARS = 1_000
+_MAX_FOLDED_CHARS = 4_000
+"""The maximum length of a search."""
+_MIN_WORDS = 4
 
 _REFERRING = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|then|one|ones|both|same"
@@ -56,59 +56,61 @@ _SYSTEM = (
 
 
 def refers(question: str) -> bool:
-    """Return whether a question says too little without its conversation; in writing without blanks any may."""
+    """Return whether a question needs its conversation; in scripts without spaces, always."""
     if has_unspaced_script(question) or _REFERRING.search(question):
         return True
-    return len(words_and_wholes(question)[0]) < _FEW_WORDS
+    return len(words_and_wholes(question)[0]) < _MIN_WORDS
 
 
 def prompt(question: str, conversation: Sequence[Turn]) -> str:
-    """Return what a model is asked: the last turns, each cut short, then the question."""
+    """Return the prompt: the last turns, each cut short, then the question."""
     history = "\n".join(f"{turn.role}: {turn.content[:TURN_CHARS]}" for turn in conversation[-TURNS:])
     return _PROMPT.format(history=history, question=question)
 
 
-def kept(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | None:
-    """Return a rewriting that may be searched for, None where it lost or made up a name or number."""
+def accept_rewrite(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | None:
+    """Return a rewriting that may be searched for, None if it lost or added a name or number."""
     line = _LABEL.sub("", without_thinking(rewritten).strip()).splitlines()
     text = line[0].strip().strip("\"'\u201c\u201d").strip() if line else ""
-    if not text or len(text) > _LONGEST:
+    if not text or len(text) > _MAX_CHARS:
         return None
-    told = "\n".join([question, *(turn.content for turn in conversation)])
+    source = "\n".join([question, *(turn.content for turn in conversation)])
     if next(find_invented(question.replace('"', " "), text), None) or next(
-        find_invented(text.replace('"', " "), told), None
+        find_invented(text.replace('"', " "), source), None
     ):
         return None
     return text
 
 
-def folded(question: str, conversation: Sequence[Turn]) -> str:
-    """Return a question with the user's last one before it, cut short: what is searched for without a model."""
+def fold_question(question: str, conversation: Sequence[Turn]) -> str:
+    """Return a question with the user's previous one before it, cut short: the search text without a model."""
     before = [turn.content[:TURN_CHARS].strip() for turn in conversation if turn.role == "user"]
-    return "\n".join([*before[-1:], question])[-_LONGEST_FOLDED:]
+    return "\n".join([*before[-1:], question])[-_MAX_FOLDED_CHARS:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriter:
-    """Rewrites with a model where there is one, in at most `seconds`; else by putting the last question before."""
+    """Rewrites with a model, if there is one, in at most `seconds`; else prepends the previous question."""
 
     language_model: LanguageModel | None = None
-    seconds: float = SECONDS
+    seconds: float = TIMEOUT_SECONDS
 
-    async def rewritten(self, question: str, conversation: Sequence[Turn]) -> str:
-        """Return what to search for; the question itself where nothing better is had."""
+    async def rewrite(self, question: str, conversation: Sequence[Turn]) -> str:
+        """Return the text to search for; the question itself if no rewriting is usable."""
         if not conversation or not refers(question):
             return question
         if self.language_model is None:
-            return folded(question, conversation)
+            return fold_question(question, conversation)
         messages = [
             Message(role="system", content=_SYSTEM),
             Message(role="user", content=prompt(question, conversation)),
         ]
         try:
             async with asyncio.timeout(self.seconds):
-                said = await self.language_model.say(messages, Asking(max_tokens=MAX_TOKENS, temperature=TEMPERATURE))
+                reply = await self.language_model.say(
+                    messages, ChatOptions(max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
+                )
         except (TimeoutError, Unavailable, ChatRejected) as error:
             log.warning("rewriting_failed", error=type(error).__name__)
             return question
-        return kept(said.text, question, conversation) or question
+        return accept_rewrite(reply.text, question, conversation) or question

@@ -1,4 +1,4 @@
-"""Which forms of a word a text may have in place of the one that a question has; pure.
+"""Inflections and synonyms by which a text may match a word of the question; pure.
 
 The stem finds "restarted" for "restart". It does not find "chose" for "choose", "two" for 2, "config" for
 "configuration", nor the owner of what somebody owns.
@@ -62,8 +62,8 @@ _VOWELS: Final = frozenset("aeiou")
 
 def forms_of(question: str) -> dict[int, frozenset[int]]:
     """Return the terms of a question, each with all terms that say the same, itself among them."""
-    known = _known()
-    said = _ASIDE.sub(_kept, _JOINS.sub(_kept, question))
+    known = _synonyms()
+    said = _ASIDE.sub(_keep_words, _JOINS.sub(_keep_words, question))
     found = {term: known.get(term, frozenset({term})) for term in term_counts(said)}
     if _WHO.search(question):
         for word in words_and_wholes(said)[0]:
@@ -77,13 +77,13 @@ def terms_asked(question: str) -> list[int]:
     return sorted({form for forms in forms_of(question).values() for form in forms})
 
 
-def counted(question: str) -> frozenset[int]:
+def terms_counted(question: str) -> frozenset[int]:
     """Return the terms of what a question asks the number of: of how many hosts nothing tells that names no host."""
     return frozenset(term for word in _COUNTED.findall(question) for term in term_counts(word))
 
 
 @cache
-def _known() -> dict[int, frozenset[int]]:
+def _synonyms() -> dict[int, frozenset[int]]:
     groups = re.split(r"[;\n]", f"{_IRREGULAR};{_SHORT};{_NUMBERS}")
     found: dict[int, frozenset[int]] = {}
     for group in groups:
@@ -100,5 +100,5 @@ def _doers(verb: str) -> tuple[str, ...]:
     return (f"{verb}er", f"{verb}r") if not doubled else (f"{verb}er", f"{verb}{verb[-1]}er")
 
 
-def _kept(found: re.Match[str]) -> str:
+def _keep_words(found: re.Match[str]) -> str:
     return f"{found['said'] or ''} "

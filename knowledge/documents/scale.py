@@ -1,4 +1,4 @@
-"""Cosines to relevance 0..1, on one scale for every embedding model: what the thresholds of all systems stand on.
+"""Map cosines to relevance 0..1, on one scale for every embedding model, which all thresholds use.
 
 The scale needs no labels. A passage's own middle sentence stands for a question it answers, other passages for those
 it does not; 0 is the median cosine of the latter, 1 what nine in ten of the former reach at most. Measured against
@@ -16,10 +16,10 @@ import numpy as np
 
 from knowledge.models import Vector
 
-FEWEST = 30
-"""Fewer passages than this tell nothing of a model."""
+MIN_PASSAGES = 30
+"""Fewer passages are too few to calibrate a model."""
 
-MOST = 200
+MAX_PASSAGES = 200
 """More passages change the scale by less than a hundredth."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -27,7 +27,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """The cosines that relevance 0 and 1 stand for; `measured` on passages that are indexed, or shipped."""
+    """The cosines of relevance 0 and 1; `measured` on indexed passages, or a default."""
 
     low: float
     high: float
@@ -42,8 +42,8 @@ class Scale:
         return self.low + relevance * (self.high - self.low)
 
 
-def shipped(model: str) -> Scale:
-    """Return the scale of a model; of one that nobody measured, one high enough that a crowded range does not pass."""
+def default_scale(model: str) -> Scale:
+    """Return the default scale of a model; a strict one for an unknown model, whose cosines may all be high."""
     match model:
         case "all-MiniLM-L6-v2":
             return Scale(low=0.004, high=0.781)
@@ -54,14 +54,14 @@ def shipped(model: str) -> Scale:
 
 
 def middle_sentence(text: str) -> str | None:
-    """Return the sentence in the middle of a passage, None where it has fewer than three."""
+    """Return the middle sentence of a passage, None if it has fewer than three."""
     sentences = [sentence.strip() for sentence in _SENTENCE.split(text) if len(sentence.split()) >= 4]
     return sentences[len(sentences) // 2] if len(sentences) >= 3 else None
 
 
-def measured(questions: Vector, passages: Vector) -> Scale | None:
-    """Return the scale of passages and their pseudo-questions, row by row, shape (n, dims); None where that is none."""
-    if len(questions) < FEWEST:
+def measure_scale(questions: Vector, passages: Vector) -> Scale | None:
+    """Return the scale of passages and their pseudo-questions, row by row, (n, dims) each; None if degenerate."""
+    if len(questions) < MIN_PASSAGES:
         return None
     cosines = questions @ passages.T
     right = np.diag(cosines)
@@ -70,6 +70,6 @@ def measured(questions: Vector, passages: Vector) -> Scale | None:
     return Scale(low=low, high=high, measured=True) if high - low > 0.01 else None
 
 
-def usable(texts: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the positions of texts that have a middle sentence, with it."""
+def usable_passages(texts: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the middle sentence of each text that has one, with the position of the text."""
     return [(position, found) for position, text in enumerate(texts) if (found := middle_sentence(text))]

@@ -12,14 +12,14 @@ from cachetools import LRUCache
 from knowledge.models import Vector
 from knowledge.ports import Embedder
 
-MOST_BYTES: Final = 16_000_000
+MAX_BYTES: Final = 16_000_000
 """What all that is kept may take: 10,000 sentences of 384 dimensions."""
 
 
 class SentenceVectors:
     """Embeddings by workspace, space and text, the least recently used dropped first. Texts themselves are not kept."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._kept: LRUCache[bytes, Vector] = LRUCache(most_bytes, getsizeof=lambda vector: vector.nbytes)
 
     async def of(self, texts: Sequence[str], embedder: Embedder, workspace: str) -> Vector:

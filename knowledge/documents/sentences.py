@@ -1,4 +1,4 @@
-"""A text cut into its sentences and lines, each with its place; pure."""
+"""Split a text into sentences or lines, each with its span; pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from knowledge.documents.aligning import FULL_STOPS, Span
+from knowledge.documents.headings import text_lines
 
 _ABBREVIATED = (
     "mr mrs ms dr prof st vs etc e.g i.e cf fig no vol jr sr inc ltd co corp dept approx est al u.s u.k a.m p.m"
@@ -16,15 +17,14 @@ _END = re.compile(
     r"|(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`*_]*[A-Z0-9])|\n\s*\n"
     r"|\n(?=\s*(?:[-*+]\s|#{1,6}\s|[>|]|\d+[.)]\s|[^\s:=]+\s*(?::[ \t]+\S|=)))"
 )
-_LINE = re.compile(r"[^\n]+")
-_LONGEST = 700
-_LONGEST_NUMBER = 3
+_MAX_SENTENCE_CHARS = 700
+_MAX_NUMBER_DIGITS = 3
 
 
 def sentences(text: str, *, by_line: bool = False) -> Iterator[Span]:
-    """Yield where each sentence of a text stands; `by_line`: each line of a log, of code or of a config."""
+    """Yield the span of each sentence of a text; `by_line`: of each line, as of a log, code or config."""
     if by_line:
-        yield from (_trimmed(text, *line.span()) for line in _LINE.finditer(text) if line[0].strip())
+        yield from (trim_span(text, at, at + len(line)) for at, line in text_lines(text) if line.strip())
         return
     start = 0
     for end in _END.finditer(text):
@@ -36,24 +36,25 @@ def sentences(text: str, *, by_line: bool = False) -> Iterator[Span]:
 
 
 def _ends_short_form(before: str) -> bool:
-    """Return whether a point belongs to the word before it: to one cut short, a letter, or the number of an item."""
+    """Return whether a full stop belongs to the word before it: an abbreviation, an initial, or an item number."""
     word = before.rsplit(None, 1)[-1].lower() if before.strip() else ""
     if word.isdigit() and before.rpartition("\n")[2].strip() == word:
-        return len(word) <= _LONGEST_NUMBER
+        return len(word) <= _MAX_NUMBER_DIGITS
     return word.strip("(\"'") in _SHORT_FORMS or (len(word) == 1 and word.isalpha())
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield a sentence, cut at line ends where it is longer than any sentence is."""
-    if end - start <= _LONGEST:
+    """Yield a sentence, split into lines if it is too long."""
+    if end - start <= _MAX_SENTENCE_CHARS:
         lines = [(start, end)]
     else:
-        lines = [(start + line.start(), start + line.end()) for line in _LINE.finditer(text[start:end])]
+        lines = [(start + at, start + at + len(line)) for at, line in text_lines(text[start:end])]
     for begin, over in lines:
         if text[begin:over].strip():
-            yield _trimmed(text, begin, over)
+            yield trim_span(text, begin, over)
 
 
-def _trimmed(text: str, start: int, end: int) -> Span:
+def trim_span(text: str, start: int, end: int) -> Span:
+    """Return a span without the white space at its ends."""
     piece = text[start:end]
     return Span(start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))

@@ -1,4 +1,4 @@
-"""All that one workspace's documents offer, in one place, and what of it a principal may ask for."""
+"""Services of the documents of one workspace, and a facade that authorises each call of a principal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from knowledge.documents.access import AccessPolicy, Permission, Principal, Scope
-from knowledge.documents.calibrating import Calibrated, ScaleCalibration
+from knowledge.documents.calibrating import CalibrationReport, ScaleCalibration
 from knowledge.documents.evidence import LogEvidence
 from knowledge.documents.indexing import DocumentIndexing, IndexReport
-from knowledge.documents.library import Added, DocumentLibrary
+from knowledge.documents.library import AddedDocument, DocumentLibrary
 from knowledge.documents.models import Document, DocumentId, Finding, NewDocument, Query, SourceId
 from knowledge.documents.ports import PassageStore, Source
 from knowledge.documents.searching import DocumentSearch
@@ -20,12 +20,12 @@ from knowledge.forms import as_id
 from knowledge.ports import Progress
 
 LOCAL = Principal(name="local", admin=True)
-"""Whoever can open the data directory may do everything in it."""
+"""The principal of a local process: one that can open the data directory may do everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """The services of documents of one workspace. A scope of `access` opens each of them."""
+    """Services of the documents of one workspace. Each call needs a scope of `access`."""
 
     workspace: str
     access: AccessPolicy
@@ -38,60 +38,62 @@ class Documents:
     syncing: GitSync
     upkeep: DocumentUpkeep
 
-    def asked_by(self, principal: Principal) -> KnowledgeBases:
-        """Return what a principal may do."""
+    def for_principal(self, principal: Principal) -> KnowledgeBases:
+        """Return the knowledge bases as a principal may use them."""
         return KnowledgeBases(documents=self, principal=principal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeBases:
-    """The knowledge bases of one workspace, for one principal: each call looks anew whether it may."""
+    """Knowledge bases of one workspace for one principal, authorised anew at each call."""
 
     documents: Documents
     principal: Principal
 
-    async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> Added:
-        """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
+    async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> AddedDocument:
+        """Parse a file and store it to be indexed; the same uri again is a newer version of it."""
         return await self.documents.library.add(new, await self._writable(kb, scope_id))
 
     async def index(
         self, *, documents: Collection[DocumentId] | None = None, progress: Progress | None = None
     ) -> IndexReport:
-        """Index all that waits in the workspace now, remove what nothing shows any more, and put back what was lost.
+        """Index all waiting documents of the workspace, remove stale generations, and restore missing points.
 
-        `documents`: these alone are indexed and waited for, whatever else waits. Only an administrator is told of all
-        of it, others of what they may read. `progress`: how many are done.
+        `documents`: index and wait for these alone. The report covers the partitions that the principal may read, all
+        of them for an administrator. `progress` gets the number of indexed documents.
         """
-        told_of = None
+        visible = None
         if not self.principal.admin:
-            told_of = (await self.documents.access.everything(self.principal)).partitions
-        report = await self.documents.indexing.run(wait=True, only=documents, told_of=told_of, progress=progress)
-        await self.documents.upkeep.put_back()
+            visible = (await self.documents.access.everything(self.principal)).partitions
+        report = await self.documents.indexing.run(
+            wait=True, only=documents, visible_partitions=visible, progress=progress
+        )
+        await self.documents.upkeep.restore_missing()
         return report
 
-    async def let_go(self) -> None:
-        """Remove from the index what nothing shows any more; what waits to be indexed is not waited for."""
+    async def remove_stale(self) -> None:
+        """Remove stale generations from the index, without waiting for documents to be indexed."""
         await self.documents.indexing.remove_stale()
 
-    async def listed(
+    async def list_documents(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
         scope = await self.documents.access.scope(self.principal, kb, scope_id)
-        return await self.documents.library.listed(scope, limit=limit, after=after)
+        return await self.documents.library.list_documents(scope, limit=limit, after=after)
 
     async def delete(self, kb: str, scope_id: str | None, document_ids: Collection[DocumentId]) -> int:
-        """Delete documents for good; nothing shows them once this returns."""
+        """Delete documents for good, hidden once this returns; return their number."""
         return await self.documents.library.delete(await self._writable(kb, scope_id), document_ids)
 
     async def close_case(self, case_id: str) -> int:
-        """Close a case; its documents go, and its sources with what was fetched of them."""
+        """Close a case; delete its documents, and its sources with their local copies."""
         closed = await self.documents.library.close_case(self.principal, case_id)
         await self.documents.syncing.forget_closed()
         return closed
 
     async def delete_user(self, user_id: str) -> int:
-        """Delete the knowledge base of a user, with its sources and what was fetched of them."""
+        """Delete the knowledge base of a user, with its sources and their local copies."""
         syncing = self.documents.syncing
         sources = await syncing.sources(await self._writable("user", user_id))
         deleted = await self.documents.library.delete_user(self.principal, user_id)
@@ -100,7 +102,7 @@ class KnowledgeBases:
         return deleted
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
-        """Have documents indexed now that failed or were put off; return how many."""
+        """Queue failed and postponed documents again; return their number."""
         return await self.documents.library.retry(await self._writable(kb, scope_id))
 
     async def search(
@@ -115,22 +117,22 @@ class KnowledgeBases:
     ) -> Finding:
         """Return the best passages of a knowledge base, or of all that the principal may read.
 
-        Raises InvalidInput for a scope id without its knowledge base: all would be searched, where one was meant.
+        Raises InvalidInput for a scope id without its knowledge base, rather than searching all of them.
         """
         if kb is None and scope_id is not None:
-            raise InvalidInput("kb", f"name the knowledge base that {scope_id} is of")
+            raise InvalidInput("kb", f"name the knowledge base of {scope_id}")
         access = self.documents.access
         scope = await (access.everything(self.principal) if kb is None else access.scope(self.principal, kb, scope_id))
         named = frozenset(DocumentId(as_id("documents", each)) for each in documents) or None
         query = Query(question=question, k=k, documents=named, min_relevance=min_relevance)
         return await self.documents.search.search(query, scope)
 
-    async def calibrate(self) -> Calibrated:
-        """Measure the scale of relevance on what is indexed."""
+    async def calibrate(self) -> CalibrationReport:
+        """Measure the scale of relevance on the indexed passages."""
         if not self.principal.admin:
             raise NoAccess("only an administrator calibrates")
         measured = await self.documents.calibration.calibrate()
-        await self.documents.indexing.store.renew()  # every threshold is on that scale
+        await self.documents.indexing.store.renew()  # every threshold depends on that scale
         return measured
 
     async def add_source(self, kb: str, scope_id: str | None, new: NewSource) -> Source:
@@ -143,11 +145,11 @@ class KnowledgeBases:
         return await self.documents.syncing.sources(scope)
 
     async def sync(self, kb: str, scope_id: str | None) -> list[SyncReport]:
-        """Fetch the git repositories of a knowledge base, and take over what changed."""
+        """Fetch the git repositories of a knowledge base, and sync changed files."""
         return await self.documents.syncing.sync(await self._writable(kb, scope_id))
 
     async def forget_source(self, kb: str, scope_id: str | None, source_id: SourceId) -> int:
-        """Forget a git repository, with its documents."""
+        """Delete a git repository as a source, with its documents; return their number."""
         source_id = SourceId(as_id("source_id", source_id))
         return await self.documents.syncing.forget(await self._writable(kb, scope_id), source_id)
 
@@ -156,12 +158,12 @@ class KnowledgeBases:
         await self.documents.library.grant(self.principal, kb, scope_id, principal)
 
     async def revoke(self, kb: str, scope_id: str, principal: str) -> bool:
-        """Take access away, from the next question on."""
+        """Revoke access, from the next request on; return whether there was any."""
         return await self.documents.library.revoke(self.principal, kb, scope_id, principal)
 
-    async def granted(self, kb: str, scope_id: str) -> list[str]:
-        """Return who was given access to a case or a team."""
-        return await self.documents.library.granted(self.principal, kb, scope_id)
+    async def grantees(self, kb: str, scope_id: str) -> list[str]:
+        """Return the principals that have access to a case or a team."""
+        return await self.documents.library.grantees(self.principal, kb, scope_id)
 
     async def _writable(self, kb: str, scope_id: str | None) -> Scope:
         return await self.documents.access.scope(self.principal, kb, scope_id, permission=Permission.WRITE)

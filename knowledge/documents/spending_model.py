@@ -1,11 +1,11 @@
-"""A model that answers within what a workspace may spend."""
+"""A model limited by the budget of a workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message, Said
+from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message
 from knowledge.ports import Stores
 from knowledge.spending import charge_quota, estimate_tokens
 
@@ -22,13 +22,15 @@ class SpendingModel(LanguageModel):
         """Return the model's name."""
         return self.language_model.model
 
-    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
-        """Return what the model says next. Raises BudgetSpent, or what the model raises."""
-        asked = estimate_tokens(message.content for message in messages)
-        async with charge_quota(self.stores, asked) as bill:
-            said = await self.language_model.say(messages, asking)
-            bill.tokens = said.tokens or asked + estimate_tokens((said.text, *(call.arguments for call in said.calls)))
-            return said
+    async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
+        """Return the next reply of the model. Raises BudgetSpent, or what the model raises."""
+        prompt_tokens = estimate_tokens(message.content for message in messages)
+        async with charge_quota(self.stores, prompt_tokens) as bill:
+            reply = await self.language_model.say(messages, asking)
+            bill.tokens = reply.tokens or prompt_tokens + estimate_tokens(
+                (reply.text, *(call.arguments for call in reply.calls))
+            )
+            return reply
 
     async def aclose(self) -> None:
         """Close the model."""

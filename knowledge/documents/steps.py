@@ -9,44 +9,44 @@ from enum import Enum
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.blocks import HEADING
 from knowledge.documents.headings import text_lines
 from knowledge.documents.marks import ITEM, indent
 
-MOST_OF_STEPS: Final = 1_100
+MAX_STEPS_CHARS: Final = 1_100
 """Characters of a numbered list that are told at once, in whole items: a claim takes little more."""
 
 _NUMBERED = re.compile(r"[ \t]*(\d{1,3})[.)][ \t]+\S")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_HEADING = re.compile(r"#{1,6}[ \t]")
-_MOST_BETWEEN: Final = 400
+_MAX_GAP_CHARS: Final = 400
 """Characters that may stand between two steps and further out than they do, such as a command: ours."""
-_LEAST: Final = 2
+_MIN_ITEMS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """Where the items of a list stand, all of them, however many of them are told; of bullets there are no numbers."""
+class ItemList:
+    """Spans of all items of a list; `first` and `last` are None for bullets."""
 
     items: tuple[Span, ...]
     first: int | None = None
     last: int | None = None
 
     @property
-    def numbered(self) -> bool:
-        """Whether the items are steps, in an order."""
+    def is_numbered(self) -> bool:
+        """True if the items are ordered steps."""
         return self.first is not None
 
     def item(self, at: int) -> int | None:
         """Return the number, from 0, of the item that a place is in."""
         return next((number for number, each in enumerate(self.items) if each.start <= at < each.end), None)
 
-    def told_end(self, start: int, most: int) -> int:
+    def end_within(self, start: int, most: int) -> int:
         """Return where what is told from a place on ends, in whole items; that place where no item is short enough."""
         return max((each.end for each in self.items if each.end - start <= most), default=start)
 
 
 class _Kind(Enum):
-    """What a line is: one that stands apart is of a step only where it stands further in."""
+    """Kind of a line; one set apart belongs to a step only if it is indented further."""
 
     HEADING = "heading"
     CODE = "code"
@@ -69,7 +69,7 @@ class _Open:
     def goes_on(self, number: int, at: int) -> bool:
         """Return whether an item as far in is the next one of this list."""
         if self.loose is not None:
-            return number == self.numbers[-1] + 1 and at - self.loose <= _MOST_BETWEEN
+            return number == self.numbers[-1] + 1 and at - self.loose <= _MAX_GAP_CHARS
         return number in {self.numbers[-1], self.numbers[-1] + 1}
 
     def begin(self, number: int, at: int, end: int) -> None:
@@ -87,19 +87,19 @@ class _Open:
         else:
             self.end = at + len(line.rstrip())
 
-    def listed(self, text: str) -> Iterator[Listed]:
+    def item_lists(self, text: str) -> Iterator[ItemList]:
         """Yield the list, where it is one: of a lone item only a number after the first says so."""
-        if len(self.starts) < _LEAST and self.numbers[0] < _LEAST:
+        if len(self.starts) < _MIN_ITEMS and self.numbers[0] < _MIN_ITEMS:
             return
         ends = [*(len(text[:at].rstrip()) for at in self.starts[1:]), self.end]
-        yield Listed(
+        yield ItemList(
             items=tuple(map(Span, self.starts, ends)),
             first=self.numbers[0],
             last=max(self.numbers[0] + len(self.starts) - 1, self.numbers[-1]),
         )
 
 
-def numbered_lists(text: str) -> Iterator[Listed]:
+def find_numbered_lists(text: str) -> Iterator[ItemList]:
     """Yield the numbered lists of a text, in order; what is listed within an item is of it. One item alone is none.
 
     But it is where its number is not the first, as where a passage was cut from the middle of a list. A list goes on
@@ -110,18 +110,18 @@ def numbered_lists(text: str) -> Iterator[Listed]:
         number = _NUMBERED.match(line) if kind is _Kind.OTHER else None
         if kind is _Kind.HEADING:
             if now:
-                yield from now.listed(text)
+                yield from now.item_lists(text)
             now = None
         elif number and (now is None or indent(line) <= now.inset + 1):
             if now and not (abs(indent(line) - now.inset) <= 1 and now.goes_on(int(number[1]), at)):
-                yield from now.listed(text)
+                yield from now.item_lists(text)
                 now = None
             now = now or _Open(indent(line))
             now.begin(int(number[1]), at + len(line) - len(line.lstrip()), at + len(line.rstrip()))
         elif now:
             now.follow(at, line, kind)
     if now:
-        yield from now.listed(text)
+        yield from now.item_lists(text)
 
 
 def _kinds(text: str) -> Iterator[tuple[int, str, _Kind]]:
@@ -138,7 +138,7 @@ def _kinds(text: str) -> Iterator[tuple[int, str, _Kind]]:
             fence = "" if bound and bound[1].startswith(fence) else fence
         elif bound:
             kind, fence = _Kind.APART, bound[1]
-        elif _HEADING.match(line):
+        elif HEADING.match(line):
             kind = _Kind.HEADING
         else:
             kind = _Kind.OTHER if _NUMBERED.match(line) or not (parted or ITEM.match(line)) else _Kind.APART

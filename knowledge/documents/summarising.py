@@ -1,6 +1,6 @@
-"""What a long document is about, by a chat model: pieces of it summarised side by side, then their summaries as one.
+"""Summarise long documents with a chat model: pieces concurrently, then their summaries into one.
 
-A summary leads a search to its document. It is no evidence: nothing of it is ever quoted.
+A summary leads a search to its document. It is not evidence: it is never quoted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from knowledge.turns import gather_all
 
 log = get_logger(__name__)
 
-LONG_TOKENS: Final = 8000
+MIN_TOKENS: Final = 8000
 """Documents of more than this are summarised; a token is estimated as four characters."""
 PIECE_TOKENS: Final = 4000
 OVERLAP_TOKENS: Final = 200
-AT_ONCE: Final = 5
-_CHARACTERS: Final = 4
-_MOST_PIECES: Final = 64
+MAX_CONCURRENT: Final = 5
+_CHARS_PER_TOKEN: Final = 4
+_MAX_PIECES: Final = 64
 """A longer document is summarised from pieces spread evenly over it."""
 
 _MAP = (
@@ -45,13 +45,13 @@ class MapReduceSummaries(Summariser):
     allowed: Callable[[], Awaitable[bool]]
 
     async def summarise(self, title: str, text: str) -> str | None:
-        """Return a summary of a long text; None of a short one, and where the model does not answer."""
-        if len(text) <= LONG_TOKENS * _CHARACTERS or not await self.allowed():
+        """Return a summary of a long text; None for a short one, or if the model does not respond."""
+        if len(text) <= MIN_TOKENS * _CHARS_PER_TOKEN or not await self.allowed():
             return None
         chat = self.open_chat()
         try:
             return await _map_reduce(chat, title, text)
-        except HardwonError as error:  # a document is found by its passages too
+        except HardwonError as error:  # the document is still found by its passages
             log.warning("document_not_summarised", reason=reason_of(error))
             return None
         finally:
@@ -59,20 +59,20 @@ class MapReduceSummaries(Summariser):
 
 
 def pieces(text: str) -> list[str]:
-    """Return the pieces of a text that are summarised, each overlapping the one before."""
-    size, step = PIECE_TOKENS * _CHARACTERS, (PIECE_TOKENS - OVERLAP_TOKENS) * _CHARACTERS
-    found = [text[at : at + size] for at in range(0, max(1, len(text) - OVERLAP_TOKENS * _CHARACTERS), step)]
-    spread = max(1, -(-len(found) // _MOST_PIECES))
+    """Return the pieces of a text to summarise, each overlapping the one before."""
+    size, step = PIECE_TOKENS * _CHARS_PER_TOKEN, (PIECE_TOKENS - OVERLAP_TOKENS) * _CHARS_PER_TOKEN
+    found = [text[at : at + size] for at in range(0, max(1, len(text) - OVERLAP_TOKENS * _CHARS_PER_TOKEN), step)]
+    spread = max(1, -(-len(found) // _MAX_PIECES))
     return found[::spread]
 
 
 async def _map_reduce(chat: ChatModel, title: str, text: str) -> str | None:
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def one(piece: str) -> str:
         async with turn:
             return await chat.answer(_MAP, f"{title}\n\n{piece}")
 
     summaries = await gather_all(one(piece) for piece in pieces(text))
-    told = await chat.answer(_REDUCE, f"{title}\n\n" + "\n\n".join(summaries))
-    return told.strip() or None
+    summary = await chat.answer(_REDUCE, f"{title}\n\n" + "\n\n".join(summaries))
+    return summary.strip() or None

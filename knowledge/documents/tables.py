@@ -1,28 +1,27 @@
-"""Separated values as the rows of a table, and the names of the columns that each stretch of a table has; pure."""
+"""CSV as Markdown table rows, and the column names of the tables in a text; pure."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from knowledge.documents.blocks import DELIMITER
 from knowledge.documents.headings import text_lines
 
-_DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)++\|?")
 _SEPARATORS: Final[dict[str, str]] = {".csv": ",;\t|", ".tsv": "\t"}
 _LOOKED_AT: Final = 8_192
 _ALIKE: Final = 0.9
-"""Share of rows that have as many cells as the first one, in what is a table."""
+"""Minimum share of rows of a table with as many cells as the first one."""
 _NO_ROW: Final = "|"
-"""A line within a table that holds none of its rows: empty, or a further one of a cell."""
+"""Line within a table that is not a row: empty, or the continuation of a cell."""
 
 SEPARATED: Final = frozenset(_SEPARATORS)
 
 
 class Table(NamedTuple):
-    """Where a table stands, the row that names its columns, and whether it is known for that by no line below it."""
+    """A table: its span, the row with the column names, and `bare` if no delimiter line follows that row."""
 
     start: int
     end: int
@@ -31,9 +30,9 @@ class Table(NamedTuple):
 
 
 def as_rows(ending: str, text: str) -> str | None:
-    """Return separated values as rows between bars, each on the line where it was; None where they are no table.
+    """Return separated values as rows between bars, each on its original line; None if they are not a table.
 
-    No line marks the first row as the names of columns: it would move all others.
+    There is no delimiter line after the first row: it would move all others.
     """
     head = text[: text.rfind("\n", 0, _LOOKED_AT) + 1] if len(text) > _LOOKED_AT else text
     fitting = [each for each in _SEPARATORS[ending] if _read(head, each)]
@@ -53,7 +52,7 @@ class _Row(NamedTuple):
 
 
 def _read(text: str, separator: str) -> list[_Row]:
-    """Return the rows of a table; nothing where it is none."""
+    """Return the rows of a table; empty if the text is not a table."""
     reader = csv.reader(io.StringIO(text), delimiter=separator)
     rows: list[_Row] = []
     line = 0
@@ -70,20 +69,20 @@ def _read(text: str, separator: str) -> list[_Row]:
 
 
 def tables(text: str) -> Iterator[Table]:
-    """Yield the tables whose columns are named: by the row above dashes, or by the first one where a text begins so."""
+    """Yield the tables with column names: the row above dashes, or the first row if the text begins with it."""
     found: Table | None = None
     above = ""
     for at, line in text_lines(text):
-        told = line.strip()
-        if not told.startswith("|"):
+        stripped = line.strip()
+        if not stripped.startswith("|"):
             if found and found.columns:
                 yield found
             found = None
             continue
         if found is None:
-            found = Table(at, at, "" if at else told, bare=not at)
-        elif _DELIMITER.fullmatch(told):
+            found = Table(at, at, "" if at else stripped, bare=not at)
+        elif "|" in stripped.strip("|") and DELIMITER.fullmatch(stripped):
             found = found._replace(columns=above, bare=False)
-        above, found = told, found._replace(end=at + len(line))
+        above, found = stripped, found._replace(end=at + len(line))
     if found and found.columns:
         yield found

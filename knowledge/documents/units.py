@@ -18,9 +18,9 @@ from typing import Final
 from knowledge.documents.aligning import Span
 from knowledge.documents.blocks import lines_of
 from knowledge.documents.lists import lists_below_headings, lists_of_steps, with_list, with_rest
-from knowledge.documents.pieces import MOST_OF_A_BLOCK, Unit, UnitKind, pieces
+from knowledge.documents.pieces import MAX_BLOCK_CHARS, Unit, UnitKind, pieces
 from knowledge.documents.sentences import sentences
-from knowledge.documents.steps import Listed, numbered_lists
+from knowledge.documents.steps import ItemList, find_numbered_lists
 
 _CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
 _LEAST_OF_A_TERM = 2
@@ -35,16 +35,18 @@ def units(text: str, columns: str = "") -> Iterator[Unit]:
     `columns`: the row that names those of a table that the text begins within.
     """
     found = list(pieces(text, columns))
-    steps = list(numbered_lists(text))
+    steps = list(find_numbered_lists(text))
     told = list(
-        heapq.merge(lists_below_headings(text, steps), _led_in(text, found, steps), key=lambda unit: unit.span.start)
+        heapq.merge(
+            lists_below_headings(text, steps), _join_leads(text, found, steps), key=lambda unit: unit.span.start
+        )
     )
     led = {unit.listed.items[0].start for unit in told if unit.listed}
     others = (each for each in steps if each.items[0].start not in led)
     return heapq.merge(lists_of_steps(text, others), told, key=lambda unit: unit.span.start)
 
 
-def _led_in(text: str, found: Sequence[Unit], steps: Sequence[Listed]) -> Iterator[Unit]:
+def _join_leads(text: str, found: Sequence[Unit], steps: Sequence[ItemList]) -> Iterator[Unit]:
     """Yield units: what asks for or leads to something is told with what comes after it.
 
     A question is told with the sentence after it, what leads to a list with the list, and what leads to code is one
@@ -56,12 +58,12 @@ def _led_in(text: str, found: Sequence[Unit], steps: Sequence[Listed]) -> Iterat
         if joined:
             joined = False
         elif unit.kind in _PROSE and (
-            longer := with_list(text, unit, steps) or with_rest(text, unit) or _defined(text, unit)
+            longer := with_list(text, unit, steps) or with_rest(text, unit) or _definition(text, unit)
         ):
             yield longer
         elif unit.kind not in _PROSE or not unit.told.endswith((*_ASKS, ":", "\uff1a")):
             yield unit
-        elif after is None or after.span.end - unit.span.start > MOST_OF_A_BLOCK or after.kind is UnitKind.ROW:
+        elif after is None or after.span.end - unit.span.start > MAX_BLOCK_CHARS or after.kind is UnitKind.ROW:
             yield replace(unit, kind=UnitKind.QUESTION) if unit.told.endswith(_ASKS) else unit
         elif after.kind in _PROSE:
             end = after.span.end
@@ -73,8 +75,11 @@ def _led_in(text: str, found: Sequence[Unit], steps: Sequence[Listed]) -> Iterat
             yield replace(unit, kind=UnitKind.QUESTION)
         else:
             joined = True
-            read = text[unit.span.start : _closed(text, after.span.end)]
-            span = Span(unit.span.start, _closed(text, _end_of_code(text, unit, found[at + 1 : at + MOST_OF_A_BLOCK])))
+            read = text[unit.span.start : _with_closing_fence(text, after.span.end)]
+            span = Span(
+                unit.span.start,
+                _with_closing_fence(text, _end_of_code(text, unit, found[at + 1 : at + MAX_BLOCK_CHARS])),
+            )
             yield replace(unit, span=span, told=text[span.start : span.end], read=read, kind=UnitKind.SENTENCE)
 
 
@@ -83,13 +88,13 @@ def _end_of_answer(text: str, question: Unit, after: Sequence[Unit]) -> int:
     end = after[0].span.end
     for one, two in itertools.pairwise(after):
         parted = "\n\n" in text[one.span.end : two.span.start] or two.kind not in _PROSE or two.told.endswith("?")
-        if parted or two.span.end - question.span.start > MOST_OF_A_BLOCK:
+        if parted or two.span.end - question.span.start > MAX_BLOCK_CHARS:
             break
         end = two.span.end
     return end
 
 
-def _closed(text: str, end: int) -> int:
+def _with_closing_fence(text: str, end: int) -> int:
     """Return the end of code with the fence that ends it."""
     closing = _CLOSING.match(text, end)
     return closing.end() if closing else end
@@ -100,13 +105,13 @@ def _end_of_code(text: str, lead: Unit, code: Sequence[Unit]) -> int:
     end = code[0].span.end
     for one, two in itertools.pairwise(code):
         apart = text[one.span.end : two.span.start].strip()
-        if two.kind is not UnitKind.CODE or apart or two.span.end - lead.span.start > MOST_OF_A_BLOCK:
+        if two.kind is not UnitKind.CODE or apart or two.span.end - lead.span.start > MAX_BLOCK_CHARS:
             break
         end = two.span.end
     return end
 
 
-def _defined(text: str, first: Unit) -> Unit | None:
+def _definition(text: str, first: Unit) -> Unit | None:
     """Return the first sentence of what a term means, as pages of manuals have it, with the paragraph it begins.
 
     The term stands on a line of its own, and further in what it means; None where it is not so.
@@ -114,7 +119,7 @@ def _defined(text: str, first: Unit) -> Unit | None:
     begin = text.rfind("\n", 0, first.span.start) + 1
     if "\n" not in first.told or text[begin : first.span.start].strip():  # a look at the lines takes longer
         return None
-    lines = lines_of(text[begin : begin + 2 * MOST_OF_A_BLOCK])
+    lines = lines_of(text[begin : begin + 2 * MAX_BLOCK_CHARS])
     above = text[text.rfind("\n", 0, max(begin - 1, 0)) + 1 : begin]
     outer = _indent_of_a_page(lines[0].text)
     begins = not above.strip() or _indent_of_a_page(above) < outer
@@ -126,7 +131,7 @@ def _defined(text: str, first: Unit) -> Unit | None:
     if not within:
         return None
     paragraph = text[first.span.start : begin + within[-1].end].rstrip()
-    ends = [each.end for each in sentences(paragraph) if each.end <= MOST_OF_A_BLOCK]
+    ends = [each.end for each in sentences(paragraph) if each.end <= MAX_BLOCK_CHARS]
     end = first.span.start + max(ends, default=0)
     if end <= first.span.end:
         return None

@@ -1,4 +1,4 @@
-"""Keeping the index as Postgres says, and letting go of what nobody may see any more."""
+"""Reconcile the index with Postgres, and purge expired data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from knowledge.differing import compare_pages
 from knowledge.documents.answer_cache import AnswerCache
-from knowledge.documents.indexing import DocumentIndexing, Room
+from knowledge.documents.indexing import ActiveSpace, DocumentIndexing
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import PassageId, PassagePoint
 from knowledge.documents.texts import MEAN_TERMS
@@ -24,8 +24,8 @@ _PAGE: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciled:
-    """What a comparison of the index with Postgres put right."""
+class ReconcileReport:
+    """Repairs of a comparison of the index with Postgres."""
 
     requeued: int = 0
     written: int = 0
@@ -34,97 +34,98 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentUpkeep:
-    """The jobs of one workspace's documents."""
+    """Maintenance jobs of the documents of one workspace."""
 
     indexing: DocumentIndexing
     library: DocumentLibrary
     spaces: SpaceStore
     answers: AnswerCache
 
-    async def reconcile(self) -> Reconciled:
-        """Remove what is stale; have documents of another embedding model indexed again; compare the index.
+    async def reconcile(self) -> ReconcileReport:
+        """Remove stale generations, queue documents of another embedding model again, and repair the index.
 
-        Points that are missing are written, from kept embeddings, and those that nothing stands for are removed. As
-        many may be there as there should be, and be others: of an index that was put back from a copy. Where any were
-        missing, answers that were kept meanwhile are not given any more.
+        Missing points are written from stored embeddings, orphaned ones deleted. Equal numbers of points do not prove
+        equality: an index restored from a backup may hold others. If any were missing, cached answers are invalidated.
         """
         store, index = self.indexing.store, self.indexing.index
         if await self.spaces.bound() is None:
-            return Reconciled()  # nothing was embedded yet
-        room = await self.indexing.room()
-        await index.ensure(room.space)
+            return ReconcileReport()  # nothing is embedded yet
+        active = await self.indexing.active_space()
+        await index.ensure(active.space)
         removed = await self.indexing.remove_stale()
-        requeued = await store.requeue(room.space)
-        written, strange = await self.compare(room)
+        requeued = await store.requeue(active.space)
+        written, strange = await self.compare(active)
         if written:
             await store.renew()
         if written or strange:
             log.warning("passages_reconciled", written=written, removed=strange)
-        return Reconciled(requeued=requeued, written=written, removed=removed + strange)
+        return ReconcileReport(requeued=requeued, written=written, removed=removed + strange)
 
-    async def put_back(self) -> int:
-        """Write what the index lost, where it holds fewer points than it must; return how many.
+    async def restore_missing(self) -> int:
+        """Write the missing points if the index holds fewer than it must; return their number.
 
-        A rebuild that was killed leaves that, or an older copy: where no jobs run, nobody else comes to it.
+        A killed rebuild or an older backup leaves such an index; without scheduled jobs nothing else repairs it.
         """
-        if not await self.indexing.store.anything():
+        if not await self.indexing.store.has_documents():
             return 0
-        room = await self.indexing.room()
-        await self.indexing.index.ensure(room.space)
-        shown = await self.indexing.store.shown(room.space)  # first: what comes and goes in between is no loss
-        if await self.indexing.index.count(room.space, self.indexing.workspace) >= shown:
+        active = await self.indexing.active_space()
+        await self.indexing.index.ensure(active.space)
+        shown = await self.indexing.store.count_shown(
+            active.space
+        )  # before the count: changes in between are not a loss
+        if await self.indexing.index.count(active.space, self.indexing.workspace) >= shown:
             return 0
-        written, _ = await self.compare(room)
+        written, _ = await self.compare(active)
         if written:
             await self.indexing.store.renew()
             log.warning("passages_put_back", written=written)
         return written
 
-    async def compare(self, room: Room) -> tuple[int, int]:
-        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each."""
+    async def compare(self, active: ActiveSpace) -> tuple[int, int]:
+        """Write the points missing from the index of a space, and delete orphaned ones; return both numbers."""
         written = removed = 0
-        async for after, lacking, strange in self._stretches(room.space):
-            await self.indexing.index.delete(room.space, strange)
+        async for after, lacking, strange in self._pages(active.space):
+            await self.indexing.index.delete(active.space, strange)
             removed += len(strange)
             if lacking:
-                stretch = await self.indexing.store.points(room.space, after=after, limit=_PAGE)
-                missing = [each for each in stretch if each[0].passage_id in lacking]
-                await self.indexing.index.upsert(room.space, _with_words(missing))
+                points = await self.indexing.store.points(active.space, after=after, limit=_PAGE)
+                missing = [each for each in points if each[0].passage_id in lacking]
+                await self.indexing.index.upsert(active.space, _with_lexical_vectors(missing))
                 written += len(missing)
         return written, removed
 
-    async def differing(self, room: Room) -> tuple[int, int]:
-        """Return how many points lack in the index of a space, and how many are of nothing; what goes on is no fault.
+    async def count_differences(self, active: ActiveSpace) -> tuple[int, int]:
+        """Return the number of missing points of a space, and of orphaned ones; work in progress does not count.
 
-        What differs is looked at again: a point is there before it is shown, and gone before its row is.
+        Differences are checked again: a point is written before it is shown, and deleted before its row is.
         """
         index, store = self.indexing.index, self.indexing.store
         missing = orphan = 0
-        async for after, lacking, strange in self._stretches(room.space):
+        async for after, lacking, strange in self._pages(active.space):
             if lacking:
-                gone = set(await index.find_missing(room.space, [*lacking]))
-                standing = await store.standing(after=after, limit=_PAGE)
-                missing += sum(standing.get(each, False) for each in gone)
-            if strange:  # what has a row and is not shown is to be removed, and will be
-                known = await store.written(strange)
-                gone = set(await index.find_missing(room.space, strange))
-                orphan += len(set(strange) - known - gone)
+                gone = set(await index.find_missing(active.space, [*lacking]))
+                membership = await store.index_membership(after=after, limit=_PAGE)
+                missing += sum(membership.get(each, False) for each in gone)
+            if strange:  # those with a row that is not shown will be removed as stale
+                existing = await store.find_existing(strange)
+                gone = set(await index.find_missing(active.space, strange))
+                orphan += len(set(strange) - existing - gone)
         return missing, orphan
 
-    async def _stretches(
+    async def _pages(
         self, space: EmbeddingSpace
     ) -> AsyncIterator[tuple[PassageId | None, frozenset[PassageId], tuple[PassageId, ...]]]:
-        """Yield the points of a space that lack in the index and those of nothing, a stretch of ids at a time.
+        """Yield the missing and the orphaned points of a space, page by page, with the id that the page comes after.
 
-        With the id that the stretch is behind. What is being indexed is in the index before it is shown, so Postgres is
-        read after the index: a point that is neither shown nor on its way by then is of something that was over before.
+        A document's points are written before it is shown, so Postgres is read after the index: a point that is neither
+        shown nor about to be by then is orphaned.
         """
         index, store = self.indexing.index, self.indexing.store
         after: PassageId | None = None
         while True:
-            there = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
-            standing = await store.standing(after=after, limit=_PAGE)
-            stretch = compare_pages(there, standing, page=_PAGE)
+            ids = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
+            membership = await store.index_membership(after=after, limit=_PAGE)
+            stretch = compare_pages(ids, membership, page=_PAGE)
             yield after, stretch.missing, stretch.unexpected
             if stretch.end is None:
                 return
@@ -132,21 +133,21 @@ class DocumentUpkeep:
             await yield_to_loop()
 
     async def sweep_cases(self) -> int:
-        """Hide what is left of closed cases, then remove it from the index; return how many documents."""
+        """Hide documents of closed cases whose retention is over, and remove their points; return their number."""
         swept = await self.library.documents.close_due()
         if swept:
             await self.indexing.remove_stale()
         return swept
 
     async def purge(self) -> int:
-        """Delete embeddings of texts that no passage has any more; return how many."""
+        """Delete embeddings of texts that no passage has any more; return their number."""
         return await self.indexing.store.purge_vectors()
 
     async def purge_answers(self) -> int:
-        """Delete kept answers that are past their time; return how many."""
+        """Delete expired answers; return their number."""
         return await self.answers.purge()
 
 
-def _with_words(found: Sequence[tuple[PassagePoint, str]]) -> list[PassagePoint]:
+def _with_lexical_vectors(points: Sequence[tuple[PassagePoint, str]]) -> list[PassagePoint]:
     """Return points with the lexical vectors of their texts."""
-    return [replace(point, lexical=document_vector(term_counts(text), MEAN_TERMS)) for point, text in found]
+    return [replace(point, lexical=document_vector(term_counts(text), MEAN_TERMS)) for point, text in points]

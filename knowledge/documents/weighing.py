@@ -1,4 +1,4 @@
-"""What of some passages can answer a question, and how many of the question's words each piece of it has; pure."""
+"""Candidate sentences of passages, and the share of the question's words that each has; pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.documents.aligning import Span
-from knowledge.documents.apart import apart, dated, numbered
+from knowledge.documents.apart import contradicts_question, names_version_and_date, names_version_or_date
 from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import BELOW, headings
 from knowledge.documents.models import DocumentId, DocumentType
@@ -15,20 +15,20 @@ from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.pieces import Unit, UnitKind
 from knowledge.documents.questions import Question
 from knowledge.documents.sentences import sentences
-from knowledge.documents.steps import Listed
+from knowledge.documents.steps import ItemList
 from knowledge.documents.units import units
-from knowledge.documents.verifying import MOST_CHARS, Evidence
+from knowledge.documents.verifying import MAX_CLAIM_CHARS, Evidence
 from knowledge.search.lexical import has_unspaced_script, term_counts
 
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
-MOST_SENTENCES = 24
+MAX_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
 COSINE_SHARE = 0.6
-_LEAST_WORDS = 2
+_MIN_WORDS = 2
 _RELEASED = "released published"
 """What a heading with a day says of the version that it names."""
-_MOST_BEFORE = 4_000
+_MAX_CHARS_BEFORE = 4_000
 """Characters of a section before a unit that may say what it is about: a document given whole may have millions."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 
@@ -53,7 +53,7 @@ class Sentence:
     """It is a row about what is asked."""
     exact: bool = False
     """It is listed under the name that is asked for, and has all other words of the question, too."""
-    listed: Listed | None = None
+    listed: ItemList | None = None
     """The items of a list that it tells."""
     weighed: bool = True
     """Whether it can answer by itself, and not only in place of a part of it."""
@@ -70,23 +70,23 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
         sections = _sections(each)
         setting = each.passage.document_type is DocumentType.CONFIG  # which may be written without a blank
         for place, unit in enumerate(_units(each)):
-            if (_is_a_word(unit.read) and not setting) or question.echoed(unit):
+            if (_is_a_word(unit.read) and not setting) or question.shows_question(unit):
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             path = _path_to(each, heading)
             within = settings.get(each.passage.document_id)
             places = f" {within.places}" if within else ""
-            if apart(question.text, f"{each.passage.title}{places}\n{path}", unit.told) or (
+            if contradicts_question(question.text, f"{each.passage.title}{places}\n{path}", unit.told) or (
                 within.another(unit.told, question)
                 if within
                 else each.passage.document_type not in _BY_LINE and _tells_nothing(question, each, unit, sections, path)
             ):
                 continue
-            if any(map(numbered, path.split(BELOW))):  # "Changed" alone does not say of which version
+            if any(map(names_version_or_date, path.split(BELOW))):  # "Changed" alone does not say of which version
                 heading = path
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms: Mapping[int, int] = term_counts(
-                f"{read} {_RELEASED}" if question.asks_when and dated(path) else read
+                f"{read} {_RELEASED}" if question.asks_when and names_version_and_date(path) else read
             )
             above = term_counts(f"{each.passage.title}\n{path}")
             handicap = question.handicap(unit)
@@ -95,15 +95,17 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 exact = question.asks_for(unit, {**above, **terms})
                 keyed = handicap <= 0 or exact
                 terms = question.of_row(terms, term_counts(f"{heading}\n{each.text[slice(*unit.span)]}"), above)
-            elif question.defined(unit, {**above, **terms}):
+            elif question.defines_setting(unit, {**above, **terms}):
                 keyed = exact = True
             found.setdefault(
                 read,
                 Sentence(
                     source=source,
                     place=place,
-                    text=read[:MOST_CHARS],
-                    told=f"{heading}: {unit.told}" if any(map(numbered, heading.split(BELOW))) else unit.told,
+                    text=read[:MAX_CLAIM_CHARS],
+                    told=f"{heading}: {unit.told}"
+                    if any(map(names_version_or_date, heading.split(BELOW)))
+                    else unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
@@ -130,7 +132,7 @@ def _tells_nothing(
 def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str) -> str:
     """Return what says what a unit is about: titles, headings, and its section before it; of a table no other row."""
     start = max(start for start, _ in sections if start <= unit.span.start)
-    start = max(start, unit.span.start - _MOST_BEFORE)
+    start = max(start, unit.span.start - _MAX_CHARS_BEFORE)
     lines = evidence.text[start : unit.span.start].splitlines()
     if unit.kind is UnitKind.ROW:
         lines = [each for each in lines if not each.lstrip().startswith("|")]
@@ -138,7 +140,7 @@ def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]],
 
 
 def _is_a_word(text: str) -> bool:
-    return len(text.split()) < _LEAST_WORDS and not has_unspaced_script(text)
+    return len(text.split()) < _MIN_WORDS and not has_unspaced_script(text)
 
 
 def _sections(evidence: Evidence) -> list[tuple[int, str]]:
@@ -200,7 +202,7 @@ def _begin(evidence: Evidence) -> int:
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
     """Return those that are worth an embedding: with most of the question's words, the best passage's first."""
     able = (each for each in found if each.weighed)
-    return sorted(able, key=lambda each: (-each.overlap, each.source, each.place))[:MOST_SENTENCES]
+    return sorted(able, key=lambda each: (-each.overlap, each.source, each.place))[:MAX_SENTENCES]
 
 
 def worth(overlap: float, cosine: float) -> float:
@@ -214,6 +216,6 @@ def first_told(question: Question, evidence: Sequence[Evidence]) -> int:
     Such a passage is about asking, and near any question that it shows.
     """
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
-        if not any(question.echoed(unit) for unit in _units(each)):
+        if not any(question.shows_question(unit) for unit in _units(each)):
             return source
     return 1

@@ -108,7 +108,7 @@ class StoreUpkeepService:
 
     async def _recreate(self, upkeep: KnowledgeUpkeepService, space: EmbeddingSpace) -> None:
         """Drop and recreate the collections, never only one step: a concurrent checkpoint could not write."""
-        await upkeep.stores.index.anew(space)
+        await upkeep.stores.index.recreate(space)
         await upkeep.documents.drop(space)
 
     async def _rebuild_cost(self) -> RebuildReport:

@@ -74,7 +74,7 @@ class VectorIndex(Protocol):
         """Delete the collection of the space, if there is one."""
         ...
 
-    async def anew(self, space: EmbeddingSpace) -> None:
+    async def recreate(self, space: EmbeddingSpace) -> None:
         """Drop the collection of the space in use and make it anew, empty."""
         await self.drop(space)
         await self.ensure(space)

@@ -21,8 +21,8 @@ _SIGNS = str.maketrans(
 _QUOTED = re.compile(r"(?<!`)`+([^`]+)`+|\"([^\"]+)\"")
 _OPENS, _CLOSES = "([{<'\"*", ".,;:!?)]}>'\"*"
 _WORD = r"[^\W\d_]+"
-_PLAIN = re.compile(rf"{_WORD}(?:['-]{_WORD})*")
-_PARTS = re.compile(_WORD)
+PLAIN_WORD = re.compile(rf"{_WORD}(?:['-]{_WORD})*")
+LETTERS = re.compile(_WORD)
 _ORDINARY = re.compile(r"[^\W\d_A-Z]+")
 _ENDING = re.compile(r"'s$|\(e?s$")
 _SHORT_FORMS = frozenset({"e.g", "i.e", "and/or"})
@@ -49,9 +49,9 @@ def find_invented(text: str, original: str) -> Iterator[str]:
             token = token.partition("(")[0]
             if not is_mentioned(token, source):
                 yield token
-        elif _PLAIN.fullmatch(token):
+        elif PLAIN_WORD.fullmatch(token):
             yield from (
-                part for part in _PARTS.findall(token) if not _is_ordinary(part) and not _is_mentioned(part, source)
+                part for part in LETTERS.findall(token) if not _is_ordinary(part) and not _is_mentioned(part, source)
             )
         elif not is_mentioned(token, source) and not _is_mentioned_in_parts(token, source):
             yield token
@@ -82,7 +82,7 @@ def _is_mentioned_in_parts(token: str, source: str) -> bool:
     if inner != token and _has_letters(inner) and is_mentioned(inner, source):
         return True
     sides = token.split("/")
-    return len(sides) > 1 and all(_PLAIN.fullmatch(side) and _is_mentioned(side, source) for side in sides)
+    return len(sides) > 1 and all(PLAIN_WORD.fullmatch(side) and _is_mentioned(side, source) for side in sides)
 
 
 def _without_edges(token: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.documents.library import MAX_BYTES
-from knowledge.documents.parsing import readable
+from knowledge.documents.parsing import is_readable
 from knowledge.errors import InvalidInput
 
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
@@ -120,7 +120,7 @@ def _below(root: Path) -> Files:
         for name in sorted(names):
             if not name.startswith("."):
                 found = Path(folder, name)
-                fits = readable(name) and _within(found, root)
+                fits = is_readable(name) and _within(found, root)
                 (files.taken if fits else files.left_out).append(_found(found, root))
         aside = (each for each in shown if each in _PASSED_OVER or _is_link(Path(folder, each)))
         files.left_out.extend(_found(Path(folder, each), root, "/") for each in aside)

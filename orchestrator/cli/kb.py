@@ -199,7 +199,7 @@ def listed(
                 return
             bases = knowledge.kb
             documents = await paged(
-                lambda last, at_most: bases.listed(base, scope_id, limit=at_most, after=last or after),
+                lambda last, at_most: bases.list_documents(base, scope_id, limit=at_most, after=last or after),
                 lambda document: document.uri,
                 most=None if everything else limit,
             )
@@ -248,7 +248,7 @@ def delete(
                 missing = len(named)
                 deleted = await knowledge.kb.delete(base, scope_id, named)
                 missing -= deleted
-            await knowledge.kb.let_go()
+            await knowledge.kb.remove_stale()
         closed = scope_id if everything and base == "case" else None
         print_deleted(deleted, missing, closed=closed, as_json=as_json)
         if missing:
@@ -322,7 +322,7 @@ def members(
                 await knowledge.kb.grant(base, named, principal)
             for principal in remove or ():
                 await knowledge.kb.revoke(base, named, principal)
-            allowed = await knowledge.kb.granted(base, named)
+            allowed = await knowledge.kb.grantees(base, named)
         if as_json:
             print_json({"members": allowed})
         else:

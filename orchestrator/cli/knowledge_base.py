@@ -13,7 +13,7 @@ from orchestrator.paging import paged
 
 if TYPE_CHECKING:
     from knowledge.documents.indexing import IndexReport
-    from knowledge.documents.library import Added
+    from knowledge.documents.library import AddedDocument
     from knowledge.documents.models import Document, DocumentId, NewDocument
     from knowledge.documents.service import KnowledgeBases
     from knowledge.documents.syncing import NewSource, SyncReport
@@ -30,7 +30,9 @@ class Base:
     scope_id: str | None
     progress: Stages
 
-    async def add(self, files: Sequence[Found], document: Callable[..., NewDocument]) -> tuple[list[Added], list[str]]:
+    async def add(
+        self, files: Sequence[Found], document: Callable[..., NewDocument]
+    ) -> tuple[list[AddedDocument], list[str]]:
         """Add files; return what came of them, and of which no document could be made, with the reasons."""
         added, passed = [], []
         told = self.progress.stage("Reading") if files else None
@@ -61,7 +63,7 @@ class Base:
     async def delete(self, documents: Iterable[DocumentId]) -> None:
         """Delete documents for good, from the index too."""
         await self.bases.delete(self.kb, self.scope_id, list(documents))
-        await self.bases.let_go()
+        await self.bases.remove_stale()
 
     async def add_repositories(self, sources: Iterable[NewSource]) -> list[SyncReport]:
         """Add repositories, then fetch all of the base."""
@@ -94,6 +96,6 @@ class Base:
 
     async def _every(self) -> list[Document]:
         return await paged(
-            lambda last, most: self.bases.listed(self.kb, self.scope_id, limit=most, after=last),
+            lambda last, most: self.bases.list_documents(self.kb, self.scope_id, limit=most, after=last),
             lambda each: each.uri,
         )

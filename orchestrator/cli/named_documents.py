@@ -14,7 +14,7 @@ from orchestrator.paging import paged
 class Listed(Protocol):
     """What lists the documents of a base, here or on a server."""
 
-    async def listed(self, kb: str, scope_id: str | None, *, limit: int, after: str | None) -> list[Document]:
+    async def list_documents(self, kb: str, scope_id: str | None, *, limit: int, after: str | None) -> list[Document]:
         """Return documents in the order of their names."""
         ...
 
@@ -24,7 +24,9 @@ async def document_ids(kb: Listed, base: str, scope_id: str | None, names: Itera
     told = list(dict.fromkeys(names))
     found = {name: read for name in told if (read := _read(name)) is not None}
     if len(found) < len(told):
-        every = await paged(lambda last, most: kb.listed(base, scope_id, limit=most, after=last), lambda each: each.uri)
+        every = await paged(
+            lambda last, most: kb.list_documents(base, scope_id, limit=most, after=last), lambda each: each.uri
+        )
         by_name = {each.uri: each.document_id for each in every}
         for name in told:
             if name not in found:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from knowledge.documents.calibrating import Calibrated
+from knowledge.documents.calibrating import CalibrationReport
 from knowledge.documents.indexing import IndexReport
-from knowledge.documents.library import Added
+from knowledge.documents.library import AddedDocument
 from knowledge.documents.models import Document, DocumentId, Finding, NewDocument, SourceId
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
@@ -21,7 +21,7 @@ from orchestrator.client.table import Operation, Service, Wire, Wrapped, base_pa
 _BASE = "/api/kb/{kb}/{scope}"
 _Scope = Annotated[str, Wire(name="scope")]
 _ScopeOrNone = Annotated[str | None, Wire(name="scope")]
-_ASKS = "documents.asked_by"
+_ASKS = "documents.for_principal"
 _MANAGES = "documents.manage"
 
 
@@ -42,7 +42,7 @@ class Had(Wrapped):
 class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documents",)):
     """`KnowledgeBases` over HTTP: who asks is who the key names."""
 
-    async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> Added:
+    async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> AddedDocument:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
         told = {"uri": new.uri, "title": new.title, "category": new.category, "link": new.link}
         params: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
@@ -50,7 +50,7 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
         if new.tags:
             params["tag"] = list(new.tags)
         path = f"{base_path(kb, scope_id)}/documents"
-        return await self._api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
+        return await self._api.call("POST", path, AddedDocument, body=new.content, params=params, timeout_seconds=None)
 
     @Operation("POST", "/api/kb:index", operation_id="index_documents", permission=_ASKS)
     async def index(
@@ -58,11 +58,11 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
     ) -> IndexReport:
         """Index all that waits in the workspace now, or these documents, and remove what nothing shows any more."""
 
-    async def let_go(self) -> None:
+    async def remove_stale(self) -> None:
         """Do nothing: the server removes from its index what is deleted, by itself."""
 
     @Operation("GET", f"{_BASE}/documents", operation_id="list_documents", permission=_ASKS, cursor="uri")
-    async def listed(
+    async def list_documents(
         self, kb: str, scope_id: _ScopeOrNone, *, limit: Limit = 100, after: Annotated[str | None, LAST] = None
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
@@ -112,7 +112,7 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
         scopes=("admin",),
         long=True,
     )
-    async def calibrate(self) -> Calibrated:
+    async def calibrate(self) -> CalibrationReport:
         """Measure the scale of relevance on what is indexed."""
 
     @Operation("POST", f"{_BASE}/sources", permission=_MANAGES, scopes=("admin",))
@@ -149,5 +149,5 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
         """Take access away, from the next question on."""
 
     @Operation("GET", f"{_BASE}/members", operation_id="list_members", permission=_MANAGES, scopes=("admin",))
-    async def granted(self, kb: str, scope_id: _Scope) -> list[str]:
+    async def grantees(self, kb: str, scope_id: _Scope) -> list[str]:
         """Return who was given access to a case or a team."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
 
-from knowledge.documents.library import Added
+from knowledge.documents.library import AddedDocument
 from knowledge.documents.models import NewDocument
 from knowledge.documents.service import KnowledgeBases
 from knowledge.errors import HardwonError
@@ -44,7 +44,7 @@ def add_kb(app: FastAPI) -> None:
             "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
         },
     )
-    @performs("documents.asked_by")
+    @performs("documents.for_principal")
     async def add_document(
         kb: str,
         scope: str,
@@ -57,7 +57,7 @@ def add_kb(app: FastAPI) -> None:
         tag: Annotated[list[str] | None, Query()] = None,
         link: str | None = None,
         index: Annotated[bool, Query(description="Index it at once, in the background.")] = True,
-    ) -> Added:
+    ) -> AddedDocument:
         """Keep the file in the body, to be indexed."""
         new = NewDocument(
             uri=uri, content=await request.body(), title=title, category=category, tags=tuple(tag or ()), link=link
@@ -68,7 +68,7 @@ def add_kb(app: FastAPI) -> None:
         return added
 
     @app.post("/api/kb/{kb}/{scope}/documents:retry", tags=["documents"])
-    @performs("documents.asked_by")
+    @performs("documents.for_principal")
     async def retry_documents(
         kb: str,
         scope: str,

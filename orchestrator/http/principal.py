@@ -21,7 +21,7 @@ Asking = Annotated[Principal, Depends(_asking)]
 
 
 async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
-    return knowledge.documents.asked_by(principal)
+    return knowledge.documents.for_principal(principal)
 
 
 Bases = Annotated[KnowledgeBases, Depends(_bases)]

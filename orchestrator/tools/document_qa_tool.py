@@ -15,7 +15,7 @@ from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import KBConfig, metadata_of
 from knowledge.documents.log_query import LogQuery
 from knowledge.documents.models import Answer, Passage, Profile
-from knowledge.documents.rendering import chunks_of, in_form, sources_of
+from knowledge.documents.rendering import chunks_of, render_for_base, sources_of
 from knowledge.redaction import redact
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
 
@@ -97,7 +97,7 @@ class DocumentQATool:
                 describe=self._describe,
             ),
             scope,
-            replace(self._profile, render=lambda found: in_form(self._config, found, scope.partitions[0])),
+            replace(self._profile, render=lambda found: render_for_base(self._config, found, scope.partitions[0])),
             replace(self._answering.direct, logs=logs),
         )
 

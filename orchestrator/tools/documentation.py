@@ -13,7 +13,7 @@ from knowledge.documents.answering import Request, check_request
 from knowledge.documents.answers import Answering
 from knowledge.documents.journal import NewEscalation
 from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
-from knowledge.documents.rendering import GUIDANCE, with_guidance
+from knowledge.documents.rendering import GUIDANCE, render_with_guidance
 from knowledge.errors import Unavailable
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
 from orchestrator.tools.telemetry import ANSWERED, Telemetry
@@ -44,7 +44,7 @@ PROFILE = Profile(
     gate_mean=LEAST_MEAN,
     coverage=COVERING,
     max_queries=MAX_QUERIES,
-    render=with_guidance,
+    render=render_with_guidance,
 )
 
 Identifier = str | int

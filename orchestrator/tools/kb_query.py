@@ -13,7 +13,7 @@ from knowledge.documents.answering import Request, check_question
 from knowledge.documents.answers import Answering
 from knowledge.documents.links import commit_of
 from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
-from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, strictly
+from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, render_strict
 from orchestrator.tools.answer_json import turns_of
 from orchestrator.tools.telemetry import ANSWERED, Telemetry
 
@@ -61,7 +61,7 @@ def _title_and_category(passage: Passage) -> str:
 PROFILE = Profile(
     name="strict",
     system_prompt=QNA_SYSTEM_PROMPT,
-    render=strictly,
+    render=render_strict,
     cache_ttl=timedelta(hours=1),
 )
 

@@ -22,7 +22,7 @@ from knowledge.documents.models import (
 )
 from knowledge.documents.ports import Finder
 from knowledge.documents.prompts import TAIL_CHARS, TAIL_TURNS
-from knowledge.documents.rendering import SELECTION_GUIDANCE, selected
+from knowledge.documents.rendering import SELECTION_GUIDANCE, render_selected
 from knowledge.errors import ChatRejected, EmbedderRejected, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.settings import KnowledgeSettings
@@ -63,7 +63,7 @@ PROFILE = Profile(
     name="selection",
     system_prompt=ANSWER_PROMPT,
     k=5,
-    render=selected,
+    render=render_selected,
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, Tool, ToolCall
+from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message, Tool, ToolCall
 from knowledge.errors import InvalidInput, QuestionRejected
 from knowledge.logs import get_logger
 
@@ -77,7 +77,7 @@ class Loop:
     failed: int = 0
     _answers: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    async def run(self, messages: Sequence[Message], *, first: Literal["auto", "required"] = "auto") -> Said:
+    async def run(self, messages: Sequence[Message], *, first: Literal["auto", "required"] = "auto") -> ChatReply:
         """Return what the model says once it asks for nothing more, or may not.
 
         `required`: it has to make a limited call before. Raises MalformedCall, ToolsRefused, or what the model raises.
@@ -86,7 +86,7 @@ class Loop:
         tools = tuple(each.tool for each in self.offered)
         for number in range(self.max_rounds):
             spent = self.calls >= self.max_calls or number == self.max_rounds - 1
-            asking = Asking(
+            asking = ChatOptions(
                 max_tokens=self.max_tokens,
                 temperature=self.temperature,
                 tools=tools,

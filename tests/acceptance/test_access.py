@@ -22,7 +22,7 @@ from tests.support.processes import entry
 
 IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed"}
 """What services ask of each other, or what takes an open embedder: nobody's to ask for."""
-DOCUMENTS = {"documents.asked_by", "documents.manage", "answering.ask"}
+DOCUMENTS = {"documents.for_principal", "documents.manage", "answering.ask"}
 """Behind these the access policy of documents decides, by whom the key is named after."""
 ALL_SCOPES = [frozenset(chosen) for size in range(len(Scope) + 1) for chosen in combinations(Scope, size)]
 
@@ -83,7 +83,7 @@ async def ask(knowledge: Knowledge, operation: str) -> None:
 
 
 async def ask_documents(knowledge: Knowledge, operation: str) -> None:
-    if operation == "documents.asked_by":
+    if operation == "documents.for_principal":
         assert knowledge.kb is not None
     elif operation == "documents.manage":
         await knowledge.kb.calibrate()

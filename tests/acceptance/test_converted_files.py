@@ -14,7 +14,7 @@ from knowledge.adapters import conversion
 from knowledge.adapters.conversion import SubprocessConverter
 from knowledge.adapters.conversion_child import first
 from knowledge.documents.models import DocumentType
-from knowledge.documents.parsing import Unreadable, described
+from knowledge.documents.parsing import Unreadable, parse_text
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_hostile_files import packed
 from tests.support.documents import add, find
@@ -121,7 +121,7 @@ async def test_a_page_is_the_page_of_the_file_also_behind_what_was_redacted() ->
     keys = [f"token gh{'p'}_{'Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ'}{n}" for n in range(9)]
     made = pdf(keys, ["The mirror is pushed to."], ["The queue is drained."])
     told = await SubprocessConverter().convert("a.pdf", made)
-    found = described(told.text, DocumentType.MARKDOWN, redacting=True, pages=told.pages)
+    found = parse_text(told.text, DocumentType.MARKDOWN, redacting=True, pages=told.pages)
     assert "[redacted:github-token]" in found.text
     assert [found.text[start:].split()[1] for start in found.pages] == ["[redacted:github-token]", "mirror", "queue"]
 

@@ -71,7 +71,7 @@ async def fill(knowledge: Knowledge) -> None:
     await knowledge.kb.grant("case", "42", "ann")
     source = NewSource(url="file:///srv/handbook", subdir="docs", globs=("*.md",))
     await knowledge.documents.syncing.store.add(await source_of(knowledge, source))
-    room = await knowledge.documents.indexing.room()
+    room = await knowledge.documents.indexing.active_space()
     await knowledge.documents.quotes.keep_scale(room.space, 0.1, 0.7, 12)
     journal, now = knowledge.answering.journal, knowledge.answering.clock.now()
     question = NewEscalation(
@@ -102,11 +102,11 @@ async def seen(knowledge: Knowledge) -> list[Any]:
     found.extend([await points_of(opened) for opened in (knowledge, other)])
     for kb, scope_id in (("global", None), ("case", "42"), ("user", "ann"), ("team", "platform")):
         scope = await readable(knowledge, kb, scope_id)
-        found.append(await knowledge.documents.library.listed(scope))
+        found.append(await knowledge.documents.library.list_documents(scope))
         found.append(await knowledge.kb.sources(kb, scope_id))
         found.append(await knowledge.documents.quotes.statistics(scope, [*range(0, 2**32, 2**27)]))
     found.append((await knowledge.documents.evidence.facts("How many ERROR entries?", await case(knowledge))).passages)
-    found.append(await knowledge.kb.granted("case", "42"))
+    found.append(await knowledge.kb.grantees("case", "42"))
     journal = knowledge.answering.journal
     found.extend([await journal.escalations(knowledge.answering.clock.now()), await journal.events()])
     found.append([await journal.feedback_of(event.event_id) for event in await journal.events()])
@@ -116,7 +116,7 @@ async def seen(knowledge: Knowledge) -> list[Any]:
 async def points_of(knowledge: Knowledge) -> list[UUID]:
     """Return what the index in use holds of a workspace: all that Postgres shows, and nothing else."""
     indexing = knowledge.documents.indexing
-    space = (await indexing.room()).space
+    space = (await indexing.active_space()).space
     ids = await knowledge.passages.scan(space, knowledge.workspace, after=None, limit=10_000)
     stored = await indexing.store.points(space, after=None, limit=10_000)
     assert ids == [point.passage_id for point, _ in stored]
@@ -176,7 +176,7 @@ async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
         assert await seen(second) == await seen(knowledge), "what is further here stays"
         await second.documents.indexing.remove_stale()
         assert await second.passages.count(
-            (await second.documents.indexing.room()).space, "default"
+            (await second.documents.indexing.active_space()).space, "default"
         ) == await shown_points(second)
 
 
@@ -209,7 +209,7 @@ async def test_documents_of_a_case_that_is_over_here_do_not_come_back(
         await second.kb.close_case("42")
         await second.documents.indexing.run()
         await second.archives.import_archive(as_stream(archive))
-        assert await second.documents.library.listed(await case(second)) == []
+        assert await second.documents.library.list_documents(await case(second)) == []
 
 
 async def test_a_store_whose_documents_another_model_embedded_is_not_touched(
@@ -277,7 +277,7 @@ async def test_a_change_of_model_takes_documents_along_before_it_switches(
     async with opens(embedder=embedder) as knowledge:
         await fill(knowledge)
         await learn(knowledge, 3)
-        wanted, before = await seen(knowledge), await knowledge.documents.indexing.room()
+        wanted, before = await seen(knowledge), await knowledge.documents.indexing.active_space()
         other = HashingEmbedder(dims=128, model="another")
         report = await knowledge.store_upkeep.reembed(other, force=True)
         assert report.switched
@@ -295,7 +295,7 @@ async def test_a_change_of_model_takes_documents_along_before_it_switches(
         await knowledge.store_upkeep.reembed(embedder, force=True)
         assert embedder.texts == texts, "the way back costs nothing"
         assert await seen(knowledge) == wanted
-        assert (await knowledge.documents.indexing.room()).space == before.space
+        assert (await knowledge.documents.indexing.active_space()).space == before.space
         back = replace(knowledge.store_upkeep, make=lambda _: embedder)
         assert (await back.reembed_to(ModelChoice(model=before.space.model), forget_old=True)).forgotten == 1
         async with transaction(knowledge.engine) as connection:
@@ -355,7 +355,7 @@ async def test_a_document_that_is_deleted_here_and_not_gone_yet_is_told_and_come
     archive = await whole(knowledge)
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(archive))
-        (document,) = await second.documents.library.listed(await readable(second))
+        (document,) = await second.documents.library.list_documents(await readable(second))
         await second.documents.library.delete(await writable(second), [document.document_id])
         with pytest.raises(Conflict, match=r"guide.md of global_kb was deleted here .* again in a minute"):
             await second.archives.import_archive(as_stream(archive))

@@ -64,7 +64,7 @@ async def test_closed_cases_are_swept_and_the_index_is_put_right(opens: Opens) -
         await add(knowledge, "a.md", GUIDE, "case", "42")
         document = await add(knowledge, "b.md", GUIDE)
         await knowledge.documents.library.delete(await writable(knowledge), [document.document_id])
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         points = await knowledge.passages.count(room.space, "default")
         assert await run_job(knowledge, "sweep_cases", once_per_slot=False) == 0, "no case is closed"
         assert await run_job(knowledge, "reconcile", once_per_slot=False) == 1

@@ -14,7 +14,7 @@ from dulwich import porcelain
 from dulwich.repo import Repo
 
 from knowledge.documents.models import DocumentType, NewDocument
-from knowledge.documents.parsing import described
+from knowledge.documents.parsing import parse_text
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
@@ -60,7 +60,7 @@ async def test_what_is_told_of_a_document_is_stored_without_secrets(knowledge: K
 
 
 async def test_the_title_that_a_file_has_inside_is_redacted() -> None:
-    told = described("text", DocumentType.TEXT, redacting=True, title=f"push with {TOKEN}")
+    told = parse_text("text", DocumentType.TEXT, redacting=True, title=f"push with {TOKEN}")
     assert told.title == f"push with {HIDDEN}"
 
 
@@ -185,7 +185,7 @@ async def test_files_of_a_repository_are_kept_without_the_secrets_in_their_names
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{folder}"))
         report = (await knowledge.kb.sync("global", None))[0]
         assert (report.added, report.unreadable) == (2, 1), "two names differ in an address alone: one is passed over"
-        assert [each.uri for each in await knowledge.kb.listed("global", None)] == [
+        assert [each.uri for each in await knowledge.kb.list_documents("global", None)] == [
             "mail/plain.md",
             "mail/to [redacted:email]/1.md",
         ]

@@ -120,7 +120,7 @@ async def test_a4_03_a4_05_a4_08_a4_19_a4_29_the_model_sees_all_documents_and_lo
 
 async def scaled(knowledge: Knowledge) -> None:
     """Have relevance be the cosine: as it is shipped, it is 0 for most of what these tests embed."""
-    room = await knowledge.documents.search.room()
+    room = await knowledge.documents.search.active_space()
     await knowledge.documents.quotes.keep_scale(room.space, 0.0, 1.0, 100)
 
 
@@ -539,7 +539,7 @@ async def test_a4_23_the_list_of_documents_is_read_again_only_where_something_ch
         scope = await knowledge.documents.access.scope(ADMIN, "team", "x", permission=Permission.WRITE)
         await knowledge.documents.library.delete(scope, [document.document_id])
         assert [each.title for each in await lists.of(every)] == ["Laws of Game 2024-25"]
-        assert len(lists._kept) == 2, "of each scope the last one"
+        assert len(lists._cache) == 2, "of each scope the last one"
     assert len(read) == 4
 
 

@@ -177,7 +177,7 @@ async def test_a0_24_a_scope_that_is_no_text_is_named_as_what_it_is(knowledge: K
     with pytest.raises(InvalidInput, match=refusal):
         await AnswerFromCaseEvidence(knowledge.answering, ADMIN)(told, "What?")
     with pytest.raises(InvalidInput, match=refusal):
-        await knowledge.kb.listed("case", told)
+        await knowledge.kb.list_documents("case", told)
 
 
 @over("kb, place", [("case", 0), ("user", 1), ("team", 3)])
@@ -280,7 +280,7 @@ async def test_a0_07_a_question_writes_to_no_document(opens: Opens, server: Open
     for settings in ({}, with_model(server)):
         async with opens(**settings) as knowledge:
             await add(knowledge, "runbook.md", GUIDE)
-            room = await knowledge.documents.indexing.room()
+            room = await knowledge.documents.indexing.active_space()
             points = await knowledge.passages.scan(room.space, "default", after=None, limit=100)
             before = await every_row(knowledge, but=["answer_cache"])
             assert before["kb_chunks"]
@@ -416,7 +416,7 @@ async def test_t27_f8_revoked_edited_and_deleted_documents_leave_no_stale_answer
     with pytest.raises(NoAccess):
         await ask(team, "x", WHERE)
     scope = await knowledge.documents.access.scope(ADMIN, "team", "x", permission=Permission.WRITE)
-    listed = await knowledge.documents.library.listed(scope)
+    listed = await knowledge.documents.library.list_documents(scope)
     await knowledge.documents.library.delete(scope, [each.document_id for each in listed])
     gone = await ask(tool(knowledge, 3), "x", WHERE)
     assert gone["status"] == "empty_scope"

@@ -23,7 +23,7 @@ from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.documents.access import Principal
 from knowledge.documents.drafting import Draft
 from knowledge.documents.journal import (
-    MOST_COUNTED,
+    MAX_OCCURRENCES,
     Event,
     EventId,
     NewEscalation,
@@ -89,7 +89,7 @@ def server() -> Iterator[OpenAIServer]:
 async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
     async with opens(**with_model(server), chat_timeout_seconds=1) as opened:
         await add(opened, "quotes.md", QUOTES)
-        room = await opened.documents.search.room()
+        room = await opened.documents.search.active_space()
         await opened.documents.quotes.keep_scale(room.space, 0.0, 0.2, 100)  # of the embedder of these tests
         yield opened
 
@@ -378,10 +378,10 @@ async def test_a_question_that_is_asked_without_end_keeps_its_last_times_only(
     async with knowledge.engine.begin() as connection:
         many = sa.text("UPDATE escalations SET asked_at = array_fill(:at, ARRAY[CAST(:times AS int)])")
         many = many.bindparams(sa.bindparam("at", clock.now(), sa.DateTime(timezone=True)))
-        await connection.execute(many, {"times": 2 * MOST_COUNTED})
+        await connection.execute(many, {"times": 2 * MAX_OCCURRENCES})
     clock.move(timedelta(days=1))
     again = await journal.escalate(asked, clock.now())
-    assert (again.priority, again.occurrences) == (Priority.HIGH, MOST_COUNTED)
+    assert (again.priority, again.occurrences) == (Priority.HIGH, MAX_OCCURRENCES)
     clock.move(timedelta(days=6.5))
     assert (await journal.escalate(asked, clock.now())).occurrences == 2, "the last times"
 
@@ -602,7 +602,7 @@ async def test_a2_08_a2_13_a4_13_a4_20_an_embedder_at_an_endpoint_is_waited_for_
         models = {**with_model(server), **with_model(server, "main")}
         async with opens(embedder=embedder, **models, fallback_similarity_threshold=0.0) as knowledge:
             await add(knowledge, "quotes.md", QUOTES)
-            room = await knowledge.documents.search.room()
+            room = await knowledge.documents.search.active_space()
             await knowledge.documents.quotes.keep_scale(room.space, -1.0, 0.0, 100)
             endpoint.seconds_per_call = 0.3
             asking = asyncio.create_task(

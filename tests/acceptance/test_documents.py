@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
-from knowledge.documents.indexing import ABREAST
+from knowledge.documents.indexing import MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import Document, DocumentStatus, NewDocument, PassageHit, PassagePoint, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
 from knowledge.models import Embeddings
@@ -88,11 +88,11 @@ async def test_access_that_is_taken_away_is_gone_at_the_next_question(knowledge:
     library, access = knowledge.documents.library, knowledge.documents.access
     await library.grant(ADMIN, "case", "42", "ann")
     assert (await access.everything(ANN)).partitions == ("case_42", "global_kb", "user_ann_kb")
-    assert (await knowledge.documents.asked_by(ANN).search("ERR-4521")).passages
+    assert (await knowledge.documents.for_principal(ANN).search("ERR-4521")).passages
     assert await library.revoke(ADMIN, "case", "42", "ann")
-    assert (await knowledge.documents.asked_by(ANN).search("ERR-4521")).passages == ()
+    assert (await knowledge.documents.for_principal(ANN).search("ERR-4521")).passages == ()
     with pytest.raises(NoAccess):
-        await knowledge.documents.asked_by(ANN).search("ERR-4521", kb="case", scope_id="42")
+        await knowledge.documents.for_principal(ANN).search("ERR-4521", kb="case", scope_id="42")
     with pytest.raises(NoAccess):
         await library.grant(ANN, "case", "42", "ann")
 
@@ -146,7 +146,7 @@ async def test_a_deleted_document_is_hidden_at_once_and_leaves_nothing(knowledge
     with pytest.raises(NotFound):
         await knowledge.documents.library.documents.get("global_kb", document.document_id)
     await knowledge.documents.indexing.run()
-    room = await knowledge.documents.indexing.room()
+    room = await knowledge.documents.indexing.active_space()
     assert await knowledge.passages.count(room.space, "default") == 0
     assert (await knowledge.documents.quotes.statistics(scope, [])).documents == 0
     again = await add(knowledge, "timeouts.md", GUIDE)
@@ -177,7 +177,7 @@ async def test_a_case_that_is_kept_for_a_while_is_swept_when_that_is_over(opens:
         assert await knowledge.documents.upkeep.sweep_cases() == 1
         assert (await find(knowledge, "ERR-4521", "case", "43")).passages == ()
         assert (await find(knowledge, "ERR-4521", "case", "42")).passages
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         assert await knowledge.passages.count(room.space, "default") == points // 2
 
 
@@ -185,8 +185,8 @@ async def test_the_base_of_a_user_goes_with_the_user(knowledge: Knowledge) -> No
     """A0-75, A0-33."""
     await add(knowledge, "a.md", GUIDE, "user", "ann")
     with pytest.raises(NoAccess):
-        await knowledge.documents.asked_by(Principal(name="bob")).delete_user("ann")
-    assert await knowledge.documents.asked_by(ANN).delete_user("ann") == 1
+        await knowledge.documents.for_principal(Principal(name="bob")).delete_user("ann")
+    assert await knowledge.documents.for_principal(ANN).delete_user("ann") == 1
     assert (await find(knowledge, "ERR-4521", "user", "ann")).empty_scope
 
 
@@ -195,7 +195,7 @@ async def test_a_file_that_cannot_be_read_says_why_and_the_version_before_stays(
     await add(knowledge, "notes.txt", b"The pool has 40 connections.\n")
     failed = await put(knowledge, "notes.txt", b"\x00\x01\x02" * 100)
     assert failed.status is DocumentStatus.FAILED
-    assert failed.error == "this is no text, and no format that hardwon reads"
+    assert failed.error == "not a text file, and not a supported format"
     assert "40" in (await find(knowledge, "connections of the pool")).passages[0].text
     mended = await add(knowledge, "notes.txt", b"The pool has 41 connections.\n")
     assert mended.status is DocumentStatus.INDEXED
@@ -304,7 +304,7 @@ async def test_the_index_is_written_again_from_postgres_without_embedding(
         await add(knowledge, "timeouts.md", GUIDE)
         before = await find(knowledge, "ERR-4521")
         embedded = embedder.texts
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         await knowledge.passages.drop(room.space)
         put_right = await knowledge.documents.upkeep.reconcile()
         assert put_right.written == await shown_points(knowledge)
@@ -318,7 +318,7 @@ async def test_the_index_is_written_again_from_postgres_without_embedding(
 
 async def point_of(knowledge: Knowledge, document: Document) -> PassagePoint:
     """Return the one point of a document as it is now."""
-    room = await knowledge.documents.indexing.room()
+    room = await knowledge.documents.indexing.active_space()
     every = await knowledge.documents.indexing.store.points(room.space, after=None, limit=1000)
     (point,) = (point for point, _ in every if point.document_id == document.document_id)
     return point
@@ -334,7 +334,7 @@ async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Op
         copied = await point_of(knowledge, await add(knowledge, "tulips.md", b"# Tulips\n\nTulips are red.\n"))
         document = await add(knowledge, "tulips.md", b"# Tulips\n\nTulips are planted in autumn.\n")
         lost = await point_of(knowledge, document)
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         await knowledge.passages.delete(room.space, [lost.passage_id])
         await knowledge.passages.upsert(room.space, [copied])
         assert (await answers.ask_base("global", None, asked))["sources"] == []
@@ -349,7 +349,7 @@ async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Op
 async def test_points_that_nothing_stands_for_are_removed(knowledge: Knowledge) -> None:
     """A0-74."""
     document = await add(knowledge, "timeouts.md", GUIDE)
-    room = await knowledge.documents.indexing.room()
+    room = await knowledge.documents.indexing.active_space()
     page = await knowledge.documents.indexing.store.points(room.space, after=None, limit=10)
     await knowledge.documents.library.delete(await writable(knowledge), [document.document_id])
     await knowledge.documents.indexing.run()
@@ -391,10 +391,10 @@ async def test_some_documents_are_embedded_while_others_are_written(opens: Opens
             await put(knowledge, f"{number}.txt", text.encode())
         assert (await knowledge.documents.indexing.run(most=1)).indexed == 1
         assert embedder.most_at_once == 1
-        embedder.expect(ABREAST)
+        embedder.expect(MAX_CONCURRENT_DOCUMENTS)
         report = await knowledge.documents.indexing.run()
         assert (report.indexed, report.failed, report.postponed) == (10, 1, 0)
-        assert embedder.most_at_once == ABREAST
+        assert embedder.most_at_once == MAX_CONCURRENT_DOCUMENTS
         assert (await knowledge.documents.quotes.counts(await readable(knowledge)))[0] == 11
         await put(knowledge, "late.txt", b"A late one.")
         embedder.unavailable = "It does not answer."

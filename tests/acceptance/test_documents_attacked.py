@@ -209,18 +209,18 @@ async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) 
         await http.post("/api/kb/user/mallory/documents", params={"uri": "a.md", "index": False}, content=b"# A\n\nx\n")
         report = (await http.post("/api/kb:index")).json()
     assert report == {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0, "reason": None}
-    documents = await house.knowledge.kb.listed("user", "ann")
+    documents = await house.knowledge.kb.list_documents("user", "ann")
     assert [each.waiting for each in documents] == [False, False], "the others were indexed too"
 
 
 async def test_t26_a_scope_without_its_base_is_not_searched_as_everything(knowledge: Knowledge) -> None:
     await add(knowledge, "a.md", GUIDE, "case", "1")
-    with pytest.raises(InvalidInput, match="kb: name the knowledge base that 2 is of"):
+    with pytest.raises(InvalidInput, match="kb: name the knowledge base of 2"):
         await knowledge.kb.search("ERR-4521", scope_id="2")
 
 
 async def test_t26_a_name_that_reads_like_a_partition_or_a_pattern_is_only_a_name(house: House) -> None:
-    bases = house.knowledge.documents.asked_by
+    bases = house.knowledge.documents.for_principal
     for name in ("user_ann_kb", "ann_kb", "%", "*", "local", "root", "case_77", "", "ann ", "../ann"):
         found = await bases(Principal(name=name)).search(QUESTION, k=50)
         assert found.passages == (), name
@@ -316,7 +316,7 @@ async def test_t15_a_repository_that_leads_out_of_its_folder_is_not_read(
         report = (await knowledge.kb.sync("global", None))[0]
         assert report.error is not None
         assert "seventh" not in report.error
-        assert await knowledge.kb.listed("global", None) == []
+        assert await knowledge.kb.list_documents("global", None) == []
 
 
 STRANGE_ADDRESSES = [

@@ -32,7 +32,7 @@ async def test_a_document_is_added_listed_searched_and_deleted_over_http(client:
     added = await client.kb.add("global", None, new)
     assert added.changed
     await client.kb.index()
-    listed = await client.kb.listed("global", None)
+    listed = await client.kb.list_documents("global", None)
     assert [(each.uri, each.status, each.tags) for each in listed] == [
         ("a/timeouts.md", DocumentStatus.INDEXED, ("x", "y"))
     ]
@@ -77,10 +77,10 @@ async def test_members_of_a_team_are_kept_over_http(client: KnowledgeClient) -> 
     """A0-34."""
     await client.kb.grant("team", "platform", "ann")
     await client.kb.grant("team", "platform", "bob")
-    assert await client.kb.granted("team", "platform") == ["ann", "bob"]
+    assert await client.kb.grantees("team", "platform") == ["ann", "bob"]
     assert await client.kb.revoke("team", "platform", "bob")
     assert not await client.kb.revoke("team", "platform", "bob")
-    assert await client.kb.granted("team", "platform") == ["ann"]
+    assert await client.kb.grantees("team", "platform") == ["ann"]
 
 
 @pytest.mark.long

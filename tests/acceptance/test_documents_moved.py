@@ -66,7 +66,7 @@ async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_noth
         await learn(knowledge, failure())
         await add(knowledge, "guide.md", GUIDE)
         await add(knowledge, "other.md", GUIDE.replace(b"ERR-4521", b"ERR-9999"))
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         index = knowledge.documents.indexing.index
         points = await knowledge.documents.indexing.store.points(room.space, after=None, limit=100)
         stranger = replace(points[0][0], passage_id=PassageId(uuid4()), lexical=document_vector({1: 1}, 10.0))
@@ -119,10 +119,10 @@ async def test_what_is_deleted_goes_from_the_index_without_waiting_for_what_is_t
         await knowledge.kb.add("global", None, NewDocument(uri="waits.md", content=b"# Tulips\n\nIn autumn.\n"))
         assert await knowledge.kb.delete("global", None, [gone.document_id]) == 1
         texts = embedder.texts
-        await knowledge.kb.let_go()
-        room = await knowledge.documents.indexing.room()
+        await knowledge.kb.remove_stale()
+        room = await knowledge.documents.indexing.active_space()
         assert await knowledge.passages.count(room.space, knowledge.workspace) == 0
-        assert [each.status for each in await knowledge.kb.listed("global", None)] == ["pending"]
+        assert [each.status for each in await knowledge.kb.list_documents("global", None)] == ["pending"]
         assert embedder.texts == texts
 
 

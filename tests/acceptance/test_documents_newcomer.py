@@ -78,7 +78,7 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     assert (reading, told.split(" of ")[1]) == ("Reading", "4")
     assert indexing.startswith(("Indexing", "  ")), "a long wait is no silence"
     assert "docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have" in added.stdout
-    assert "docs/odd.md: this is no text, and no format that hardwon reads" in added.stdout
+    assert "docs/odd.md: not a text file, and not a supported format" in added.stdout
     told = json.loads(commands.run("kb", "add", str(files / "docs"), "--json").stdout)
     assert [each["changed"] for each in told["added"]] == [False, False]
     assert told["passed_over"] == ["docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have"]

@@ -172,7 +172,7 @@ async def test_links_in_a_repository_are_passed_over(opens: Opens, writes: Write
     async with opens(fetch=f"file://{tmp_path}") as knowledge:
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
         await knowledge.kb.sync("global", None)
-        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/pool.md"]
+        assert [each.uri for each in await knowledge.kb.list_documents("global", None)] == ["handbook/pool.md"]
 
 
 class Interrupted:
@@ -185,8 +185,8 @@ class Interrupted:
         await self.real.forget(source_id)
 
     @asynccontextmanager
-    async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
-        async with self.real.fetched(source) as (commit, repository):
+    async def fetch(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
+        async with self.real.fetch(source) as (commit, repository):
             self.repository = repository
             yield commit, self
 
@@ -218,7 +218,7 @@ async def test_a_source_that_is_deleted_while_it_is_synced_leaves_nothing(
         gone, other = await replace(syncing, repositories=interrupted).sync(scope)
         assert gone.error == f"the source {source.source_id} was deleted: nothing more is taken from it"
         assert (other.added, other.error) == (1, None)
-        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["other/c.md"]
+        assert [each.uri for each in await knowledge.kb.list_documents("global", None)] == ["other/c.md"]
         assert not list(knowledge.settings.home.rglob(f"{source.source_id}*"))
 
 
@@ -239,7 +239,7 @@ async def test_a_source_that_is_synced_while_it_is_deleted_leaves_nothing(
 
         late = Late(knowledge.engine, knowledge.workspace)
         assert await replace(syncing, store=late).forget(scope, source.source_id) == 2
-        assert await knowledge.kb.listed("global", None) == []
+        assert await knowledge.kb.list_documents("global", None) == []
 
 
 async def test_what_was_deleted_with_a_user_is_not_fetched_again(opens: Opens, writes: Writes, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ async def test_what_was_deleted_with_a_user_is_not_fetched_again(opens: Opens, w
         assert not list(knowledge.settings.home.rglob(f"{source.source_id}*"))
         assert await knowledge.kb.sources("user", "ann") == []
         assert await run_job(knowledge, "sync", once_per_slot=False) == 0
-        assert await knowledge.kb.listed("user", "ann") == []
+        assert await knowledge.kb.list_documents("user", "ann") == []
 
 
 async def test_a_closed_case_keeps_no_copy_of_a_repository_and_takes_none(
@@ -348,7 +348,7 @@ async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
             await knowledge.kb.add_source("global", None, NewSource(url=f"file://{bad.folder}", branch=branch))
             reports = await knowledge.kb.sync("global", None)
             assert [(each.error or "").rsplit(": ")[-1] for each in reports] == [says, ""]
-        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/a.md"]
+        assert [each.uri for each in await knowledge.kb.list_documents("global", None)] == ["handbook/a.md"]
     repo.close()
 
 
@@ -514,8 +514,8 @@ async def test_a_file_that_is_no_document_says_why(opens: Opens, writes: Writes,
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
         (report,) = await knowledge.kb.sync("global", None)
         assert (report.added, report.unreadable) == (3, 3)
-        lfs = "it is a pointer of Git LFS: what it stands for lies elsewhere, and is not fetched"
-        assert [each.error for each in await knowledge.kb.listed("global", None)] == [
+        lfs = "it is a Git LFS pointer: the file itself is stored elsewhere, and is not fetched"
+        assert [each.error for each in await knowledge.kb.list_documents("global", None)] == [
             lfs,
             lfs,
             "it has 15 MB, more than the 15 MB that a document may have",
@@ -546,14 +546,14 @@ async def test_two_repositories_of_one_name_share_no_document(opens: Opens, tmp_
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{acme.folder}"))
         for added in ([1, 0], [0, 0]):
             assert [report.added for report in await knowledge.kb.sync("global", None)] == added
-            documents = await knowledge.kb.listed("global", None)
+            documents = await knowledge.kb.list_documents("global", None)
             assert [(each.uri, each.title, each.version) for each in documents] == [
                 ("acme/handbook/README.md", "Acme", 1),
                 ("handbook/README.md", "Zeta", 1),
             ]
         await knowledge.kb.forget_source("global", None, first.source_id)
         assert [report.added for report in await knowledge.kb.sync("global", None)] == [0]
-        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["acme/handbook/README.md"]
+        assert [each.uri for each in await knowledge.kb.list_documents("global", None)] == ["acme/handbook/README.md"]
     acme.repo.close()
     zeta.repo.close()
 
@@ -563,7 +563,7 @@ async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_tha
 ) -> None:
     writes.commit({"a.md": "# A\n"})
     source = source_of(f"file://{writes.folder}")
-    async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
+    async with GitRepositories(tmp_path / "copies").fetch(source) as (_, repository):
         with pytest.raises(SourceUnavailable, match="the next sync"):
             await repository.content("0" * 40)
 
@@ -580,7 +580,7 @@ async def test_a_repository_is_read_beside_what_else_goes_on(
         read_in.append(current_thread())
         return read(repo, name)
 
-    async with GitRepositories(tmp_path / "copies").fetched(source_of(f"file://{writes.folder}")) as (_, repository):
+    async with GitRepositories(tmp_path / "copies").fetch(source_of(f"file://{writes.folder}")) as (_, repository):
         monkeypatch.setattr(Repo, "__getitem__", noted)
         files = {file.path: file.mark for file in await repository.files()}
         told = await asyncio.gather(*(repository.content(mark) for mark in files.values()))
@@ -607,7 +607,7 @@ async def test_a_fetch_that_nobody_waits_for_any_more_is_over_before_the_next_on
     copies, source = GitRepositories(tmp_path / "copies"), source_of(f"file://{writes.folder}")
 
     async def read() -> int:
-        async with copies.fetched(source) as (_, repository):
+        async with copies.fetch(source) as (_, repository):
             order.append("read")
             return len(await repository.files())
 
@@ -729,7 +729,7 @@ async def test_a_connection_that_leads_inside_is_closed_before_anything_is_sent(
     port = server.sockets[0].getsockname()[1]
     source = source_of(f"https://localhost:{port}/a")
     with pytest.raises(SourceUnavailable, match="internal addresses are not fetched"):
-        async with GitRepositories(tmp_path).fetched(source):
+        async with GitRepositories(tmp_path).fetch(source):
             pass
     await asyncio.sleep(0.05)
     server.close()

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.documents import indexing as module
-from knowledge.documents.indexing import ABREAST, TRIES
+from knowledge.documents.indexing import MAX_ATTEMPTS, MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import DocumentStatus, NewDocument, PassagePoint
-from knowledge.documents.ports import Converted, IndexingStore, PassageIndex
+from knowledge.documents.ports import ConvertedDocument, IndexingStore, PassageIndex
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
 from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.wiring import Knowledge
@@ -56,10 +56,10 @@ class Breaks:
 async def test_a_document_that_ends_its_process_each_time_is_given_up(knowledge: Knowledge) -> None:
     indexing = knowledge.documents.indexing
     await put(knowledge, "guide.md", GUIDE)
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         assert await indexing.store.claim(limit=1, lease=OVER)
     assert await indexing.store.claim(limit=1, lease=OVER) == []
-    (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+    (document,) = await knowledge.documents.library.list_documents(await readable(knowledge))
     assert document.status is DocumentStatus.FAILED
     assert document.error == "the process that indexed it ended, or hung, each of 5 times"
     assert await knowledge.kb.retry("global", None) == 1
@@ -70,7 +70,7 @@ async def test_a_document_of_headings_alone_takes_no_more_room_than_a_long_one(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """15 MB of `# a` are 3,750,000 passages, each of which took some 6 kB of memory while it was indexed."""
-    monkeypatch.setattr(module, "MOST_PASSAGES", 20)
+    monkeypatch.setattr(module, "MAX_PASSAGES", 20)
     document = await add(knowledge, "many.md", b"# a\n" * 30)
     assert document.status is DocumentStatus.INDEXED
     assert document.notes == ("Only the first 20 passages are searched.",)
@@ -82,8 +82,8 @@ async def test_a_document_of_headings_alone_takes_no_more_room_than_a_long_one(
 class Reads:
     """A converter that reads the beginning of a file."""
 
-    async def convert(self, uri: str, content: bytes) -> Converted:
-        return Converted(
+    async def convert(self, uri: str, content: bytes) -> ConvertedDocument:
+        return ConvertedDocument(
             text="# a\n" * 30, markdown=True, notes=("Only the first 3000 of 3001 pages are read.", f"Not {uri}.")
         )
 
@@ -92,7 +92,7 @@ async def test_what_is_noted_as_a_file_is_read_stays_a_note_of_it_however_often_
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That the rest of a long PDF is missing was told until it was indexed, and never after."""
-    monkeypatch.setattr(module, "MOST_PASSAGES", 20)
+    monkeypatch.setattr(module, "MAX_PASSAGES", 20)
     library = replace(knowledge.documents.library, converter=Reads())
     reading = replace(knowledge, documents=replace(knowledge.documents, library=library))
     document = await add(reading, "long.pdf", b"%PDF-1.4")
@@ -101,16 +101,16 @@ async def test_what_is_noted_as_a_file_is_read_stays_a_note_of_it_however_often_
     async with transaction(knowledge.engine) as connection:
         await connection.execute(sa.text("UPDATE kb_versions SET space = 'another'"))
     assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
-    monkeypatch.setattr(module, "MOST_PASSAGES", 40)
+    monkeypatch.setattr(module, "MAX_PASSAGES", 40)
     assert (await knowledge.documents.indexing.run()).indexed == 1
-    (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+    (document,) = await knowledge.documents.library.list_documents(await readable(knowledge))
     assert document.notes == read
 
 
 async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge) -> None:
     store = knowledge.documents.indexing.store
     await put(knowledge, "guide.md", GUIDE)
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         await store.claim(limit=1, lease=OVER)
     (last,) = await store.claim(limit=1, lease=timedelta(minutes=1))
     assert await store.claim(limit=1, lease=OVER) == []
@@ -132,12 +132,12 @@ async def test_an_outage_of_any_length_fails_no_document(opens: Opens) -> None:
         indexing = knowledge.documents.indexing
         await put(knowledge, "guide.md", GUIDE)
         embedder.unavailable = "the endpoint is away"
-        for _ in range(2 * TRIES):
+        for _ in range(2 * MAX_ATTEMPTS):
             assert (await indexing.run()).postponed == 1
             assert await indexing.store.claim(limit=1, lease=OVER) == [], "not at once"
             await an_hour_later(knowledge)
         assert await indexing.store.claim(limit=1, lease=OVER), "by a process that is killed"
-        (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+        (document,) = await knowledge.documents.library.list_documents(await readable(knowledge))
         assert (document.status, document.error) == (DocumentStatus.PENDING, "the endpoint is away")
         embedder.unavailable = None
         assert (await indexing.run()).indexed == 1
@@ -159,19 +159,19 @@ async def test_a_refusal_of_whatever_text_fails_no_document_and_ends_the_run(ope
     """All that waited was noted as failed, one by one and for good, and no job came to it when the key was mended."""
     embedder = Refuses(dims=256)
     async with opens(embedder=embedder) as knowledge:
-        for number in range(2 * ABREAST):
+        for number in range(2 * MAX_CONCURRENT_DOCUMENTS):
             await put(knowledge, f"{number}.md", b"# Note %d\n" % number)
         embedder.why = why
         report = await knowledge.documents.indexing.run()
         assert (report.indexed, report.failed) == (0, 0)
-        assert 1 <= report.postponed <= ABREAST
+        assert 1 <= report.postponed <= MAX_CONCURRENT_DOCUMENTS
         assert report.reason == str(why)
-        documents = await knowledge.documents.library.listed(await readable(knowledge))
+        documents = await knowledge.documents.library.list_documents(await readable(knowledge))
         assert {document.status for document in documents} == {DocumentStatus.PENDING}
         assert str(why) in {document.error for document in documents}
         embedder.why = None
         await an_hour_later(knowledge)
-        assert (await knowledge.documents.indexing.run()).indexed == 2 * ABREAST
+        assert (await knowledge.documents.indexing.run()).indexed == 2 * MAX_CONCURRENT_DOCUMENTS
 
 
 async def test_what_was_put_off_is_begun_at_once_where_a_person_says_so(opens: Opens) -> None:
@@ -200,11 +200,11 @@ async def test_a_document_that_is_put_off_each_time_stops_no_other(opens: Opens)
     async with opens(embedder=Chokes(dims=256)) as knowledge:
         await put(knowledge, "tulips.md", TULIPS)
         await knowledge.documents.indexing.run()
-        for number in range(2 * ABREAST):
+        for number in range(2 * MAX_CONCURRENT_DOCUMENTS):
             await put(knowledge, f"{number}.md", b"# Note %d\n" % number)
         await an_hour_later(knowledge)
         report = await knowledge.documents.indexing.run()
-        assert (report.indexed, report.postponed) == (2 * ABREAST, 1)
+        assert (report.indexed, report.postponed) == (2 * MAX_CONCURRENT_DOCUMENTS, 1)
 
 
 async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge: Knowledge) -> None:
@@ -212,13 +212,13 @@ async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge:
     await put(knowledge, "tulips.md", TULIPS)
     report = await replace(knowledge.documents.indexing, summariser=Breaks()).run()
     assert (report.indexed, report.failed) == (1, 1)
-    guide, _ = await knowledge.documents.library.listed(await readable(knowledge))
-    assert guide.error == "ZeroDivisionError while it was indexed: a defect of hardwon's"
+    guide, _ = await knowledge.documents.library.list_documents(await readable(knowledge))
+    assert guide.error == "ZeroDivisionError during indexing: a defect of hardwon"
     assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("of", "read"), [("index", "scan"), ("store", "standing")])
+@pytest.mark.parametrize(("of", "read"), [("index", "scan"), ("store", "index_membership")])
 @pytest.mark.parametrize("beside", ["before", "after"])
 async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     knowledge: Knowledge, of: str, read: str, beside: str
@@ -322,7 +322,7 @@ async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Kn
         async with asyncio.timeout(30):
             await asyncio.gather(*app.state.indexing.values())
     assert [response.status_code for response in sent] == [200]
-    listed = await knowledge.documents.library.listed(await readable(knowledge))
+    listed = await knowledge.documents.library.list_documents(await readable(knowledge))
     assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
 
 
@@ -339,13 +339,13 @@ async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: K
     documents = replace(knowledge.documents, indexing=replace(indexing, summariser=Slow()))
     app = make_app(replace(knowledge, documents=documents))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             await client.post("/api/kb/global/-/documents", params={"uri": "guide.md"}, content=GUIDE)
             async with asyncio.timeout(30):
                 await begun.wait()
             begun.clear()
             await stop_indexing(app)
-            assert not await indexing.store.held()
+            assert not await indexing.store.has_leases()
     assert (await indexing.run()).indexed == 1
 
 
@@ -365,7 +365,7 @@ async def test_t10_what_an_endpoint_says_of_a_document_is_told_to_its_readers_an
     async with opens(embedder=Quotes(dims=256)) as knowledge:
         await put(knowledge, "guide.md", GUIDE)
         report = await knowledge.documents.indexing.run()
-        (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+        (document,) = await knowledge.documents.library.list_documents(await readable(knowledge))
     assert report.failed == 1
     assert document.error is not None
     assert "raise pool_size to 40" in document.error
@@ -406,8 +406,8 @@ async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        documents = await knowledge.documents.library.listed(await readable(knowledge))
-        assert sum(document.status is DocumentStatus.PENDING for document in documents) >= 12 - ABREAST
+        documents = await knowledge.documents.library.list_documents(await readable(knowledge))
+        assert sum(document.status is DocumentStatus.PENDING for document in documents) >= 12 - MAX_CONCURRENT_DOCUMENTS
 
 
 BIG = "\n\n".join(f"The tulip number {at} of the long bed is watered by hand." for at in range(400)).encode()
@@ -453,7 +453,7 @@ async def test_a_small_document_of_another_base_is_ready_before_a_big_one(opens:
         small = await opened.kb.add("team", "keepers", NewDocument(uri="small.md", content=TULIPS))
         report = await asyncio.wait_for(opened.kb.index(documents=[small.document.document_id]), 30)
         assert (report.indexed, everything.done()) == (1, False)
-        states = [each.status for each in await opened.kb.listed("user", "ann")]
+        states = [each.status for each in await opened.kb.list_documents("user", "ann")]
         assert states == [DocumentStatus.PENDING]
         goes_on.set()
         assert (await everything).indexed == 1

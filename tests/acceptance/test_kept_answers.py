@@ -41,7 +41,7 @@ async def asked(knowledge: Knowledge, kb: str) -> str | None:
 
 
 async def delete(knowledge: Knowledge, kb: str, scope_id: str | None) -> None:
-    documents = await knowledge.kb.listed(kb, scope_id)
+    documents = await knowledge.kb.list_documents(kb, scope_id)
     assert await knowledge.kb.delete(kb, scope_id, [each.document_id for each in documents]) == 1
 
 

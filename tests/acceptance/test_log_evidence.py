@@ -140,7 +140,7 @@ async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, w
     assert told[0].startswith(f"server.log: {plain_count_of(entries, 'ERROR entry')} ")
 
 
-OTHER_WORDS = ": what it says in other words is not counted"
+OTHER_WORDS = ": other wordings are not counted"
 VISITS = b"""10.0.0.4 - - [03/May/2026:08:00:03 +0000] "GET /api/orders HTTP/1.1" 500 1113
 10.0.0.40 - - [03/May/2026:08:00:05 +0000] "POST /api/orders HTTP/1.1" 200 500
 10.0.0.4 - - [03/May/2026:08:00:07 +0000] "POST /login HTTP/1.1" 404 80
@@ -250,7 +250,7 @@ async def test_words_beside_a_severity_narrow_it_beside_documents_too(knowledge:
 
 async def test_severities_of_a_log_that_names_none_are_never_told_as_none(knowledge: Knowledge) -> None:
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
-    nameless = "plain.log: none of its 1 line names a severity: errors are not told from other lines."
+    nameless = "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
     for question in ("How many ERROR entries are there?", "How many errors are there?", "List all WARN lines"):
         assert await facts(knowledge.documents, question, knowledge) == [nameless]
 
@@ -357,7 +357,9 @@ async def test_lines_without_times_are_never_counted_as_none_of_a_time(knowledge
     await add(knowledge, "server.log", b"ERROR one\nERROR two\n", "case", "1")
     for question in ("How many ERROR entries since 2025-10-19?", "Show me all lines on 2025-10-19"):
         told = await facts(knowledge.documents, question, knowledge)
-        assert told == ["server.log: none of its 2 lines names a time that is read here; they cannot be told by time."]
+        assert told == [
+            "server.log: none of its 2 lines has a readable timestamp; they cannot be selected by time."
+        ]
     assert (await facts(knowledge.documents, "How many ERROR entries?", knowledge))[-1].startswith(
         "server.log: 2 ERROR"
     )
@@ -417,7 +419,7 @@ async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) ->
         assert counted.startswith(f"worker.log: {told}"), question
     await add(knowledge, "clock.log", b"[08:17:11] ERROR one\n[08:17:12] INFO two\n", "case", "1")
     (told,) = await facts(knowledge.documents, "What happened at 08:17 in clock.log?", knowledge)
-    assert told == "clock.log: none of its 2 lines names a time that is read here; they cannot be told by time."
+    assert told == "clock.log: none of its 2 lines has a readable timestamp; they cannot be selected by time."
 
 
 WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
@@ -665,7 +667,7 @@ async def test_errors_on_a_path_of_a_log_that_names_no_severities_are_said_not_t
     """A0-50."""
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z /api/payment lost\n", "case", "1")
     told = (await facts(knowledge.documents, "How many errors are on /api/payment?", knowledge))[0]
-    assert told == "plain.log: none of its 1 line names a severity: errors are not told from other lines."
+    assert told == "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
 
 
 NOT_COUNTED = (
@@ -737,7 +739,7 @@ async def test_a_log_without_errors_has_none_and_one_without_severities_is_not_c
     assert await facts(knowledge.documents, "What errors are in app.log?", knowledge) == ["app.log: 0 ERROR entries."]
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
     (told,) = await facts(knowledge.documents, "What errors are in plain.log?", knowledge)
-    assert told == "plain.log: none of its 1 line names a severity: errors are not told from other lines."
+    assert told == "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
 
 
 DATABASE = "".join(f"2025-10-19T14:{m:02}:00Z ERROR database refused connection {m}\n" for m in range(10))
@@ -941,7 +943,7 @@ async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowl
             assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
             other = await answers.ask_base("case", "1", "What of the checkout?", logs=LogQuery(lines=(6,)))
             assert "CRITICAL disk full" in other["answer"]
-            with pytest.raises(InvalidInput, match=r"there is no other\.log here"):
+            with pytest.raises(InvalidInput, match=r"there is no document other\.log here"):
                 await answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as web:
         for logs, named in (({"top": 0}, "top"), ({"since": "soon"}, "since"), ({"x": 1}, "x")):

@@ -53,7 +53,7 @@ async def opened(
 
 def bases(opened: AnyKnowledge) -> KnowledgeBases | RemoteKnowledgeBases:
     """Return the knowledge bases, as who may do everything has them."""
-    return opened.kb if isinstance(opened, KnowledgeClient) else opened.documents.asked_by(LOCAL)
+    return opened.kb if isinstance(opened, KnowledgeClient) else opened.documents.for_principal(LOCAL)
 
 
 def kept(*ids: UUID) -> list[Any]:
@@ -147,10 +147,10 @@ async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: 
 
 
 TAKES_A_SCOPE: list[Call] = [
-    lambda opened, told: bases(opened).listed("case", told),
+    lambda opened, told: bases(opened).list_documents("case", told),
     lambda opened, told: bases(opened).add("case", told, NewDocument(uri="a.md", content=b"x")),
     lambda opened, told: bases(opened).delete("user", told, [DocumentId(uuid4())]),
-    lambda opened, told: bases(opened).granted("team", told),
+    lambda opened, told: bases(opened).grantees("team", told),
     lambda opened, told: bases(opened).grant("team", told, "ann"),
     lambda opened, told: bases(opened).close_case(told),
     lambda opened, told: bases(opened).delete_user(told),
@@ -179,8 +179,8 @@ OF_ANOTHER_TYPE: list[tuple[str, Callable[[Knowledge, Any], Awaitable[object]], 
     ("content", lambda opened, told: opened.kb.add("global", None, _document(content=told)), ["text", None]),
     ("uri", lambda opened, told: opened.kb.add("global", None, _document(uri=told)), [5, b"a.md"]),
     ("tags", lambda opened, told: opened.kb.add("global", None, _document(tags=told)), ["text", (5,)]),
-    ("limit", lambda opened, told: opened.kb.listed("global", None, limit=told), ["5", 1.5, -1]),
-    ("after", lambda opened, told: opened.kb.listed("global", None, after=told), [5, b"x"]),
+    ("limit", lambda opened, told: opened.kb.list_documents("global", None, limit=told), ["5", 1.5, -1]),
+    ("after", lambda opened, told: opened.kb.list_documents("global", None, after=told), [5, b"x"]),
     ("document_ids", lambda opened, told: opened.kb.delete("global", None, told), ["x", ["x"], [5]]),
     ("source_id", lambda opened, told: opened.kb.forget_source("global", None, told), ["x", 5, None]),
     ("principal", lambda opened, told: opened.kb.grant("team", "t", told), [5]),
@@ -211,7 +211,7 @@ async def test_an_argument_of_another_type_is_refused_by_its_name_in_process(kno
 
 
 async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowledge) -> None:
-    assert await bases(opened).listed("global", "") == await bases(opened).listed("global", None)
+    assert await bases(opened).list_documents("global", "") == await bases(opened).list_documents("global", None)
 
 
 @pytest.mark.parametrize("told", ["a/b", "..", ".", ""])

@@ -23,7 +23,7 @@ from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source
-from knowledge.documents.upkeep import Reconciled
+from knowledge.documents.upkeep import ReconcileReport
 from knowledge.errors import NotFound
 from knowledge.models import EntryId, RowSecurity
 from knowledge.wiring import Knowledge
@@ -124,7 +124,7 @@ async def documents_of(knowledge: Knowledge, workspace: str) -> None:
     await of.kb.grant("team", "web", "ann")
     source = a_source()
     await of.documents.syncing.store.add(source)
-    await of.documents.quotes.keep_scale((await of.documents.search.room()).space, 0.1, 0.9, 3)
+    await of.documents.quotes.keep_scale((await of.documents.search.active_space()).space, 0.1, 0.9, 3)
     answering, at = of.answering, of.stores.clock.now()
     versions = await of.documents.quotes.versions(await readable(of))
     await answering.cache.put("key", "{}", versions, lifetime=timedelta(hours=1))
@@ -192,7 +192,7 @@ async def test_t8_a_guessed_id_of_a_document_of_another_workspace_opens_nothing(
         await knowledge.documents.library.documents.get("global_kb", document.document_id)
     with pytest.raises(NotFound):
         await knowledge.documents.syncing.forget(scope, source.source_id)
-    await knowledge.documents.syncing.store.synced(source.source_id, commit="planted", error=None)
+    await knowledge.documents.syncing.store.record_sync(source.source_id, commit="planted", error=None)
     assert await knowledge.documents.quotes.passages([passage.passage_id], ours) == []
     assert await knowledge.documents.quotes.visible([passage], ours) == {}
     assert await knowledge.documents.quotes.whole(ours, [document.document_id]) == []
@@ -213,12 +213,12 @@ async def test_what_another_workspace_embedded_is_embedded_again(
     await execute(knowledge.engine, old)
     ours, kept = knowledge.in_workspace("ours"), await seen(within(knowledge.engine, "theirs"), "kb_vectors")
     assert await ours.documents.upkeep.purge() == 0
-    listed = await ours.documents.library.listed(await readable(ours))
+    listed = await ours.documents.library.list_documents(await readable(ours))
     await ours.documents.library.delete(await writable(ours), [each.document_id for each in listed])
     await ours.documents.indexing.run()
     assert await ours.documents.upkeep.purge() == kept
     assert await seen(within(knowledge.engine, "theirs"), "kb_vectors") == kept
-    assert await knowledge.in_workspace("theirs").documents.upkeep.reconcile() == Reconciled()
+    assert await knowledge.in_workspace("theirs").documents.upkeep.reconcile() == ReconcileReport()
 
 
 async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEngine) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge import wiring_services
-from knowledge.documents.language_model import Asking, Message
+from knowledge.documents.language_model import ChatOptions, Message
 from knowledge.errors import BudgetSpent, EmbedderUnavailable
 from knowledge.settings import KnowledgeSettings
 from knowledge.spending import MAX_TOKENS, estimate_tokens
@@ -203,16 +203,16 @@ async def test_answers_of_a_model_cost_what_it_says_or_what_is_guessed(
             assert model is not None
             asked = [Message(role="user", content="Is the build green?")]
             server.misbehave(lambda reply: reply | {"usage": {"total_tokens": 140}})
-            await model.say(asked, Asking())
+            await model.say(asked, ChatOptions())
             assert (await knowledge.stats()).tokens_today == 140
-            await model.say(asked, Asking())
+            await model.say(asked, ChatOptions())
             guessed = estimate_tokens([asked[0].content, "Yes."])
             assert (await knowledge.stats()).tokens_today == 140 + guessed
             server.misbehave(*(lambda reply: reply | {"usage": {"total_tokens": 10**30}},) * 2)
-            await model.say(asked, Asking())
+            await model.say(asked, ChatOptions())
             assert (await knowledge.stats()).tokens_today == 140 + guessed + MAX_TOKENS
             with pytest.raises(BudgetSpent):
-                await model.say(asked, Asking())
+                await model.say(asked, ChatOptions())
             assert len(server.chats) == 3
 
 

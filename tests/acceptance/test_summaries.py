@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from knowledge.documents.models import PassageKind
-from knowledge.documents.summarising import AT_ONCE, MapReduceSummaries, pieces
+from knowledge.documents.summarising import MAX_CONCURRENT, MapReduceSummaries, pieces
 from knowledge.errors import ChatUnavailable
 from knowledge.ports import ChatModel
 from knowledge.wiring import Knowledge
@@ -60,14 +60,14 @@ async def test_a_long_document_is_summarised_in_pieces_and_found_by_its_summary(
     *full, last = pieces(LONG)
     assert {len(piece) for piece in full} == {4000 * 4}
     assert len(last) <= 4000 * 4
-    assert len(pieces(LONG)) > AT_ONCE == 5
+    assert len(pieces(LONG)) > MAX_CONCURRENT == 5
     assert all(one[-800:] == other[:800] for one, other in pairwise(pieces(LONG)))
     chat = Counting()
     opened = summarising(knowledge, chat)
     await put(opened, "estate.txt", LONG.encode())
     assert (await opened.documents.indexing.run()).indexed == 1
     assert len(chat.asked) == len(pieces(LONG)) + 1
-    assert chat.most_at_once == AT_ONCE
+    assert chat.most_at_once == MAX_CONCURRENT
     best = (await find(opened, "where are zebratulips?")).passages[0]
     assert (best.kind, best.name, best.quotable) == (PassageKind.SUMMARY, "estate.txt", False)
     assert await opened.documents.quotes.visible([best], await readable(opened)) == {}
@@ -116,4 +116,4 @@ async def test_no_piece_is_asked_about_once_one_failed() -> None:
     assert await MapReduceSummaries(open_chat=lambda: chat, allowed=allowed).summarise("estate", 5 * LONG) is None
     asked = len(chat.asked)
     await asyncio.sleep(0.05)
-    assert len(chat.asked) == asked <= 2 * AT_ONCE < len(pieces(5 * LONG))
+    assert len(chat.asked) == asked <= 2 * MAX_CONCURRENT < len(pieces(5 * LONG))

@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_conversation import OpenAIConversation
 from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.documents.language_model import Asking, Message, Tool, ToolsRefused
-from knowledge.documents.prompts import ANSWER_FORM
+from knowledge.documents.language_model import ChatOptions, Message, Tool, ToolsRefused
+from knowledge.documents.prompts import ANSWER_SCHEMA
 from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
 from tests.support.answering import call
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
@@ -37,7 +37,7 @@ async def test_a0_13_x_29_it_is_asked_in_its_own_role_with_limits_and_a_form(
     server: OpenAIServer, model: OpenAIConversation
 ) -> None:
     server.says = lambda _, text: f"you said {text}"
-    said = await model.say(TALK, Asking(max_tokens=1500, temperature=0.0, form=ANSWER_FORM))
+    said = await model.say(TALK, ChatOptions(max_tokens=1500, temperature=0.0, form=ANSWER_SCHEMA))
     assert said.text == "you said hello"
     [asked] = server.chats
     assert (asked["model"], asked["max_tokens"], asked["temperature"]) == ("small", 1500, 0.0)
@@ -48,7 +48,7 @@ async def test_a0_13_x_29_it_is_asked_in_its_own_role_with_limits_and_a_form(
 async def test_x_12_a_temperature_is_sent_only_where_there_is_one(
     server: OpenAIServer, model: OpenAIConversation
 ) -> None:
-    await model.say(TALK, Asking())
+    await model.say(TALK, ChatOptions())
     assert {"temperature", "max_tokens", "response_format", "tools"}.isdisjoint(server.chats[0])
 
 
@@ -63,7 +63,7 @@ async def test_x_12_x_29_what_an_endpoint_does_not_know_is_left_out_from_then_on
     server: OpenAIServer, model: OpenAIConversation, message: str, param: str, gone: str
 ) -> None:
     server.misbehave(Status(400, message, param=param))
-    asking = Asking(max_tokens=1500, temperature=0.0)
+    asking = ChatOptions(max_tokens=1500, temperature=0.0)
     await model.say(TALK, asking)
     await model.say(TALK, asking)
     assert all(gone not in asked for asked in server.chats)
@@ -75,10 +75,10 @@ async def test_f6_an_endpoint_without_forms_is_asked_for_json_then_for_nothing(
     server: OpenAIServer, model: OpenAIConversation
 ) -> None:
     server.misbehave(Status(400, "response_format json_schema is not supported", param="response_format"))
-    await model.say(TALK, Asking(form=ANSWER_FORM))
+    await model.say(TALK, ChatOptions(form=ANSWER_SCHEMA))
     assert server.chats[-1]["response_format"] == {"type": "json_object"}
     server.knows_json = False
-    await model.say(TALK, Asking(form=ANSWER_FORM))
+    await model.say(TALK, ChatOptions(form=ANSWER_SCHEMA))
     assert "response_format" not in server.chats[-1]
 
 
@@ -91,7 +91,7 @@ async def test_a4_04_tools_are_offered_asked_for_and_answered(server: OpenAIServ
         return {"content": None, "tool_calls": [asked_for]}
 
     server.converses = converses
-    asking = Asking(tools=(Tool(name="look", description="looks", parameters={"type": "object"}),))
+    asking = ChatOptions(tools=(Tool(name="look", description="looks", parameters={"type": "object"}),))
     said = await model.say(TALK, asking)
     assert said.calls == (call("look", "c1", n=1),)
     after = [
@@ -110,7 +110,7 @@ async def test_a4_17_an_endpoint_that_takes_no_tools_is_told_apart(
 ) -> None:
     server.misbehave(Status(400, "this model does not support tools"))
     with pytest.raises(ToolsRefused):
-        await model.say(TALK, Asking(tools=(Tool(name="look", description="", parameters={}),)))
+        await model.say(TALK, ChatOptions(tools=(Tool(name="look", description="", parameters={}),)))
 
 
 async def test_a2_13_what_fails_says_whether_another_try_may_do(
@@ -118,17 +118,17 @@ async def test_a2_13_what_fails_says_whether_another_try_may_do(
 ) -> None:
     server.always = Misdeed.RESET
     with pytest.raises(ChatUnavailable):
-        await model.say(TALK, Asking())
+        await model.say(TALK, ChatOptions())
     server.always = Status(401)
     with pytest.raises(ChatRejected, match="HARDWON_SYNTHESIS_API_KEY"):
-        await model.say(TALK, Asking())
+        await model.say(TALK, ChatOptions())
     server.always = Status(400, "flagged")
     with pytest.raises(QuestionRejected):
-        await model.say(TALK, Asking())
+        await model.say(TALK, ChatOptions())
 
 
 async def test_a0_73_what_is_sent_goes_out_redacted(server: OpenAIServer, model: OpenAIConversation) -> None:
     secret = "ghp_" + "a1B2" * 9
     server.converses = lambda _: {"content": "ok"}
-    await model.say([Message(role="user", content=f"my token is {secret}")], Asking())
+    await model.say([Message(role="user", content=f"my token is {secret}")], ChatOptions())
     assert secret not in str(server.chats[-1])

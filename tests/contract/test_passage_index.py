@@ -19,7 +19,7 @@ from knowledge.adapters import passage_points
 from knowledge.adapters.passages_edge import EdgePassages
 from knowledge.adapters.passages_server import ServerPassages, connect
 from knowledge.adapters.qdrant_points import collection_name
-from knowledge.documents.models import DocumentId, PassageId, PassagePoint, PassageWhere, Severity, Wanted
+from knowledge.documents.models import DocumentId, PassageConditions, PassageId, PassagePoint, PassageWhere, Severity
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, SparseVector, Vector
 
@@ -104,7 +104,7 @@ async def test_only_the_asked_documents_are_searched(index: PassageIndex) -> Non
     await index.upsert(SPACE, [point(1), point(2, document_id=SECOND)])
     assert await ids(index, replace(EVERYTHING, documents=frozenset({SECOND}))) == [2]
     assert await ids(index, replace(EVERYTHING, documents=frozenset())) == []
-    assert await ids(index, replace(EVERYTHING, wanted=Wanted(document_ids=frozenset({FIRST})))) == [1]
+    assert await ids(index, replace(EVERYTHING, conditions=PassageConditions(document_ids=frozenset({FIRST})))) == [1]
 
 
 async def test_severities_times_and_lines_are_filtered_on(index: PassageIndex) -> None:
@@ -115,7 +115,7 @@ async def test_severities_times_and_lines_are_filtered_on(index: PassageIndex) -
     await index.upsert(SPACE, [bad, fine, point(3)])
 
     async def wish(**told: object) -> list[int]:
-        return await ids(index, replace(EVERYTHING, wanted=Wanted(**told)))  # type: ignore[arg-type]
+        return await ids(index, replace(EVERYTHING, conditions=PassageConditions(**told)))  # type: ignore[arg-type]
 
     assert await wish(severities=frozenset({Severity.ERROR, Severity.CRITICAL})) == [1]
     assert await wish(severities=frozenset({Severity.INFO})) == [1, 2]

@@ -295,7 +295,7 @@ async def test_too_little_disk_is_refused_before_the_write_with_its_place_and_si
         index.upsert(SPACE, make_points(1, seed=2)),
         index.delete(SPACE, [points[0].point_id]),
         index.ensure(replace(SPACE, fingerprint="more")),
-        index.anew(SPACE),  # it dropped the old one first
+        index.recreate(SPACE),  # it dropped the old one first
     ):
         with pytest.raises(IndexUnavailable, match=r"MB of disk left and needs 1000000000 MB") as caught:
             await write
@@ -508,7 +508,7 @@ async def test_whoever_waits_while_a_collection_is_made_anew_finds_it_there(dire
     """Dropped by one call and made by the next, it was gone to those that had waited for the call before."""
     index = QdrantEdgeIndex(directory, reserve_mb=1)
     waiting = [index.upsert(SPACE, make_points(1)) for _ in range(3)]
-    await asyncio.gather(index.ensure(SPACE), index.anew(SPACE), *waiting)
+    await asyncio.gather(index.ensure(SPACE), index.recreate(SPACE), *waiting)
     assert await index.count(SPACE, "default") == 1
     await index.aclose()
     assert half_done(directory) == []

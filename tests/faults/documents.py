@@ -91,7 +91,7 @@ async def ask_across_scopes(knowledge: Knowledge, questions: int, rng: random.Ra
     shown = foreign = 0
     for _ in range(questions):
         user = rng.choice(users)
-        bases = knowledge.documents.asked_by(Principal(name=user))
+        bases = knowledge.documents.for_principal(Principal(name=user))
         anywhere: list[tuple[str | None, str | None]] = [*places, ("global", None), (None, None)]
         kb, scope_id = rng.choice(anywhere)
         question = f"the pool with {rng.choice(list(owners))}"
@@ -162,7 +162,7 @@ async def change_while_the_index_fails(knowledge: Knowledge, changes: int, rng: 
         indexing=replace(knowledge.documents.indexing, index=failing),
         search=replace(knowledge.documents.search, index=failing),
     )
-    ann = documents.asked_by(Principal(name="ann"))
+    ann = documents.for_principal(Principal(name="ann"))
     scope = await documents.access.scope(ADMIN, "case", "1", permission=Permission.WRITE)
     shown: dict[str, tuple[DocumentId, set[str]]] = {}
     granted, stale = False, 0
@@ -176,7 +176,7 @@ async def change_while_the_index_fails(knowledge: Knowledge, changes: int, rng: 
                 before = shown.get(uri, (added.document.document_id, set()))[1]
                 shown[uri] = (added.document.document_id, before | {word})  # until it is indexed, the one before
                 await _indexed(documents)
-                document = await documents.library.documents.named(scope.partitions[0], uri)
+                document = await documents.library.documents.get_by_uri(scope.partitions[0], uri)
                 if not document.waiting:
                     shown[uri] = (document.document_id, {word})
             case "delete" if uri in shown:
@@ -289,7 +289,7 @@ async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
             "'OLDWORD'", ""
         ):
             wrong.append(f"{place}: the new version is not shown whole after another worker: {words}")
-        room = await knowledge.documents.indexing.room()
+        room = await knowledge.documents.indexing.active_space()
         points = await knowledge.passages.count(room.space, "default")
         if points != 3:
             wrong.append(f"{place}: the index holds {points} points")

@@ -15,7 +15,7 @@ from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents
 from knowledge.documents.access import Principal, Scope
 from knowledge.documents.journal import Event, EventId, NewEscalation
-from knowledge.documents.models import DocumentId, NewDocument, PassageId, PassageWhere, Wanted
+from knowledge.documents.models import DocumentId, NewDocument, PassageConditions, PassageId, PassageWhere
 from knowledge.errors import NotFound
 from knowledge.models import SparseVector
 from knowledge.wiring import Knowledge
@@ -115,13 +115,13 @@ class Papers:
     async def search_passages(self, here: int) -> None:
         """Ask the index itself: Postgres would leave out what is another's."""
         of = self._of[here]
-        room = await of.documents.search.room()
+        room = await of.documents.search.active_space()
         scope = await self._scope(here)
         hits = await of.passages.search(
             room.space,
             hashed_bag(self._chance.choice(CASES), dims=room.space.dims),
             SparseVector(indices=(), values=()),
-            PassageWhere(workspace=of.workspace, partitions=scope.partitions, wanted=Wanted()),
+            PassageWhere(workspace=of.workspace, partitions=scope.partitions, conditions=PassageConditions()),
             limit=20,
         )
         await self._owned(here, [hit.passage_id for hit in hits])
@@ -129,7 +129,7 @@ class Papers:
     async def scan_passages(self, here: int) -> None:
         """List what the index holds of a workspace."""
         of = self._of[here]
-        room = await of.documents.search.room()
+        room = await of.documents.search.active_space()
         await self._owned(here, await of.passages.scan(room.space, of.workspace, after=None, limit=20))
 
     async def _owned(self, here: int, ids: list[PassageId]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from knowledge.documents.access import Scope
-from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall
+from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message, ToolCall
 from knowledge.documents.models import DocumentId, Finding, Passage, PassageId, PassageKind, Query
 from knowledge.documents.ports import Searcher
 from knowledge.errors import HardwonError
@@ -19,19 +19,19 @@ from knowledge.errors import HardwonError
 class ScriptedModel(LanguageModel):
     """Says what its script says, one after the other; a callable is given the messages, an error is raised."""
 
-    script: list[Said | HardwonError | Callable[[Sequence[Message]], Said]]
-    asked: list[tuple[list[Message], Asking]] = field(default_factory=list)
+    script: list[ChatReply | HardwonError | Callable[[Sequence[Message]], ChatReply]]
+    asked: list[tuple[list[Message], ChatOptions]] = field(default_factory=list)
 
     @property
     def model(self) -> str:
         return "scripted"
 
-    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
+    async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
         self.asked.append((list(messages), asking))
-        step = self.script.pop(0) if self.script else Said(text="done")
+        step = self.script.pop(0) if self.script else ChatReply(text="done")
         if isinstance(step, HardwonError):
             raise step
-        return step if isinstance(step, Said) else step(messages)
+        return step if isinstance(step, ChatReply) else step(messages)
 
     async def aclose(self) -> None:
         return None

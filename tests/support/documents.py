@@ -61,7 +61,7 @@ async def add(
 
 async def shown_points(knowledge: Knowledge) -> int:
     """Return how many points the index is to hold."""
-    standing = await knowledge.documents.indexing.store.standing(after=None, limit=100_000)
+    standing = await knowledge.documents.indexing.store.index_membership(after=None, limit=100_000)
     return sum(standing.values())
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from knowledge.documents.answering import MAX_QUESTION
-from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
+from knowledge.documents.language_model import ChatReply, Message, Tool, ToolCall, ToolsRefused
 from knowledge.errors import EmbedderUnavailable, QuestionRejected
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http import answers as http_answers
@@ -197,7 +197,7 @@ START = [Message(role="user", content="?")]
 
 
 async def test_a4_07_f8_eight_calls_side_by_side_with_a_limit_of_five_are_five() -> None:
-    model = ScriptedModel([Said(calls=tuple(call("look", str(n), n=n) for n in range(8))), Said(text="done")])
+    model = ScriptedModel([ChatReply(calls=tuple(call("look", str(n), n=n) for n in range(8))), ChatReply(text="done")])
     loop, seen = looking(model)
     assert (await loop.run(START)).text == "done"
     assert (len(seen), loop.calls) == (5, 5)
@@ -207,7 +207,7 @@ async def test_a4_07_f8_eight_calls_side_by_side_with_a_limit_of_five_are_five()
 
 
 async def test_a4_07_the_limit_holds_over_rounds() -> None:
-    model = ScriptedModel([Said(calls=(call("look", str(n), n=n),)) for n in range(9)])
+    model = ScriptedModel([ChatReply(calls=(call("look", str(n), n=n),)) for n in range(9)])
     loop, seen = looking(model, max_calls=3)
     await loop.run(START)
     assert len(seen) == 3
@@ -215,7 +215,7 @@ async def test_a4_07_the_limit_holds_over_rounds() -> None:
 
 
 async def test_a4_16_a_missing_parameter_is_named_and_may_be_put_right_without_costing_a_call() -> None:
-    model = ScriptedModel([Said(calls=(call("look", "1", bad=1),)), Said(calls=(call("look", "2", n=1),))])
+    model = ScriptedModel([ChatReply(calls=(call("look", "1", bad=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model, max_calls=1)
     await loop.run(START)
     assert [arguments for arguments in seen if "n" in arguments] == [{"n": 1}]
@@ -228,7 +228,7 @@ async def test_a4_11_a_tool_that_is_required_is_so_until_it_was_called() -> None
     async def listed(_: Arguments) -> str:
         return "a, b"
 
-    model = ScriptedModel([Said(calls=(call("list", n=1),)), Said(calls=(call("look", "2", n=1),))])
+    model = ScriptedModel([ChatReply(calls=(call("list", n=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model)
     loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
     await loop.run(START, first="required")
@@ -241,7 +241,7 @@ async def test_a4_21_calls_that_succeed_and_fail_are_counted_where_they_are_limi
         return "a, b"
 
     calls = (call("look", "1", n=1), call("look", "2", bad=1), call("list", "3"))
-    loop, _ = looking(ScriptedModel([Said(calls=calls)]))
+    loop, _ = looking(ScriptedModel([ChatReply(calls=calls)]))
     loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
     await loop.run(START)
     assert (loop.succeeded, loop.failed) == (1, 1)
@@ -257,7 +257,7 @@ async def test_a4_13_no_call_goes_on_once_one_beside_it_broke_off() -> None:
         done.append(arguments)
         return "{}"
 
-    model = ScriptedModel([Said(calls=(call("look", "1", down=1), call("look", "2", n=1)))])
+    model = ScriptedModel([ChatReply(calls=(call("look", "1", down=1), call("look", "2", n=1)))])
     loop = Loop(model=model, offered=[Offered(tool=tool(), handler=look)], max_calls=5)
     with pytest.raises(EmbedderUnavailable):
         await loop.run(START)
@@ -266,7 +266,7 @@ async def test_a4_13_no_call_goes_on_once_one_beside_it_broke_off() -> None:
 
 
 async def test_f6_the_same_call_again_is_answered_from_memory() -> None:
-    model = ScriptedModel([Said(calls=(call("look", "1", n=1),)), Said(calls=(call("look", "2", n=1),))])
+    model = ScriptedModel([ChatReply(calls=(call("look", "1", n=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model)
     await loop.run(START)
     assert len(seen) == 1
@@ -285,7 +285,7 @@ async def test_f6_the_same_call_again_is_answered_from_memory() -> None:
 )
 async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -> None:
     """Neither it nor those beside it are done, and it is the model's fault, not the asker's."""
-    loop, seen = looking(ScriptedModel([Said(calls=(call("look", "0", n=1), wrong))]))
+    loop, seen = looking(ScriptedModel([ChatReply(calls=(call("look", "0", n=1), wrong))]))
     with pytest.raises(QuestionRejected, match="ask again"):
         await loop.run(START)
     assert not seen
@@ -293,7 +293,7 @@ async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -
 
 @pytest.mark.parametrize("name", ["Look", "LOOK ", "functions.look"])
 async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) -> None:
-    model = ScriptedModel([Said(calls=(call(name, n=1),)), Said(calls=(call("look", "2", n=1),))])
+    model = ScriptedModel([ChatReply(calls=(call(name, n=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model)
     assert (await loop.run(START)).text == "done"
     assert seen == [{"n": 1}], "the same call again"
@@ -316,7 +316,7 @@ async def test_a_tool_whose_own_name_holds_a_dot_can_be_called(name: str, meant:
         return "{}"
 
     offered = [Offered(tool=tool(each), handler=found) for each in ("search", "Search", "kb.search")]
-    loop = Loop(model=ScriptedModel([Said(calls=(call(name, n=1),))]), offered=offered, max_calls=1)
+    loop = Loop(model=ScriptedModel([ChatReply(calls=(call(name, n=1),))]), offered=offered, max_calls=1)
     await loop.run(START)
     assert loop.called == [meant]
 
@@ -341,8 +341,8 @@ class Asked:
 async def test_the_agent_tells_a_model_of_a_call_that_cannot_be_read_and_answers_those_beside_it() -> None:
     """One slip of the pen is no reason to tell the asker nothing."""
     cut = ToolCall(call_id="3", name="manual", arguments='{"question": "Why')
-    asked = Said(calls=(call("memory", "1", question="Why?"), call("Look", "2", n=1), cut))
-    model = ScriptedModel([asked, Said(text="It is the pool.")])
+    asked = ChatReply(calls=(call("memory", "1", question="Why?"), call("Look", "2", n=1), cut))
+    model = ScriptedModel([asked, ChatReply(text="It is the pool.")])
     tools = [Asked("look"), Asked("manual")]
     assert await MainAgent(model, cast(Any, tools)).reply("Why?", Conversation()) == "It is the pool."
     assert [each.seen for each in tools] == [[{"n": 1}], []]
@@ -356,20 +356,22 @@ async def test_the_agent_tells_a_model_of_a_call_that_cannot_be_read_and_answers
 async def test_a0_61_a_tool_is_told_what_was_found_out_for_the_same_message_and_not_the_message() -> None:
     conversation, look = Conversation(), Asked("look")
     conversation.say("assistant", "Hello.")
-    model = ScriptedModel([Said(calls=(call("look", "1", question="Which?"),)), Said(calls=(call("look", "2", n=2),))])
+    model = ScriptedModel(
+        [ChatReply(calls=(call("look", "1", question="Which?"),)), ChatReply(calls=(call("look", "2", n=2),))]
+    )
     await MainAgent(model, cast(Any, [look])).reply("Why?", conversation)
     assert look.told == [["Hello."], ["Hello.", "found"]]
 
 
 async def test_what_a_model_thinks_aloud_is_no_part_of_its_reply_and_not_kept() -> None:
     conversation = Conversation()
-    model = ScriptedModel([Said(text="<think>\nThe pool, or the disk?\n</think>\n\nIt is the pool.")])
+    model = ScriptedModel([ChatReply(text="<think>\nThe pool, or the disk?\n</think>\n\nIt is the pool.")])
     assert await MainAgent(model, []).reply("Why?", conversation) == "It is the pool."
     assert [each.text for each in conversation.entries] == ["Why?", "It is the pool."]
 
 
 async def test_a_model_that_only_asks_for_what_there_is_not_is_made_to_answer_in_the_end() -> None:
-    model = ScriptedModel([Said(calls=(call("none", n=1),)) for _ in range(20)])
+    model = ScriptedModel([ChatReply(calls=(call("none", n=1),)) for _ in range(20)])
     assert await MainAgent(model, []).reply("Why?", Conversation()) == ""
     assert [asking.tool_choice for _, asking in model.asked][-1] == "none"
     assert len(model.asked) == MAX_ROUNDS
@@ -385,7 +387,7 @@ async def test_f6_a_result_that_is_too_long_says_how_to_narrow() -> None:
     async def long(_: Arguments) -> str:
         return "x" * 30_000
 
-    model = ScriptedModel([Said(calls=(call("look", n=1),))])
+    model = ScriptedModel([ChatReply(calls=(call("look", n=1),))])
     await Loop(model=model, offered=[Offered(tool=tool(), handler=long)], max_calls=2).run(START)
     assert "ask for less" in model.asked[1][0][-1].content
 

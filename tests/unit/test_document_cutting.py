@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.documents.chunking import CHUNK_TOKENS, cut
+from knowledge.documents.chunking import CHUNK_TOKENS, split_document
 from knowledge.documents.log_lines import lines_of, moment, read_lines, severity
 from knowledge.documents.models import DocumentType, Severity
-from knowledge.documents.parsing import Unreadable, decode, read, readable
-from knowledge.documents.ports import Parsed
+from knowledge.documents.parsing import Unreadable, decode, is_readable, read
+from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.scale import Scale, middle_sentence
-from knowledge.documents.searching import wanted
+from knowledge.documents.searching import parse_conditions
 from knowledge.documents.units import units
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_c
 
 def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
     lines = list(read_lines(text, now=NOW)) if kind is DocumentType.LOG else []
-    return cut(Parsed(text=text, document_type=kind), lines, tokens=tokens)
+    return split_document(ParsedDocument(text=text, document_type=kind), lines, tokens=tokens)
 
 
 @given(st.sampled_from(list(DocumentType)), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
@@ -233,16 +233,16 @@ def test_a_question_asks_for_severities_and_lines_only_where_it_says_so(
     question: str, severities: set[Severity], lines: tuple[int, ...]
 ) -> None:
     """A0-80, A0-48."""
-    found = wanted(question)
+    found = parse_conditions(question)
     assert (set(found.severities), found.lines) == (severities, lines)
 
 
 def test_a_question_asks_for_times() -> None:
     """A0-80: timestamp >=."""
-    found = wanted("ERROR entries after 2025-10-19T14:00Z and before 2025-10-20")
+    found = parse_conditions("ERROR entries after 2025-10-19T14:00Z and before 2025-10-20")
     assert found.since == datetime(2025, 10, 19, 14, tzinfo=UTC)
     assert found.until == datetime(2025, 10, 20, tzinfo=UTC) - datetime.resolution
-    day = wanted("what happened on 2025-10-19?")
+    day = parse_conditions("what happened on 2025-10-19?")
     assert (day.since, day.until) == (
         datetime(2025, 10, 19, tzinfo=UTC),
         datetime(2025, 10, 20, tzinfo=UTC) - datetime.resolution,
@@ -261,19 +261,19 @@ def test_a_question_asks_for_times() -> None:
 )
 def test_a_time_of_day_is_of_the_one_day_that_a_question_names(question: str) -> None:
     """A0-80: what is counted for it is not the whole day."""
-    found = wanted(question)
+    found = parse_conditions(question)
     assert found.since == datetime(2025, 10, 19, 9, tzinfo=UTC)
     assert found.until == datetime(2025, 10, 19, 9, 10, tzinfo=UTC)
 
 
 def test_a_day_in_words_leaves_documents_their_questions() -> None:
     """No passage but those of logs names a moment: the minutes of that day would not be looked at."""
-    assert wanted("What was decided on 3 November 2025?") == wanted("What was decided?")
+    assert parse_conditions("What was decided on 3 November 2025?") == parse_conditions("What was decided?")
 
 
 @pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
 def test_a_question_about_the_end_of_all_time_asks_for_none(end: str) -> None:
-    assert wanted(f"errors on {end}") == wanted(f"errors since {end}") == wanted("errors")
+    assert parse_conditions(f"errors on {end}") == parse_conditions(f"errors since {end}") == parse_conditions("errors")
 
 
 def test_front_matter_gives_title_category_and_tags() -> None:
@@ -320,15 +320,15 @@ def test_lines_are_counted_as_grep_and_editors_count_them(content: bytes, lines:
     ["app.log", "app.log.1", "app.log-20251019", "app.log.2025-10-19", "app.log.2025-10-19_14-00-00", "a.LOG.7.2"],
 )
 def test_a_log_that_was_turned_over_is_one_yet(name: str) -> None:
-    assert readable(f"logs/{name}")
+    assert is_readable(f"logs/{name}")
     assert read(name, b"started\n", redacting=True).document_type is DocumentType.LOG
 
 
 @pytest.mark.parametrize("name", ["README", "CHANGELOG", "docs/NOTES", "LICENSE", "Contributing"])
 def test_what_projects_tell_of_themselves_is_text_without_an_ending(name: str) -> None:
-    assert readable(name)
+    assert is_readable(name)
     assert read(name, b"The pool holds forty connections.\n", redacting=True).document_type is DocumentType.TEXT
-    assert not readable(f"{name}er")
+    assert not is_readable(f"{name}er")
 
 
 @pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])
@@ -358,7 +358,7 @@ def test_a_table_is_cut_between_its_rows(tokens: int) -> None:
     """A0-72."""
     rows = [f"| valve {n} | It opens at {n} bar. It closes again by hand, and slowly. |" for n in range(60)]
     text = "# Valves\n\n| valve | how |\n| --- | --- |\n" + "\n".join(rows)
-    chunks = cut(Parsed(text=text, document_type=DocumentType.MARKDOWN), tokens=tokens)
+    chunks = split_document(ParsedDocument(text=text, document_type=DocumentType.MARKDOWN), tokens=tokens)
     assert len(chunks) > 3
     assert all(line in text.split("\n") for chunk in chunks for line in chunk.text.split("\n"))
     assert all(len(chunk.text) <= tokens * 4 for chunk in chunks)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.documents.drafting import Draft, read_reply
-from knowledge.documents.verifying import Written
+from knowledge.documents.verifying import DraftClaim
 from tests.support.answering import answered
 
-CLAIM = Written(text="The pool holds 40.", quotes=((1, "holds 40\nconnections"),))
+CLAIM = DraftClaim(text="The pool holds 40.", quotes=((1, "holds 40\nconnections"),))
 REPLY = answered((CLAIM.text, CLAIM.quotes), missing="How long?")
 
 
@@ -31,7 +31,7 @@ REPLY = answered((CLAIM.text, CLAIM.quotes), missing="How long?")
     ],
 )
 def test_the_form_is_read_whatever_stands_around_it(said: str) -> None:
-    assert read_reply(said) == Draft(written=(CLAIM,), missing="How long?")
+    assert read_reply(said) == Draft(claims=(CLAIM,), missing="How long?")
 
 
 @pytest.mark.parametrize("broken", ["The pool holds 40.", {"text": None}, {"text": "x", "quotes": [{"source": "A"}]}])
@@ -39,7 +39,7 @@ def test_a_claim_that_cannot_be_read_is_a_fault_and_leaves_the_others(broken: ob
     told = json.loads(REPLY)
     told["claims"].insert(0, broken)
     draft = read_reply(json.dumps(told))
-    assert draft.written == (CLAIM,)
+    assert draft.claims == (CLAIM,)
     assert draft.faults == ("claim 1: it is not the JSON object that was asked for",)
 
 

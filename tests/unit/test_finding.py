@@ -9,11 +9,11 @@ from uuid import uuid4
 import pytest
 
 from knowledge.documents.access import AccessPolicy, Base, Principal, Readers, Scope
-from knowledge.documents.answering import best_mean, refused
-from knowledge.documents.finding import MultiQueryFinder, covered
+from knowledge.documents.answering import answer_without_draft, best_mean
+from knowledge.documents.finding import MultiQueryFinder, is_covered
 from knowledge.documents.models import AnswerStatus, Finding, Query, Turn
 from knowledge.documents.rewriting import Rewriter
-from knowledge.documents.searching import merged
+from knowledge.documents.searching import merge_touching
 from knowledge.errors import EmbedderRejected, IndexUnavailable
 from orchestrator.tools.documentation import PROFILE, claims_step
 from tests.support.answering import ListedSearcher, passage
@@ -24,10 +24,10 @@ async def plain() -> Rewriter:
 
 
 class Everyone:
-    async def allowed(self, *_: object) -> bool:
+    async def has_access(self, *_: object) -> bool:
         return True
 
-    async def allowed_scopes(self, *_: object) -> list[str]:
+    async def accessible_scopes(self, *_: object) -> list[str]:
         return []
 
     async def scopes(self, *_: object) -> list[str]:
@@ -73,7 +73,7 @@ async def test_a2_06_there_are_never_more_than_two_queries() -> None:
     """Not even where the model rewrites the question in other words each time."""
 
     class Rewriting(Rewriter):
-        async def rewritten(self, question: str, conversation: Sequence[Turn]) -> str:
+        async def rewrite(self, question: str, conversation: Sequence[Turn]) -> str:
             return f"{question} {uuid4()}"
 
     async def rewriting() -> Rewriter:
@@ -86,7 +86,7 @@ async def test_a2_06_there_are_never_more_than_two_queries() -> None:
 
 @pytest.mark.parametrize(("relevances", "enough"), [((0.55, 0.9), False), ((0.5501, 0.9), True), ((0.9,), False)])
 def test_a2_12_exactly_0_55_does_not_count(relevances: tuple[float, ...], enough: bool) -> None:  # noqa: FBT001
-    assert covered(near(*relevances), PROFILE) is enough  # type: ignore[arg-type]
+    assert is_covered(near(*relevances), PROFILE) is enough  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a2_12_exactly_0_55_does_not_count(relevances: tuple[float, ...], enough
 def test_a2_11_a2_12_x_09_the_mean_of_the_best_three_decides_and_0_45_passes(
     relevances: tuple[float, ...], status: AnswerStatus | None
 ) -> None:
-    answer = refused("?", Finding(passages=tuple(near(*relevances))), PROFILE)  # type: ignore[arg-type]
+    answer = answer_without_draft("?", Finding(passages=tuple(near(*relevances))), PROFILE)  # type: ignore[arg-type]
     assert (answer.status if answer else None) == status
 
 
@@ -121,20 +121,20 @@ async def test_a2_07_chunks_that_touch_are_one_passage_and_count_each() -> None:
         passage("Convert.", relevance=0.6, char_start=6, char_end=14),
         passage(" Then save.", relevance=0.5, char_start=14, char_end=25),
     ]
-    [one] = merged(halves)
+    [one] = merge_touching(halves)
     assert (one.text, one.relevance) == ("Press Convert. Then save.", 0.9)
     assert one.chunks() == tuple((each.passage_id, each.relevance) for each in halves)
     finding, searcher = finder([one])
     await finding.find(ASKED, await a_scope(), PROFILE)
     assert len(searcher.asked) == 1
-    assert not covered(merged([halves[0], halves[2]]), PROFILE)
+    assert not is_covered(merge_touching([halves[0], halves[2]]), PROFILE)
 
 
 async def test_a2_09_what_both_queries_find_in_other_cuts_is_one_passage() -> None:
     first = passage("Press ", relevance=0.5, char_start=0, char_end=6)
     second = passage("Convert.", relevance=0.4, char_start=6, char_end=14)
     nearer = replace(second, relevance=0.7)
-    finding, _ = finder([first], merged([nearer, replace(first, relevance=0.3)]))
+    finding, _ = finder([first], merge_touching([nearer, replace(first, relevance=0.3)]))
     [found] = (await finding.find(ASKED, await a_scope(), PROFILE)).passages
     assert (found.text, found.relevance) == ("Press Convert.", 0.7)
     assert dict(found.chunks()) == {first.passage_id: 0.5, second.passage_id: 0.7}
@@ -153,7 +153,7 @@ async def test_a2_13_one_failed_query_is_passed_over_and_all_failed_is_an_error(
     finding, _ = finder(IndexUnavailable("down"), IndexUnavailable("still down"))
     found = await finding.find(ASKED, await a_scope(), PROFILE)
     assert found.error == "down"
-    assert refused("?", found, PROFILE).status is AnswerStatus.ERROR  # type: ignore[union-attr]
+    assert answer_without_draft("?", found, PROFILE).status is AnswerStatus.ERROR  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

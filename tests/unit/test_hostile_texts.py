@@ -14,12 +14,12 @@ from itertools import islice, product
 import pytest
 
 from knowledge import documents, search
-from knowledge.documents.chunking import cut
+from knowledge.documents.chunking import split_document
 from knowledge.documents.log_lines import read_lines
 from knowledge.documents.models import DocumentType
 from knowledge.documents.orders import without_orders
-from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, read
-from knowledge.documents.ports import Parsed
+from knowledge.documents.parsing import MAX_NAME_CHARS, MAX_TAGS, read
+from knowledge.documents.ports import ParsedDocument
 
 MOST_SECONDS = 1.0
 """Of a processor; more than a hundred times what a text of 20,000 characters takes."""
@@ -101,7 +101,7 @@ TEXTS = {
 def test_no_text_takes_long_to_be_read_and_cut(name: str) -> None:
     uri, text = TEXTS[name]
     begun = time.thread_time()
-    cut(read(uri, text.encode(), redacting=False))
+    split_document(read(uri, text.encode(), redacting=False))
     assert time.thread_time() - begun < MOST_SECONDS
 
 
@@ -126,7 +126,7 @@ def test_no_text_takes_long_to_be_searched_for_orders(blank: str) -> None:
 def test_a_heading_is_its_words(line: str, title: str) -> None:
     parsed = read("x.md", f"{line}\n\ntext\n".encode(), redacting=False)
     assert (parsed.title or "x.md") == title
-    assert [chunk.section or "x.md" for chunk in cut(parsed)] == [title]
+    assert [chunk.section or "x.md" for chunk in split_document(parsed)] == [title]
 
 
 LONG = "n" * 50_000
@@ -147,14 +147,14 @@ def test_no_name_in_a_text_is_kept_at_any_length(name: str) -> None:
     uri, text = NAMES[name]
     parsed = read(uri, text.encode(), redacting=False)
     told = [parsed.title, parsed.category, *parsed.tags]
-    told += [name for chunk in cut(parsed) for name in (chunk.section, chunk.function)]
-    assert max(len(each) for each in told if each) <= LONGEST_NAME
-    assert len(parsed.tags) <= MOST_TAGS
+    told += [name for chunk in split_document(parsed) for name in (chunk.section, chunk.function)]
+    assert max(len(each) for each in told if each) <= MAX_NAME_CHARS
+    assert len(parsed.tags) <= MAX_TAGS
 
 
 def test_of_headings_that_are_too_long_together_the_innermost_are_kept() -> None:
     parsed = read("x.md", f"# {'o' * 200}\n## {'m' * 100}\n### inner\ntext\n".encode(), redacting=False)
-    assert cut(parsed)[-1].section == f"{'m' * 100} > inner"
+    assert split_document(parsed)[-1].section == f"{'m' * 100} > inner"
 
 
 @pytest.mark.parametrize("kind", DocumentType)
@@ -164,7 +164,7 @@ def test_empty_lines_take_no_memory(kind: DocumentType) -> None:
     tracemalloc.start()
     try:
         lines = list(islice(read_lines(text, now=NOW), 1_000))
-        cut(Parsed(text=text, document_type=kind), lines if kind is DocumentType.LOG else ())
+        split_document(ParsedDocument(text=text, document_type=kind), lines if kind is DocumentType.LOG else ())
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.documents.composing import answered
+from knowledge.documents.composing import compose_answer
 from knowledge.documents.drafting import Draft
 from knowledge.documents.kb_configs import (
     CaseEvidenceConfig,
@@ -21,8 +21,8 @@ from knowledge.documents.kb_configs import (
 )
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Finding, Passage
 from knowledge.documents.prompts import block, instructions, question_with_sources
-from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, in_form, strictly
-from knowledge.documents.verifying import Evidence, Written, verify
+from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, render_for_base, render_strict
+from knowledge.documents.verifying import DraftClaim, Evidence, verify
 from knowledge.errors import InvalidInput
 from tests.support.answering import passage
 
@@ -32,11 +32,11 @@ CONFIGS = [CaseEvidenceConfig(), UserKBConfig(), GlobalKBConfig(), TeamKBConfig(
 
 def answer_of(found: Passage, *quotes: str, missing: str = "") -> Answer:
     evidence = [Evidence(found, found.text)]
-    written = [Written(text=quote, quotes=((1, quote),)) for quote in quotes]
+    written = [DraftClaim(text=quote, quotes=((1, quote),)) for quote in quotes]
     verified = verify(written, evidence, "What?")
     assert len(verified.claims) == len(quotes)
     draft = Draft(missing=missing)
-    return answered("What?", draft, verified, evidence, Finding(passages=(found,)), extractive=False, dropped=0)
+    return compose_answer("What?", draft, verified, evidence, Finding(passages=(found,)), extractive=False, dropped=0)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a0_36_a0_39_a0_47_citations_and_footers(
     config: KBConfig, known: dict[str, Any], citation: str, footer: str
 ) -> None:
     found = passage(LOG, relevance=0.94, **known)
-    text = in_form(config, answer_of(found, LOG), found.partition)
+    text = render_for_base(config, answer_of(found, LOG), found.partition)
     assert text == f"{LOG} [{citation}]\n\n{footer}"
 
 
@@ -199,7 +199,7 @@ def test_a0_39_a_footer_names_each_source_and_counts_the_chunks() -> None:
 )
 def test_a0_36_a_section_is_not_named_by_the_title_before_it(section: str | None, cited: str) -> None:
     found = passage(LOG, title="Runbook", section=section)
-    assert f"[{cited}]" in in_form(UserKBConfig(), answer_of(found, LOG), found.partition)
+    assert f"[{cited}]" in render_for_base(UserKBConfig(), answer_of(found, LOG), found.partition)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,13 @@ def test_a0_52_x_11_no_answer_speaks_of_its_own_base_and_names_what_is_missing(c
 
 
 def test_a1_16_a1_17_not_found_is_one_sentence_and_nothing_else() -> None:
-    told = strictly(Answer(status=AnswerStatus.NOT_FOUND, question="?", text="", missing="everything"))
+    told = render_strict(Answer(status=AnswerStatus.NOT_FOUND, question="?", text="", missing="everything"))
     assert told == NOT_IN_THE_KNOWLEDGE_BASE == "I don't have information about this in the knowledge base"
 
 
 def test_a1_18_an_answer_says_according_to_what_and_ends_with_its_sources() -> None:
     found = passage("Ask the admin for a service user. It takes a day.", title="Gerrit Service User Creation")
-    told = strictly(answer_of(found, "Ask the admin for a service user.", "It takes a day."))
+    told = render_strict(answer_of(found, "Ask the admin for a service user.", "It takes a day."))
     assert told == (
         "According to [Gerrit Service User Creation], Ask the admin for a service user.\nIt takes a day.\n\n"
         "Sources: [Gerrit Service User Creation]"

@@ -7,7 +7,7 @@ import pytest
 from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import DocumentType
 from knowledge.documents.questions import Question
-from knowledge.documents.steps import MOST_OF_STEPS, numbered_lists
+from knowledge.documents.steps import MAX_STEPS_CHARS, find_numbered_lists
 from knowledge.documents.verifying import Evidence
 from knowledge.documents.weighing import read_sentences
 from knowledge.models import TermStatistics
@@ -78,7 +78,7 @@ def test_a_procedure_that_is_too_long_for_a_claim_takes_several_and_says_where_i
     text = "# Pump\n\n## Flush the pump\n\n" + "\n".join(steps)
     said = told(text, HOW[0], steps[2][:10])
     assert len(said) > 1
-    assert all(len(each) <= MOST_OF_STEPS + 2 for each in said)
+    assert all(len(each) <= MAX_STEPS_CHARS + 2 for each in said)
     whole = "\n".join(said)
     assert whole == "\n".join([*steps[: whole.count("Flush")], "\u2026"])
 
@@ -105,5 +105,5 @@ def test_steps_of_which_the_first_are_elsewhere_are_told_with_a_sign() -> None:
     ],
 )
 def test_numbered_lists_are_found_with_all_that_is_of_their_items(text: str, items: list[list[str]]) -> None:
-    found = [[text[slice(*each)] for each in listed.items] for listed in numbered_lists(text)]
+    found = [[text[slice(*each)] for each in listed.items] for listed in find_numbered_lists(text)]
     assert found == items

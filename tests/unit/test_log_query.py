@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge.documents.finding import words_for_logs
-from knowledge.documents.language_model import Said
+from knowledge.documents.language_model import ChatReply
 from knowledge.documents.log_planning import QUERY_LOGS, plan_by_model
 from knowledge.documents.log_query import Group, LogQuery, Order, instant, log_query_json, read_log_query
 from knowledge.documents.log_questions import addresses_logs, may_ask_logs, parse_log_question
@@ -155,7 +155,7 @@ def test_a_moment_without_a_zone_is_one_of_the_logs() -> None:
 QUESTION = "Which failures of the till on 2025-10-19 were fatal in app.log?"
 
 
-async def planned(*said: Said | ChatUnavailable) -> LogQuery | None:
+async def planned(*said: ChatReply | ChatUnavailable) -> LogQuery | None:
     return await plan_by_model(ScriptedModel(list(said)), QUESTION, {"app.log"})
 
 
@@ -166,7 +166,7 @@ async def test_a_model_fills_the_plan_by_a_tool_call() -> None:
         "words": ["till"],
         "since": "2025-10-19",
     }
-    model = ScriptedModel([Said(calls=(call("query_logs", **arguments),))])
+    model = ScriptedModel([ChatReply(calls=(call("query_logs", **arguments),))])
     found = await plan_by_model(model, QUESTION, {"app.log"})
     assert found == plan(documents=("app.log",), severities=(Severity.CRITICAL,), words=("till",), since=DAY)
     ((messages, asking),) = model.asked
@@ -185,10 +185,10 @@ async def test_a_model_fills_the_plan_by_a_tool_call() -> None:
     ],
 )
 async def test_a_plan_of_a_model_that_is_not_of_the_question_is_not_taken(arguments: dict[str, Any]) -> None:
-    assert await planned(Said(calls=(call("query_logs", **arguments),))) is None
+    assert await planned(ChatReply(calls=(call("query_logs", **arguments),))) is None
 
 
 async def test_a_model_that_gives_no_plan_is_done_without() -> None:
-    assert await planned(Said(text="There are 7.")) is None
+    assert await planned(ChatReply(text="There are 7.")) is None
     assert await planned(ChatUnavailable("down")) is None
-    assert await planned(Said(calls=(call("delete_logs"),))) is None
+    assert await planned(ChatReply(calls=(call("delete_logs"),))) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.documents.chunking import cut
+from knowledge.documents.chunking import split_document
 from knowledge.documents.markup import MARKUPS, as_markdown
 from knowledge.documents.parsing import read
 from knowledge.documents.units import units
@@ -29,7 +29,7 @@ def rst(*lines: str) -> list[str]:
 def answers(uri: str, *lines: str) -> list[str]:
     """Return what of a file can answer."""
     parsed = read(uri, "\n".join(lines).encode(), redacting=False)
-    return [unit.told for chunk in cut(parsed) for unit in units(chunk.text)]
+    return [unit.told for chunk in split_document(parsed) for unit in units(chunk.text)]
 
 
 # headings
@@ -58,7 +58,7 @@ def test_passages_are_of_their_sections_and_lines_and_the_first_heading_is_the_t
     text = "Restoring\n=========\n\nAsk first.\n\nFrom tape\n---------\n\nTapes are in the vault.\n"
     parsed = read("restore.rst", text.encode(), redacting=False)
     assert parsed.title == "Restoring"
-    assert [(chunk.section, chunk.line_start) for chunk in cut(parsed)] == [
+    assert [(chunk.section, chunk.line_start) for chunk in split_document(parsed)] == [
         ("Restoring", 1),
         ("Restoring > From tape", 6),
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from knowledge.adapters.english_words import is_english
-from knowledge.documents.misspelt import respelt, words_that_may_be_misspelt
+from knowledge.documents.misspelt import correct_spelling, correctable_words
 
 
 def read(question: str, *texts: str) -> str | None:
-    found = respelt(question, words_that_may_be_misspelt(question), texts, is_english)
+    found = correct_spelling(question, correctable_words(question), texts, is_english)
     return found and found.question
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from knowledge.documents.language_model import Asking, Message, Said
+from knowledge.documents.language_model import ChatOptions, ChatReply, Message
 from knowledge.documents.models import Turn
-from knowledge.documents.rewriting import Rewriter, folded, kept, prompt, refers
+from knowledge.documents.rewriting import Rewriter, accept_rewrite, fold_question, prompt, refers
 from knowledge.errors import ChatUnavailable
 from tests.support.answering import ScriptedModel
 
@@ -21,20 +21,20 @@ TALK = (
 
 async def test_a0_82_without_a_conversation_the_question_stays_and_no_model_is_asked() -> None:
     model = ScriptedModel([])
-    assert await Rewriter(language_model=model).rewritten("When did they start?", ()) == "When did they start?"
+    assert await Rewriter(language_model=model).rewrite("When did they start?", ()) == "When did they start?"
     assert not model.asked
 
 
 async def test_a0_84_a_follow_up_is_searched_for_as_a_question_of_its_own() -> None:
-    model = ScriptedModel([Said(text='Rewritten question: "When did the connection timeouts start?"')])
-    rewritten = await Rewriter(language_model=model).rewritten("When did they start?", TALK)
+    model = ScriptedModel([ChatReply(text='Rewritten question: "When did the connection timeouts start?"')])
+    rewritten = await Rewriter(language_model=model).rewrite("When did they start?", TALK)
     assert rewritten == "When did the connection timeouts start?"
 
 
 async def test_a0_82_a_question_that_refers_to_nothing_is_left_alone() -> None:
     model = ScriptedModel([])
     question = "Which port does the payment gateway listen on?"
-    assert await Rewriter(language_model=model).rewritten(question, TALK) == question
+    assert await Rewriter(language_model=model).rewrite(question, TALK) == question
     assert not model.asked
 
 
@@ -46,42 +46,46 @@ async def test_a0_83_the_model_sees_three_turns_of_200_characters_and_the_exampl
     assert max(map(len, told.splitlines())) < 260
     assert '"When did they start?" → "When did the connection timeout errors start?"' in told
     assert '"Show me the config" → "Show me the database connection pool configuration"' in told
-    model = ScriptedModel([Said(text="When did the timeouts start?")])
-    await Rewriter(language_model=model).rewritten("When did they start?", TALK)
-    asking: Asking = model.asked[0][1]
+    model = ScriptedModel([ChatReply(text="When did the timeouts start?")])
+    await Rewriter(language_model=model).rewrite("When did they start?", TALK)
+    asking: ChatOptions = model.asked[0][1]
     assert (asking.max_tokens, asking.temperature) == (150, 0.3)
 
 
 class Slow(ScriptedModel):
-    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
+    async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
         await asyncio.sleep(5)
-        return Said(text="too late")
+        return ChatReply(text="too late")
 
 
 @pytest.mark.parametrize(
     "model",
     [
         ScriptedModel([ChatUnavailable("down")]),
-        ScriptedModel([Said(text="   ")]),
-        ScriptedModel([Said(text="When did ERR-99 start?")]),
+        ScriptedModel([ChatReply(text="   ")]),
+        ScriptedModel([ChatReply(text="When did ERR-99 start?")]),
         Slow([]),
     ],
 )
 async def test_a0_85_failure_timeout_emptiness_and_invention_leave_the_question(model: ScriptedModel) -> None:
     rewriter = Rewriter(language_model=model, seconds=0.05)
-    assert await rewriter.rewritten("When did they start?", TALK) == "When did they start?"
+    assert await rewriter.rewrite("When did they start?", TALK) == "When did they start?"
 
 
 def test_a0_85_a_rewriting_that_drops_an_identifier_is_not_kept() -> None:
-    assert kept("What does that error mean?", "What does it mean, ERR-4521?", TALK) is None
-    assert kept("What does ERR-4521 mean?", "What does it mean, ERR-4521?", TALK) == "What does ERR-4521 mean?"
+    assert accept_rewrite("What does that error mean?", "What does it mean, ERR-4521?", TALK) is None
+    assert (
+        accept_rewrite("What does ERR-4521 mean?", "What does it mean, ERR-4521?", TALK) == "What does ERR-4521 mean?"
+    )
 
 
 async def test_a0_84_without_a_model_the_last_question_is_searched_for_besides() -> None:
-    assert await Rewriter().rewritten("When did they start?", TALK) == "What errors in the log?\nWhen did they start?"
-    assert folded("Why?", ()) == "Why?"
+    assert await Rewriter().rewrite("When did they start?", TALK) == "What errors in the log?\nWhen did they start?"
+    assert fold_question("Why?", ()) == "Why?"
     long = "Does it? " * 444
-    assert folded(long, [Turn(role="user", content="x" * 200)]) == f"xxx\n{long}", "no longer than a search takes"
+    assert fold_question(long, [Turn(role="user", content="x" * 200)]) == f"xxx\n{long}", (
+        "no longer than a search takes"
+    )
 
 
 @pytest.mark.parametrize("question", ["When did they start?", "And on Fridays?", "Why?", "What about the other one?"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.documents.same_words import counted, forms_of
+from knowledge.documents.same_words import forms_of, terms_counted
 from knowledge.search.lexical import term_counts
 
 
@@ -58,5 +58,5 @@ def test_other_words_have_to_be_said(question: str, text: str) -> None:
 
 
 def test_what_is_counted_is_the_word_behind_how_many() -> None:
-    assert counted("How many hosts are there?") == set(term_counts("hosts"))
-    assert counted("How much is it?") == counted("Which hosts are there?") == set()
+    assert terms_counted("How many hosts are there?") == set(term_counts("hosts"))
+    assert terms_counted("How much is it?") == terms_counted("Which hosts are there?") == set()

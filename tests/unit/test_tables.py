@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.documents.chunking import cut
+from knowledge.documents.chunking import split_document
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import read
 from knowledge.documents.pieces import Unit
-from knowledge.documents.ports import Parsed
+from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.tables import as_rows
 from knowledge.documents.units import units
 
 VALVES = 'valve,opens at,by\ninlet,"4 bar, or\nmore",hand\n\noutlet,9 | 10 bar,\n'
 
 
-def told(parsed: Parsed, tokens: int = 512) -> list[Unit]:
-    return [unit for chunk in cut(parsed, tokens=tokens) for unit in units(chunk.text, chunk.function or "")]
+def told(parsed: ParsedDocument, tokens: int = 512) -> list[Unit]:
+    return [unit for chunk in split_document(parsed, tokens=tokens) for unit in units(chunk.text, chunk.function or "")]
 
 
 def test_separated_values_are_rows_told_with_their_columns_each_on_its_line() -> None:
@@ -80,6 +80,6 @@ def test_every_row_of_a_long_table_is_told_with_the_names_of_its_columns(separat
             *(f"| {' | '.join(row)} |" for row in rows),
         ]
         parsed = read("valves.md", "\n".join([*lines, "", "All are checked."]).encode(), redacting=False)
-    assert len(cut(parsed, tokens=128)) > 3
+    assert len(split_document(parsed, tokens=128)) > 3
     found = {each.told for each in told(parsed, tokens=128) if each.key}
     assert found == {f"valve: {one}; opens at: {two}; how: {three}" for one, two, three in rows}

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.documents.pieces import MOST_OF_A_BLOCK, Unit, UnitKind
+from knowledge.documents.pieces import MAX_BLOCK_CHARS, Unit, UnitKind
 from knowledge.documents.units import units
 
 SIGNS = st.sampled_from(
@@ -59,7 +59,7 @@ def test_units_stand_where_they_say_in_order(text: str) -> None:
     assert all(text[slice(*each.span)].strip() for each in found)
     assert all(one.span.start <= other.span.start for one, other in pairwise(found))
     assert all(each.kind is UnitKind.ROW or each.told == text[slice(*each.span)] for each in found)
-    assert all(len(each.told) <= MOST_OF_A_BLOCK + len("\n```") for each in found)
+    assert all(len(each.told) <= MAX_BLOCK_CHARS + len("\n```") for each in found)
 
 
 def told(text: str) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_question_is_told_with_all_of_the_paragraph_that_answers_it() -> None:
         "Q: When?\n\nLater on.",
     ]
     long = "Why? " + "It is as it is. " * 90
-    assert len(read(long)[0].told) <= MOST_OF_A_BLOCK
+    assert len(read(long)[0].told) <= MAX_BLOCK_CHARS
 
 
 def test_a_term_of_a_manual_is_told_with_what_it_means_in_whole_sentences() -> None:
@@ -122,4 +122,4 @@ def test_a_term_of_a_manual_is_told_with_what_it_means_in_whole_sentences() -> N
     assert "Wake=\n\t   Wakes it." in told
     assert "Plain prose goes\non here." in told
     long = "  term\n" + "    It is as it is.\n" * 90
-    assert MOST_OF_A_BLOCK / 2 < len(read(long)[0].told) <= MOST_OF_A_BLOCK
+    assert MAX_BLOCK_CHARS / 2 < len(read(long)[0].told) <= MAX_BLOCK_CHARS

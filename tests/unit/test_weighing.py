@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from knowledge.documents.apart import apart, numbered
+from knowledge.documents.apart import contradicts_question, names_version_or_date
 from knowledge.documents.models import DocumentType
 from knowledge.documents.questions import Question
-from knowledge.documents.verifying import Evidence, Written, verify
+from knowledge.documents.verifying import DraftClaim, Evidence, verify
 from knowledge.documents.weighing import Sentence, read_sentences
 from knowledge.models import TermStatistics
 from tests.support.answering import passage
@@ -147,7 +147,7 @@ def test_a_line_of_a_configuration_is_told_with_its_sections_and_quoted_as_it_st
     found = read(text, "Which rate has the pump at night?", DocumentType.CONFIG)
     assert [each.told for each in found] == told
     source = Evidence(passage(text), text)
-    written = [Written(text=each.told, quotes=((1, text[slice(*each.span)]),)) for each in found]
+    written = [DraftClaim(text=each.told, quotes=((1, text[slice(*each.span)]),)) for each in found]
     assert len(verify(written, [source], "Which rate?").claims) == len(told)
 
 
@@ -188,9 +188,9 @@ def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -
     ],
 )
 def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
-    assert apart(question, above, "It was decided.")
-    assert not apart(question, f"{above} and {question}", "It was decided.")
-    assert not apart(question, above, f"See {question}")
+    assert contradicts_question(question, above, "It was decided.")
+    assert not contradicts_question(question, f"{above} and {question}", "It was decided.")
+    assert not contradicts_question(question, above, f"See {question}")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str)
 def test_a_change_of_another_kind_the_other_end_and_the_other_side_are_apart(
     question: str, above: str, text: str, *, is_apart: bool
 ) -> None:
-    assert apart(question, above, text) is is_apart
+    assert contradicts_question(question, above, text) is is_apart
 
 
 def test_what_stands_below_a_version_or_a_day_is_told_with_it_and_quoted_as_it_stands() -> None:
@@ -229,13 +229,15 @@ def test_what_stands_below_a_version_or_a_day_is_told_with_it_and_quoted_as_it_s
     (first, second) = read(NOTES, "Which version drains?")
     assert (first.told, NOTES[slice(*first.span)]) == ("2.1.0 (2025-03-04): It drains at night.", "It drains at night.")
     assert second.told.startswith("2.0.1: ")
-    assert not any(numbered(heading) for heading in ("Changes", "2. Changes", "2.1 Upgrading", "Rules of 2025"))
+    assert not any(
+        names_version_or_date(heading) for heading in ("Changes", "2. Changes", "2.1 Upgrading", "Rules of 2025")
+    )
 
 
 def test_a_version_of_something_else_in_a_text_is_not_the_one_that_is_asked_for() -> None:
     text = "It needs Python 3.11 or newer."
-    assert apart("Which Python does Pump 3.x need?", "Pump 2.x", text)
-    assert not apart("Does it run on Python 3.11?", "Pump 2.x", text)
+    assert contradicts_question("Which Python does Pump 3.x need?", "Pump 2.x", text)
+    assert not contradicts_question("Does it run on Python 3.11?", "Pump 2.x", text)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_a_version_of_something_else_in_a_text_is_not_the_one_that_is_asked_for(
     ],
 )
 def test_a_heading_of_the_same_or_of_none_is_not_apart(question: str, above: str) -> None:
-    assert not apart(question, above, "It was decided.")
+    assert not contradicts_question(question, above, "It was decided.")
 
 
 def test_a_sentence_without_blanks_is_no_single_word() -> None:

@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_tables import kb_partitions
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
-    MOST_COUNTED,
+    MAX_OCCURRENCES,
     WEEK,
     Escalation,
     EscalationId,
@@ -166,7 +166,7 @@ class PostgresJournal(Journal):
             priority=Priority.NORMAL,
         )
         asked = sa.func.cardinality(_S.asked_at)
-        last = _S.asked_at[asked - MOST_COUNTED + 2 : asked]
+        last = _S.asked_at[asked - MAX_OCCURRENCES + 2 : asked]
         again = row.on_conflict_do_update(
             index_elements=[_S.workspace, _S.question_hash],
             index_where=_S.closed_at.is_(None),

@@ -35,7 +35,7 @@ from knowledge.adapters.postgres.document_tables import (
     kb_vectors,
     kb_versions,
 )
-from knowledge.documents.indexing import ABREAST, HUGE_BYTES, TRIES
+from knowledge.documents.indexing import HUGE_BYTES, MAX_ATTEMPTS, MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import (
     Chunk,
     DocumentId,
@@ -45,8 +45,8 @@ from knowledge.documents.models import (
     PassagePoint,
     Severity,
 )
-from knowledge.documents.ports import Indexed, IndexingStore, Job, Parsed, Stale
-from knowledge.documents.texts import told_above
+from knowledge.documents.ports import IndexedGeneration, IndexingJob, IndexingStore, ParsedDocument, StaleGeneration
+from knowledge.documents.texts import with_headings
 from knowledge.models import EmbeddingSpace, LeaseToken, SparseVector, Vector
 
 _K = kb_vectors.c
@@ -54,7 +54,7 @@ _ROWS = 5000
 """Log lines written by one statement."""
 
 _FREE = {"lease_token": None, "lease_until": None}
-_NEVER_DONE = f"the process that indexed it ended, or hung, each of {TRIES} times"
+_NEVER_DONE = f"the process that indexed it ended, or hung, each of {MAX_ATTEMPTS} times"
 _WRITTEN = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
 """Whether the text of a document is there: an import that was killed may have left one without."""
 _HUGE = sa.exists().where(V.document_id == D.id, V.generation == D.latest, sa.func.octet_length(V.text) > HUGE_BYTES)
@@ -72,7 +72,9 @@ class PostgresIndexing(IndexingStore):
         self._served: dict[str, None] = {}
         """The partitions that this process served, which does nearly all; the one that was longest ago first."""
 
-    async def claim(self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None) -> list[Job]:
+    async def claim(
+        self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None
+    ) -> list[IndexingJob]:
         free = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
@@ -84,7 +86,7 @@ class PostgresIndexing(IndexingStore):
         async with transaction(self._engine) as connection:
             await connection.execute(self._given_up())
             held = (await connection.execute(self._under_way())).all()
-            if only is None and sum(row.huge for row in held) > ABREAST - _LEAST_BESIDE:
+            if only is None and sum(row.huge for row in held) > MAX_CONCURRENT_DOCUMENTS - _LEAST_BESIDE:
                 free = sa.and_(free, ~_HUGE)
             turns = self._turns(Counter(row.partition for row in held))
             # documents that were put off come after all others: a service may fail on these alone
@@ -143,28 +145,28 @@ class PostgresIndexing(IndexingStore):
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
             D.lease_until < sa.func.now(),
-            D.attempts >= TRIES,
+            D.attempts >= MAX_ATTEMPTS,
         )
         ended = sa.select(D.id).where(over).with_for_update(skip_locked=True)
         told = {"status": DocumentStatus.FAILED, "error": _NEVER_DONE}
         return sa.update(kb_documents).where(D.id.in_(ended)).values(**told, **_FREE)
 
-    async def anything(self) -> bool:
+    async def has_documents(self) -> bool:
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
 
-    async def held(self, only: Collection[DocumentId] | None = None) -> bool:
+    async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
         ours = [] if only is None else [among(D.id, only)]
         leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _WRITTEN, *ours)
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(leased)))
 
-    async def extend(self, job: Job, lease: timedelta) -> bool:
+    async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
         later = sa.update(kb_documents).where(_held(job)).values(lease_until=sa.func.now() + lease)
         async with reading(self._engine) as connection:
             return bool((await connection.execute(later)).rowcount)
 
-    async def write(self, job: Job, indexed: Indexed) -> bool:
+    async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
         of_generation = (C.document_id == job.document_id, C.generation == job.generation)
         lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
         async with transaction(self._engine) as connection:
@@ -182,7 +184,7 @@ class PostgresIndexing(IndexingStore):
             await _write_lines(connection, job, indexed)
             return True
 
-    async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
+    async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         async with transaction(self._engine) as connection:
             await locked_partition(connection, self._workspace, job.partition)
             held = sa.select(D.active_generation).where(_held(job)).with_for_update()
@@ -204,13 +206,13 @@ class PostgresIndexing(IndexingStore):
             await changed(connection, self._workspace, job.partition)
             return True
 
-    async def overtaken(self, job: Job) -> bool:
+    async def is_superseded(self, job: IndexingJob) -> bool:
         either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
         stands = sa.exists().where(D.id == job.document_id, ALIVE, either)
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(~stands)))
 
-    async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
+    async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
         update = sa.update(kb_documents).where(_held(job))
         told: dict[str, Any] = {"status": DocumentStatus.FAILED}
         if retry_after is not None:  # that it was begun does not count: it was not the document's doing
@@ -218,7 +220,7 @@ class PostgresIndexing(IndexingStore):
         async with transaction(self._engine) as connection:
             await connection.execute(update.values(**told, error=reason, **_FREE))
 
-    async def give_back(self, job: Job) -> None:
+    async def give_back(self, job: IndexingJob) -> None:
         free = sa.update(kb_documents).where(_held(job)).values(attempts=D.attempts - 1, **_FREE)
         async with transaction(self._engine) as connection:
             await connection.execute(free)
@@ -251,7 +253,7 @@ class PostgresIndexing(IndexingStore):
                 await connection.execute(sa.update(kb_documents).where(D.id == row.id).values(**again))
         return len(which)
 
-    async def stale(self, limit: int) -> list[Stale]:
+    async def stale(self, limit: int) -> list[StaleGeneration]:
         held = sa.and_(
             D.lease_until.is_not(None), D.lease_until > sa.func.now()
         )  # an import writes older generations as well
@@ -270,7 +272,7 @@ class PostgresIndexing(IndexingStore):
                 of_it = (C.document_id == row.document_id, C.generation == row.generation)
                 ids = (await connection.execute(sa.select(C.id).where(*of_it))).scalars()
                 found.append(
-                    Stale(
+                    StaleGeneration(
                         document_id=DocumentId(row.document_id),
                         generation=row.generation,
                         passage_ids=tuple(PassageId(each) for each in ids),
@@ -278,7 +280,7 @@ class PostgresIndexing(IndexingStore):
                 )
         return found
 
-    async def forget(self, stale: Stale) -> None:
+    async def forget(self, stale: StaleGeneration) -> None:
         row = sa.delete(kb_versions).where(V.document_id == stale.document_id, V.generation == stale.generation)
         left = sa.exists().where(V.document_id == D.id)
         gone = sa.delete(kb_documents).where(D.id == stale.document_id, D.status == DocumentStatus.DELETING, ~left)
@@ -339,11 +341,11 @@ class PostgresIndexing(IndexingStore):
             query = query.where(C.id > after)
         async with reading(self._engine) as connection:
             return [
-                (_point(row, self._workspace), told_above(row.title, row.section, row.function, row.text))
+                (_point(row, self._workspace), with_headings(row.title, row.section, row.function, row.text))
                 for row in await connection.execute(query)
             ]
 
-    async def shown(self, space: EmbeddingSpace) -> int:
+    async def count_shown(self, space: EmbeddingSpace) -> int:
         kept = sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash)
         query = (
             sa.select(sa.func.count())
@@ -354,7 +356,7 @@ class PostgresIndexing(IndexingStore):
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 
-    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+    async def index_membership(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         shown = sa.and_(SHOWN, C.generation == D.active_generation)
         on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
         query = (
@@ -369,7 +371,7 @@ class PostgresIndexing(IndexingStore):
         async with reading(self._engine) as connection:
             return {PassageId(row.id): row.shown for row in await connection.execute(query)}
 
-    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+    async def find_existing(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
         query = sa.select(C.id).join(kb_documents, D.id == C.document_id)
         query = query.where(D.workspace == self._workspace, among(C.id, passage_ids))
         async with reading(self._engine) as connection:
@@ -387,12 +389,12 @@ class PostgresIndexing(IndexingStore):
             await connection.execute(sa.delete(answer_cache).where(a.workspace == self._workspace, a.key.in_(keys)))
 
 
-def _held(job: Job) -> sa.ColumnElement[bool]:
+def _held(job: IndexingJob) -> sa.ColumnElement[bool]:
     return sa.and_(D.id == job.document_id, D.lease_token == job.token)
 
 
-def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
-    parsed = Parsed(
+def _job(row: sa.Row[Any], token: LeaseToken) -> IndexingJob:
+    parsed = ParsedDocument(
         text=row.text,
         text_hash=row.text_hash,
         document_type=DocumentType(row.document_type),
@@ -402,7 +404,7 @@ def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
         pages=tuple(row.pages),
         notes=tuple(row.notes),
     )
-    return Job(
+    return IndexingJob(
         token=token,
         document_id=DocumentId(row.id),
         partition=row.partition,
@@ -414,7 +416,7 @@ def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
 
 
 def _chunk_row(
-    job: Job, chunk: Chunk, passage_id: PassageId, terms: tuple[int, ...], text_hash: bytes
+    job: IndexingJob, chunk: Chunk, passage_id: PassageId, terms: tuple[int, ...], text_hash: bytes
 ) -> dict[str, Any]:
     return {
         "id": passage_id,
@@ -438,7 +440,7 @@ def _chunk_row(
     }
 
 
-async def _write_lines(connection: AsyncConnection, job: Job, indexed: Indexed) -> None:
+async def _write_lines(connection: AsyncConnection, job: IndexingJob, indexed: IndexedGeneration) -> None:
     for start in range(0, len(indexed.lines), _ROWS):
         some = indexed.lines[start : start + _ROWS]
         given = sa.select(

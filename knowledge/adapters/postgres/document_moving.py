@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.document_tables import (
 )
 from knowledge.adapters.postgres.spaces import read_vectors
 from knowledge.documents.moving import MovingStore
-from knowledge.documents.texts import told_above
+from knowledge.documents.texts import with_headings
 from knowledge.models import EmbeddingSpace, Vector
 
 _K = kb_vectors.c
@@ -53,7 +53,7 @@ class PostgresMoving(MovingStore):
         )
         async with reading(self._engine) as connection:
             return {
-                row.text_hash: told_above(row.title, row.section, row.function, row.text)
+                row.text_hash: with_headings(row.title, row.section, row.function, row.text)
                 for row in await connection.execute(bare)
             }
 

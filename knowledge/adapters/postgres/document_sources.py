@@ -51,14 +51,14 @@ class PostgresSources(SourceStore):
         async with reading(self._engine) as connection:
             return [_source(row) for row in await connection.execute(query)]
 
-    async def closed(self) -> list[Source]:
+    async def sources_of_closed_cases(self) -> list[Source]:
         p = kb_partitions.c
         of_it = sa.and_(p.workspace == _S.workspace, p.partition == _S.partition, p.closed_at <= sa.func.now())
         query = sa.select(kb_sources).join(kb_partitions, of_it).where(_S.workspace == self._workspace)
         async with reading(self._engine) as connection:
             return [_source(row) for row in await connection.execute(query.order_by(_S.id))]
 
-    async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
+    async def record_sync(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
         told: dict[str, Any] = {"last_error": error}
         if commit is not None:
             told |= {"last_commit": commit, "synced_at": sa.func.now()}

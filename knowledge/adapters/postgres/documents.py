@@ -27,7 +27,7 @@ from knowledge.adapters.postgres.document_rows import (
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_grants, kb_partitions, kb_sources, kb_versions
 from knowledge.documents.access import Base, Grants
 from knowledge.documents.models import Document, DocumentId, DocumentStatus, SourceId
-from knowledge.documents.ports import DocumentStore, Received
+from knowledge.documents.ports import DocumentStore, ReceivedDocument
 from knowledge.errors import Conflict, NotFound
 
 _P = kb_partitions.c
@@ -41,14 +41,14 @@ class PostgresDocuments(DocumentStore):
         self._engine = within(engine, workspace)
         self._workspace = workspace
 
-    async def known(self, partition: str, uri: str) -> tuple[str | None, str] | None:
+    async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
         readable = D.status != DocumentStatus.FAILED
         query = sa.select(D.mark, D.content_hash).where(self._of(partition), D.uri == uri, readable)
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (row.mark, row.content_hash)
 
-    async def put(self, partition: str, received: Received) -> tuple[Document, bool]:
+    async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
         async with transaction(self._engine) as connection:
             where = await locked_partition(connection, self._workspace, partition)
             if where.closed_at is not None:
@@ -65,7 +65,7 @@ class PostgresDocuments(DocumentStore):
             row = (await connection.execute(documents(NEWEST).where(D.id == document_id))).one()
         return to_document(row), new
 
-    async def _add(self, connection: AsyncConnection, partition: str, received: Received) -> UUID:
+    async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> UUID:
         document_id = uuid4()
         row = insert(kb_documents).values(
             id=document_id,
@@ -80,7 +80,9 @@ class PostgresDocuments(DocumentStore):
         await _write_version(connection, document_id, 1, received)
         return document_id
 
-    async def _renew(self, connection: AsyncConnection, before: sa.Row[Any], received: Received, *, new: bool) -> None:
+    async def _renew(
+        self, connection: AsyncConnection, before: sa.Row[Any], received: ReceivedDocument, *, new: bool
+    ) -> None:
         update = sa.update(kb_documents).where(D.id == before.id)
         if not new:
             told = {name: value for name, value in _told(received).items() if name not in {"status", "error"}}
@@ -94,7 +96,7 @@ class PostgresDocuments(DocumentStore):
     async def get(self, partition: str, document_id: DocumentId) -> Document:
         return await self._one(partition, D.id == document_id)
 
-    async def named(self, partition: str, uri: str) -> Document:
+    async def get_by_uri(self, partition: str, uri: str) -> Document:
         return await self._one(partition, D.uri == uri)
 
     async def _one(self, partition: str, which: sa.ColumnElement[bool]) -> Document:
@@ -105,7 +107,7 @@ class PostgresDocuments(DocumentStore):
             raise NotFound(f"there is no such document in {partition}")
         return to_document(row)
 
-    async def listed(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
+    async def list_documents(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
         query = documents(NEWEST).where(self._of(partition)).order_by(D.uri, D.id).limit(limit)
         if after is not None:
             query = query.where(D.uri > after)
@@ -169,7 +171,7 @@ async def _check_source(connection: AsyncConnection, source_id: SourceId | None)
         raise NotFound(f"the source {source_id} was deleted: nothing more is taken from it")
 
 
-def _told(received: Received) -> dict[str, Any]:
+def _told(received: ReceivedDocument) -> dict[str, Any]:
     return {
         "link": received.link,
         "source_id": received.source_id,
@@ -180,7 +182,7 @@ def _told(received: Received) -> dict[str, Any]:
     }
 
 
-def _version(received: Received) -> dict[str, Any]:
+def _version(received: ReceivedDocument) -> dict[str, Any]:
     parsed = received.parsed
     assert parsed is not None  # noqa: S101 - asked by whoever calls
     return {
@@ -192,7 +194,7 @@ def _version(received: Received) -> dict[str, Any]:
     }
 
 
-def _differs(before: sa.Row[Any], received: Received) -> bool:
+def _differs(before: sa.Row[Any], received: ReceivedDocument) -> bool:
     """Return whether a version says something new: its text, what is told of it, or that it cannot be read."""
     if received.parsed is None:
         return bool(before.status != DocumentStatus.FAILED or before.error != received.refused)
@@ -201,7 +203,9 @@ def _differs(before: sa.Row[Any], received: Received) -> bool:
     return any(getattr(before, name) != value for name, value in _version(received).items())
 
 
-async def _write_version(connection: AsyncConnection, document_id: UUID, generation: int, received: Received) -> None:
+async def _write_version(
+    connection: AsyncConnection, document_id: UUID, generation: int, received: ReceivedDocument
+) -> None:
     if received.parsed is None:
         return
     parsed = received.parsed
@@ -224,12 +228,12 @@ class PostgresGrants(Grants):
         self._engine = within(engine, workspace)
         self._workspace = workspace
 
-    async def allowed(self, base: str, scope_id: str, principal: str) -> bool:
+    async def has_access(self, base: str, scope_id: str, principal: str) -> bool:
         granted = sa.exists().where(*self._named(base, scope_id, principal))
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(granted)))
 
-    async def allowed_scopes(self, base: str, principal: str) -> list[str]:
+    async def accessible_scopes(self, base: str, principal: str) -> list[str]:
         g = kb_grants.c
         query = sa.select(g.scope_id).where(g.workspace == self._workspace, g.kb == base, g.principal == principal)
         async with reading(self._engine) as connection:
@@ -256,7 +260,7 @@ class PostgresGrants(Grants):
                 await changed(connection, self._workspace, partition)
             return had
 
-    async def granted(self, base: str, scope_id: str) -> list[str]:
+    async def grantees(self, base: str, scope_id: str) -> list[str]:
         g = kb_grants.c
         query = sa.select(g.principal).where(g.workspace == self._workspace, g.kb == base, g.scope_id == scope_id)
         async with reading(self._engine) as connection:

@@ -1,11 +1,11 @@
-"""What documents need from the outside, and what answering needs of finding.
+"""Ports of the documents package: stores, index, sources, conversion and finders.
 
-Every method that talks to a store or endpoint raises an `Unavailable` of `knowledge.errors` when that does not answer.
+Every method that calls a store or endpoint raises an `Unavailable` of `knowledge.errors` if that does not respond.
 """
 
 from __future__ import annotations
 
-from knowledge.documents.ports.converting import Converted, Converter, Parsed
+from knowledge.documents.ports.converting import ConvertedDocument, Converter, ParsedDocument
 from knowledge.documents.ports.finding import (
     EvidenceSource,
     Finder,
@@ -15,29 +15,36 @@ from knowledge.documents.ports.finding import (
     QuoteSource,
     Searcher,
 )
-from knowledge.documents.ports.indexing import DocumentStore, Indexed, IndexingStore, Job, Received, Stale
+from knowledge.documents.ports.indexing import (
+    DocumentStore,
+    IndexedGeneration,
+    IndexingJob,
+    IndexingStore,
+    ReceivedDocument,
+    StaleGeneration,
+)
 from knowledge.documents.ports.sources import Repositories, Repository, Source, SourceStore, TreeFile
 
 __all__ = [
-    "Converted",
+    "ConvertedDocument",
     "Converter",
     "DocumentStore",
     "EvidenceSource",
     "Finder",
-    "Indexed",
+    "IndexedGeneration",
+    "IndexingJob",
     "IndexingStore",
-    "Job",
     "LogStore",
-    "Parsed",
+    "ParsedDocument",
     "PassageIndex",
     "PassageStore",
     "QuoteSource",
-    "Received",
+    "ReceivedDocument",
     "Repositories",
     "Repository",
     "Searcher",
     "Source",
     "SourceStore",
-    "Stale",
+    "StaleGeneration",
     "TreeFile",
 ]

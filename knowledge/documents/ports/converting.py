@@ -1,4 +1,4 @@
-"""Bytes to text, in a process that may take little."""
+"""Conversion of files to text, in a process with limited time and memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from knowledge.documents.models import DocumentType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
-    """What was read of a file: text in which offsets are counted, and what its head says of it.
+class ParsedDocument:
+    """A file as text, with the metadata of its front matter or headings.
 
-    `pages`: where each page begins in the text, where there are pages.
+    `pages`: the offset at which each page begins in the text, if it has pages.
     """
 
     text: str
@@ -26,8 +26,8 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """The text of a file in another format. `pages`: where each page begins in it, where there are pages."""
+class ConvertedDocument:
+    """The text of a file in another format. `pages`: the offset at which each page begins, if it has pages."""
 
     text: str
     title: str | None = None
@@ -39,6 +39,6 @@ class Converted:
 class Converter(Protocol):
     """Reads formats other than text."""
 
-    async def convert(self, uri: str, content: bytes) -> Converted:
-        """Return the text of a file. Raises Unreadable, also where that takes too much time or memory."""
+    async def convert(self, uri: str, content: bytes) -> ConvertedDocument:
+        """Return the text of a file. Raises Unreadable, also if that takes too much time or memory."""
         ...

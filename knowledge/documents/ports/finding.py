@@ -1,4 +1,4 @@
-"""How passages are found, and what is read beside them."""
+"""Ports of search: finders, the passage index, and the stores that texts are read from."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from knowledge.models import EmbeddingSpace, SparseVector, TermStatistics, Vecto
 
 
 class Finder(Protocol):
-    """How one system finds passages: the only part in which the systems differ."""
+    """Finds passages for one answering system: the only part in which the systems differ."""
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
-        """Return what was found; a failure of all searches comes as `Finding.error`."""
+        """Return the passages; if all searches fail, `Finding.error` says why."""
         ...
 
 
@@ -40,13 +40,13 @@ class Searcher(Protocol):
     async def search(self, query: Query, scope: Scope) -> Finding:
         """Return the best `query.k` passages of the scope, with `coverage` None.
 
-        Raises Unavailable where a part does not answer.
+        Raises Unavailable if the database, index or embedder does not respond.
         """
         ...
 
 
 class EvidenceSource(Protocol):
-    """Exact facts of the logs of a scope: counts, first and last times, single lines."""
+    """Exact facts about the logs of a scope: counts, first and last times, single lines."""
 
     async def facts(
         self,
@@ -56,25 +56,25 @@ class EvidenceSource(Protocol):
         *,
         query: LogQuery | None = None,
     ) -> Finding:
-        """Return computed passages for what a question asks of logs; none where it asks nothing of the kind.
+        """Return computed passages that answer a question about logs; none for other questions.
 
-        `query` is the plan of the question; without one it is read from its words.
+        `query` is the plan of the question; without one it is parsed from its words.
         """
         ...
 
 
 class QuoteSource(Protocol):
-    """The text that a quote must be found in, looked up anew at the moment of checking."""
+    """Source texts that quotes are verified against, read again at the moment of the check."""
 
     async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
         """Return the stored text of those passages whose document is in the scope, current and not deleted.
 
-        Computed ones come with the text they have, if their document is.
+        A computed passage has its own text, if its document is visible.
         """
         ...
 
     async def versions(self, scope: Scope) -> tuple[PartitionVersion, ...]:
-        """Return the version of each partition of the scope, ascending by name: it moves with every visible change."""
+        """Return the version of each partition of the scope, ascending by name: it rises with every visible change."""
         ...
 
     async def documents(self, scope: Scope) -> list[Document]:
@@ -82,23 +82,23 @@ class QuoteSource(Protocol):
         ...
 
     async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
-        """Return visible documents with their texts, all of the scope or those named, in the order of `documents`."""
+        """Return visible documents with their texts: all of the scope, or `documents` in their order."""
         ...
 
 
 class PassageStore(QuoteSource, Protocol):
-    """What may be shown of the documents of one workspace: nothing else than what is active and in the scope."""
+    """Passages of one workspace: returns only what is active and in the scope."""
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         """Return those passages that are visible in the scope, without scores."""
         ...
 
     async def counts(self, scope: Scope) -> tuple[int, int]:
-        """Return how many documents of the scope are visible, and how many wait to be indexed."""
+        """Return the number of visible documents of the scope, and of those that wait to be indexed."""
         ...
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return how common terms are among the visible passages of the scope."""
+        """Return document frequencies of terms among the visible passages of the scope."""
         ...
 
     async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
@@ -106,11 +106,11 @@ class PassageStore(QuoteSource, Protocol):
         ...
 
     async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
-        """Return the measured cosines of relevance 0 and 1, where they were."""
+        """Return the measured cosines of relevance 0 and 1, None if they were not measured."""
         ...
 
     async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
-        """Keep measured cosines of relevance 0 and 1."""
+        """Store the measured cosines of relevance 0 and 1."""
         ...
 
 
@@ -118,13 +118,13 @@ class LogStore(Protocol):
     """Lines of a log that is visible in a scope, selected and counted by the database."""
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
-        """Return how many lines of each severity fit; lines without one count as ''."""
+        """Return the number of matching lines by severity; lines without one count as ''."""
         ...
 
     async def select(
         self, log: DocumentId, scope: Scope, only: LineFilter, *, last_first: bool = False, limit: int
     ) -> tuple[int, list[LogLine]]:
-        """Return how many lines fit in all, and the first `limit` of them in their order, or from the last one on."""
+        """Return the number of matching lines, and the first `limit` of them in their order, or the last ones first."""
         ...
 
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
@@ -132,15 +132,15 @@ class LogStore(Protocol):
         ...
 
     async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        """Return the most frequent templates of lines that fit with how often they occur, the most frequent first."""
+        """Return the most frequent templates of matching lines with their counts, most frequent first."""
         ...
 
     async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        """Return the paths that most lines that fit name first, such as /api/payment, with how many lines."""
+        """Return the paths, such as /api/payment, that matching lines name first, with counts, most frequent first."""
         ...
 
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
-        """Return the lines about a line number."""
+        """Return the line with this number and `neighbours` lines on each side."""
         ...
 
 
@@ -152,7 +152,7 @@ class PassageIndex(Protocol):
         ...
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
-        """Write all points or raise; once it returns they survive a kill and are found."""
+        """Write all points or raise; once it returns they survive a kill and can be found."""
         ...
 
     async def search(
@@ -162,7 +162,7 @@ class PassageIndex(Protocol):
         ...
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
-        """Delete points; absent ids are no error."""
+        """Delete points; absent ids are ignored."""
         ...
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
@@ -176,11 +176,11 @@ class PassageIndex(Protocol):
         ...
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
-        """Return those ids that no point has, in the order given."""
+        """Return those ids that have no point, in the given order."""
         ...
 
-    async def anew(self, space: EmbeddingSpace) -> None:
-        """Drop the points of a space and make room for them anew."""
+    async def recreate(self, space: EmbeddingSpace) -> None:
+        """Delete the collection of the space and create it again, empty."""
         await self.drop(space)
         await self.ensure(space)
 
@@ -189,5 +189,5 @@ class PassageIndex(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Flush and let go of the index."""
+        """Flush and close the index."""
         ...

@@ -1,4 +1,4 @@
-"""Documents, and the work of making passages of them."""
+"""Ports of documents and of the work of indexing them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import timedelta
 from typing import Protocol
 
 from knowledge.documents.models import Chunk, Document, DocumentId, LogLine, PassageId, PassagePoint, SourceId
-from knowledge.documents.ports.converting import Parsed
+from knowledge.documents.ports.converting import ParsedDocument
 from knowledge.models import EmbeddingSpace, LeaseToken, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A document as it came, read and redacted; `refused` says why it could not be read, then nothing was parsed.
+class ReceivedDocument:
+    """A received document, parsed and redacted; `refused` says why it could not be read, and then `parsed` is None.
 
-    `content_hash` is of the bytes, and of what changes how they are read.
+    `content_hash` covers the bytes, and whatever changes how they are read.
     """
 
     uri: str
@@ -27,12 +27,12 @@ class Received:
     mark: str | None
     source_id: SourceId | None
     content_hash: str
-    parsed: Parsed | None
+    parsed: ParsedDocument | None
     refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class IndexingJob:
     """A document leased for indexing, with the text of the generation to index."""
 
     token: LeaseToken
@@ -41,12 +41,12 @@ class Job:
     uri: str
     generation: int
     title: str
-    parsed: Parsed
+    parsed: ParsedDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
-    """What is written of a generation before it is shown. `passage_ids`, `terms` and `text_hashes` are the chunks'."""
+class IndexedGeneration:
+    """A generation as written before it is shown. `passage_ids`, `terms` and `text_hashes` belong to the chunks."""
 
     chunks: tuple[Chunk, ...]
     passage_ids: tuple[PassageId, ...]
@@ -57,8 +57,8 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stale:
-    """A generation that nothing shows any more, and the points that are to go before it does."""
+class StaleGeneration:
+    """A generation that is not shown any more, and its points, which are deleted before it."""
 
     document_id: DocumentId
     generation: int
@@ -66,17 +66,17 @@ class Stale:
 
 
 class DocumentStore(Protocol):
-    """Which documents the partitions of one workspace hold."""
+    """Documents of one workspace, by partition."""
 
-    async def known(self, partition: str, uri: str) -> tuple[str | None, str] | None:
-        """Return the mark and content hash of the latest version of a document, None where none could be read."""
+    async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
+        """Return the mark and content hash of a document's latest version, None if it could not be read."""
         ...
 
-    async def put(self, partition: str, received: Received) -> tuple[Document, bool]:
-        """Keep a version of a document to be indexed; False where it says nothing new.
+    async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
+        """Store a version of a document to be indexed; return it, and False if its content is unchanged.
 
-        What was indexed before stays visible until the newer version is. Raises Conflict for a closed partition, and
-        NotFound for a source that was deleted.
+        The version that was indexed before stays visible until the newer one is.
+        Raises Conflict for a closed partition, and NotFound for a deleted source.
         """
         ...
 
@@ -84,11 +84,11 @@ class DocumentStore(Protocol):
         """Return a document that is not being deleted, indexed or not. Raises NotFound."""
         ...
 
-    async def named(self, partition: str, uri: str) -> Document:
+    async def get_by_uri(self, partition: str, uri: str) -> Document:
         """Return a document by its uri. Raises NotFound."""
         ...
 
-    async def listed(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
+    async def list_documents(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
         """Return the documents of a partition that are not being deleted, ascending by uri."""
         ...
 
@@ -97,137 +97,138 @@ class DocumentStore(Protocol):
         ...
 
     async def retry(self, partition: str) -> int:
-        """Have documents of a partition indexed again that failed after they were read; return how many.
+        """Queue the documents of a partition again that failed after they were read; return their number.
 
-        Those that were put off count, too: they are due at once.
+        Postponed ones count, too: they are due at once.
         """
         ...
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
-        """Hide documents for good at once, to be deleted once the index let go of them; return how many."""
+        """Hide documents for good at once, to be deleted once their points are; return their number."""
         ...
 
     async def close(self, partition: str, *, keep_for: timedelta = timedelta(0)) -> int:
-        """Take no more documents; hide all for good, at once or by `close_due` after a while; return how many."""
+        """Take no more documents; hide all for good, at once or later by `close_due`; return their number."""
         ...
 
     async def close_due(self) -> int:
-        """Hide what is left of partitions that are closed for long enough; return how many documents."""
+        """Hide the documents of partitions that are closed for long enough; return their number."""
         ...
 
     async def forget_partition(self, partition: str) -> int:
-        """Hide all documents of a partition for good, and forget its sources; return how many documents.
+        """Hide all documents of a partition for good, and delete its sources; return the number of documents.
 
-        It goes on taking new ones.
+        The partition still takes new ones.
         """
         ...
 
 
 class IndexingStore(Protocol):
-    """What is to be indexed of one workspace, and what the index is to hold. Rows are the queue."""
+    """Queue of documents to index in one workspace, and the points that the index must hold. Rows are the queue."""
 
-    async def claim(self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None) -> list[Job]:
-        """Lease documents to be indexed, by the database's clock; skips what others hold.
+    async def claim(
+        self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None
+    ) -> list[IndexingJob]:
+        """Lease documents to be indexed, by the database's clock; skips those that are leased.
 
-        Partitions take turns: first comes one of which none is held, then the one that was served longest ago, and of
-        it the oldest document. Of huge ones so many are held at most that others can be beside them. `only`: no others
-        than these, and of these huge ones, too.
+        Partitions take turns: first one without a leased document, then the one that was served longest ago, and of it
+        the oldest document. The number of huge documents leased at once is limited, so that others are not kept
+        waiting. `only`: these documents alone, huge ones without that limit.
 
-        Those that were put off come last. One whose lease ran out, and that was leased as often as it may be, is noted
-        as failed.
+        Postponed documents come last. A document whose lease expired after the last permitted attempt is marked failed.
         """
         ...
 
-    async def anything(self) -> bool:
-        """Return whether there is a document, in whatever state."""
+    async def has_documents(self) -> bool:
+        """Return whether there is any document, in whatever state."""
         ...
 
-    async def held(self, only: Collection[DocumentId] | None = None) -> bool:
-        """Return whether somebody has a lease on a document, or on one of these."""
+    async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
+        """Return whether any document, or any of `only`, is leased."""
         ...
 
-    async def extend(self, job: Job, lease: timedelta) -> bool:
-        """Extend a lease; return whether it still holds."""
+    async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
+        """Extend a lease; return False if it was lost."""
         ...
 
-    async def write(self, job: Job, indexed: Indexed) -> bool:
-        """Write passages and lines beside those that are shown; False, and nothing written, where the lease is lost.
+    async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
+        """Write passages and lines next to the shown ones; return False, and write nothing, if the lease was lost.
 
-        Written again, they replace what was written.
+        Writing again replaces them.
         """
         ...
 
-    async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
-        """Show a written generation instead of the one before, in one transaction; False where the lease is lost."""
+    async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
+        """Show a written generation instead of the one before, in one transaction; False if the lease was lost."""
         ...
 
-    async def overtaken(self, job: Job) -> bool:
-        """Return whether the generation of a job is not shown, and never will be: deleted, or a newer one came."""
+    async def is_superseded(self, job: IndexingJob) -> bool:
+        """Return whether the generation of a job will never be shown: it was deleted, or a newer one came."""
         ...
 
-    async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
-        """Note why a document could not be indexed; without `retry_after` for good.
+    async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
+        """Record why a document could not be indexed; without `retry_after` it has failed for good.
 
-        With it, that it was leased does not count, and it waits behind those that were not put off.
+        With `retry_after` the attempt does not count, and the document waits behind those that were not postponed.
         """
         ...
 
-    async def give_back(self, job: Job) -> None:
-        """End a lease as if it had never been: whoever asks next gets the document."""
+    async def give_back(self, job: IndexingJob) -> None:
+        """Release a lease without counting the attempt: the next claim gets the document."""
         ...
 
     async def requeue(self, space: EmbeddingSpace) -> int:
-        """Have documents indexed again whose passages are not in a space; return how many."""
+        """Queue the documents again whose passages are not in a space; return their number."""
         ...
 
-    async def stale(self, limit: int) -> list[Stale]:
-        """Return generations nothing shows or will show."""
+    async def stale(self, limit: int) -> list[StaleGeneration]:
+        """Return generations that are not shown and never will be."""
         ...
 
-    async def forget(self, stale: Stale) -> None:
-        """Delete a stale generation whose points are gone; the document too, where it is being deleted."""
+    async def forget(self, stale: StaleGeneration) -> None:
+        """Delete a stale generation whose points are deleted; the document too, if it is being deleted."""
         ...
 
     async def forget_empty(self) -> int:
-        """Delete documents that are being deleted and of which nothing is left; return how many."""
+        """Delete the rows of documents that are being deleted and have no generation left; return their number."""
         ...
 
     async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
-        """Return the embeddings that texts have already."""
+        """Return the stored embeddings of texts by their hashes."""
         ...
 
     async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
-        """Keep the embeddings of texts by their hashes."""
+        """Store the embeddings of texts by their hashes."""
         ...
 
     async def purge_vectors(self) -> int:
-        """Delete embeddings of texts that no passage has any more; return how many."""
+        """Delete embeddings of texts that no passage has any more; return their number."""
         ...
 
     async def points(
         self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
     ) -> list[tuple[PassagePoint, str]]:
-        """Return points that the index is to hold, ascending by id, with their texts instead of lexical vectors.
+        """Return points that the index must hold, ascending by id, with their texts instead of lexical vectors.
 
-        Left out are those without an embedding in the space.
+        Those without an embedding in the space are left out.
         """
         ...
 
-    async def shown(self, space: EmbeddingSpace) -> int:
-        """Return how many passages are shown that have an embedding in a space: the index holds no fewer."""
+    async def count_shown(self, space: EmbeddingSpace) -> int:
+        """Return the number of shown passages with an embedding in a space: the least number of points in the index."""
         ...
 
-    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
-        """Return the passages that are shown (True) or written and may be shown yet (False), ascending by id.
+    async def index_membership(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+        """Return the passages that are shown (True), or written and may still be shown (False), ascending by id.
 
-        All of them as they are at one moment.
+        All of them are read from one snapshot.
         """
         ...
 
-    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
-        """Return those of some passages that are written in Postgres, shown or not."""
+    async def find_existing(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+        """Return those passages that have a row in Postgres, shown or not."""
         ...
 
     async def renew(self) -> None:
-        """Say that what is found may have changed in every partition, so that no kept answer is given any more."""
+        """Raise the version of every partition, so that no cached answer is used any more."""
         ...

@@ -1,4 +1,4 @@
-"""Where documents come from."""
+"""Ports of git repositories as sources of documents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TreeFile:
 
 
 class Repository(Protocol):
-    """A git repository as fetched."""
+    """A fetched git repository."""
 
     async def files(self) -> list[TreeFile]:
         """Return the plain files of the commit: no links, no other repositories."""
@@ -48,12 +48,12 @@ class Repository(Protocol):
 class Repositories(Protocol):
     """Fetches git repositories."""
 
-    def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
-        """Fetch a source; give its commit, and the repository until the block ends. Raises SourceUnavailable."""
+    def fetch(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
+        """Fetch a source; yield its commit and the repository. Raises SourceUnavailable."""
         ...
 
     async def forget(self, source_id: SourceId) -> None:
-        """Delete what was fetched of a source."""
+        """Delete the local copy of a source."""
         ...
 
 
@@ -61,24 +61,24 @@ class SourceStore(Protocol):
     """The git repositories of one workspace."""
 
     async def add(self, source: Source) -> Source:
-        """Keep a source; the same address and folder again in a partition changes it.
+        """Store a source; the same address and folder again in a partition updates it.
 
         Raises Conflict for a closed case.
         """
         ...
 
     async def of(self, partition: str | None) -> list[Source]:
-        """Return the sources of a partition, or of all that are not closed."""
+        """Return the sources of a partition, or of all partitions that are not closed."""
         ...
 
-    async def closed(self) -> list[Source]:
-        """Return the sources of cases that are closed, and not kept any longer."""
+    async def sources_of_closed_cases(self) -> list[Source]:
+        """Return the sources of closed cases whose retention is over."""
         ...
 
-    async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
-        """Note what came of a sync; without a commit the last one stays."""
+    async def record_sync(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
+        """Record the result of a sync; without a commit the last one stays."""
         ...
 
     async def delete(self, partition: str, source_id: SourceId) -> int:
-        """Forget a source and hide its documents for good, in one; return how many. Raises NotFound."""
+        """Delete a source and hide its documents, in one transaction; return their number. Raises NotFound."""
         ...

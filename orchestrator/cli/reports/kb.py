@@ -10,9 +10,9 @@ from textwrap import dedent, indent
 from pydantic import TypeAdapter
 
 from knowledge.amounts import count_of
-from knowledge.documents.calibrating import Calibrated
+from knowledge.documents.calibrating import CalibrationReport
 from knowledge.documents.indexing import IndexReport
-from knowledge.documents.library import Added
+from knowledge.documents.library import AddedDocument
 from knowledge.documents.models import Document, DocumentStatus, Finding, Passage
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import SyncReport
@@ -38,7 +38,7 @@ _NOTHING = Left()
 
 
 def print_added(
-    added: Sequence[Added],
+    added: Sequence[AddedDocument],
     indexed: IndexReport | None,
     passed: Sequence[str] = (),
     reports: Sequence[SyncReport] = (),
@@ -106,7 +106,7 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def unread(added: Added) -> bool:
+def unread(added: AddedDocument) -> bool:
     """Return whether a file could not be read; one that was put off before has an error, too."""
     return added.document.error is not None and not added.document.waiting
 
@@ -222,7 +222,7 @@ def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
             out.print(f"  {each.last_error}", style="red", markup=False)
 
 
-def print_calibrated(found: Calibrated, *, as_json: bool) -> None:
+def print_calibrated(found: CalibrationReport, *, as_json: bool) -> None:
     """Print the measured scale of relevance."""
     if as_json:
         print_json(asdict(found))
