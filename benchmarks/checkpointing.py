@@ -120,7 +120,7 @@ async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[in
 
 def _batch(embedder: Embedder) -> int:
     """Return how many texts a checkpoint embeds at a time: the same size is what it is measured against."""
-    return min(CHECKPOINT_BATCH, embedder.enough_at_once or sys.maxsize)
+    return min(CHECKPOINT_BATCH, embedder.efficient_batch_size or sys.maxsize)
 
 
 async def _rounds(

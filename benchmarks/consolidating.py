@@ -10,7 +10,7 @@ from typing import Literal
 
 from benchmarks.materials import failure, texts, throwaway
 from benchmarks.rounds import Outcome, timed
-from knowledge.adapters.embedding_space import fingerprinted
+from knowledge.adapters.embedding_space import with_fingerprint
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder
@@ -28,13 +28,13 @@ class Unmeasured(Embedder):
         self._model = LocalEmbedder()
 
     @property
-    def enough_at_once(self) -> int | None:
+    def efficient_batch_size(self) -> int | None:
         """Return what is enough for the model."""
-        return self._model.enough_at_once
+        return self._model.efficient_batch_size
 
     async def space(self) -> EmbeddingSpace:
         """Return the model's space, but for the name."""
-        return fingerprinted(replace(await self._model.space(), model="unmeasured", fingerprint=""))
+        return with_fingerprint(replace(await self._model.space(), model="unmeasured", fingerprint=""))
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed by the model."""

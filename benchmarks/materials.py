@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from knowledge.adapters.embedding_space import fingerprinted, unit
+from knowledge.adapters.embedding_space import unit, with_fingerprint
 from knowledge.models import Embeddings, EmbeddingSpace, EntryType, NewEntry
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
@@ -75,7 +75,7 @@ class InstantEmbedder(Embedder):
     """A hash of the text as its vector: takes next to no time, finds nothing. For stores whose time counts."""
 
     def __init__(self, space: EmbeddingSpace | None = None, *, dims: int = 384) -> None:
-        self._space = space or fingerprinted(
+        self._space = space or with_fingerprint(
             EmbeddingSpace(provider="benchmark", model="instant", revision="1", dims=dims, max_tokens=10_000)
         )
 

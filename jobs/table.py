@@ -75,15 +75,15 @@ async def _prune(knowledge: Knowledge) -> int:
     try:
         pruned = await in_each_workspace(knowledge, prune)
     except Conflict:  # as where the clock seems wrong, by which a key has ended
-        await knowledge.jobs.tidy()
+        await knowledge.jobs.vacuum()
         raise
     except HardwonError:  # one workspace is no reason to keep what is of the whole store
         await _prune_keys(knowledge)
-        await knowledge.jobs.tidy()
+        await knowledge.jobs.vacuum()
         raise
     await _prune_keys(knowledge)
     if pruned:
-        await knowledge.jobs.tidy()
+        await knowledge.jobs.vacuum()
     return pruned
 
 
@@ -213,7 +213,7 @@ async def _kept_alive(jobs: JobStore, name: str, slot: datetime, tried: int) -> 
         while True:
             await asyncio.sleep(TAKEOVER_AFTER.total_seconds() / 4)
             with suppress(HardwonError):  # the next sign may get through
-                await jobs.alive(name, slot, tried)
+                await jobs.heartbeat(name, slot, tried)
 
     beating = asyncio.create_task(beat())
     try:

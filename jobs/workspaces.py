@@ -15,4 +15,8 @@ async def in_each_workspace(
 
     Also where only what was deleted, or is on record of the work, has yet to go.
     """
-    return sum(await process_each(map(knowledge.in_workspace, await knowledge.jobs.tended()), work, at_once=at_once))
+    return sum(
+        await process_each(
+            map(knowledge.in_workspace, await knowledge.jobs.workspaces_with_work()), work, at_once=at_once
+        )
+    )

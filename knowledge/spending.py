@@ -59,7 +59,7 @@ async def tokens_used_today(stores: Stores) -> int | None:
     """Return the tokens a workspace has sent to endpoints since midnight (UTC), None without a quota."""
     if stores.spending.budget is None:
         return None
-    return await stores.spending.spent(stores.clock.now().astimezone(UTC).date())
+    return await stores.spending.tokens_used(stores.clock.now().astimezone(UTC).date())
 
 
 def _budget_spent(workspace: str, budget: int, now: datetime) -> BudgetSpent:

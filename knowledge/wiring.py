@@ -62,7 +62,7 @@ async def open_knowledge(
     first text and the embedded index opened with the first search, which then wait for it.
     """
     settings = settings or KnowledgeSettings()
-    clock = clock or SystemClock().checked()
+    clock = clock or SystemClock().check_set()
     check_text("workspace", workspace)
     chat_of(settings)
     check_qdrant(settings)

@@ -66,7 +66,7 @@ class _OpenRoom:
             calibration = default_calibration(space.model)
             bound = await spaces.bind(space, mean_terms=DEFAULT_MEAN_TERMS, calibration=calibration)
             await self.stores.index.ensure(bound.space)  # as the first checkpoint does; queries need a collection
-        embedder_of_space = await embedder.of_space(bound.space)
+        embedder_of_space = await embedder.embedder_for(bound.space)
         actual = await embedder_of_space.space()
         if actual.fingerprint != bound.space.fingerprint:
             raise space_mismatch(bound.space, actual)

@@ -233,7 +233,7 @@ class _StoreServices:
             of=self.upkeep_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(choose_model(self.settings, choice))),
-            let_go=switch.let_go,
+            release=switch.release,
             audit=replace(self.audit, workspace=""),
         )
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.identity import identity
-from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
+from knowledge.adapters.qdrant_points import SOLE_USER, Ownership
 from knowledge.documents.ports import PassageIndex
 from knowledge.errors import HardwonError, InvalidSetting
 from knowledge.ports import Stores, VectorIndex
@@ -81,7 +81,7 @@ def _on_this_machine(host: str) -> bool:
 async def load_ownership(settings: KnowledgeSettings, engine: AsyncEngine) -> Ownership:
     """Return the owner of the collections, which only matters on a Qdrant server."""
     if settings.qdrant_url is None:
-        return NOBODY_ELSE
+        return SOLE_USER
     return Ownership(store=await identity(engine), prefix=settings.qdrant_prefix)
 
 

@@ -29,7 +29,7 @@ def run(connection: Connection | None = None, /, **options: Any) -> None:
 
 
 async def online(dsn: str) -> None:
-    """Run them on the server at an address."""
+    """Run the migrations on the server at an address."""
     engine = make_engine(dsn)
     async with engine.begin() as connection:
         await connection.run_sync(run)

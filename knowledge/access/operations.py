@@ -81,7 +81,7 @@ OPERATIONS: Final[Mapping[str, Requirement]] = {
     "queries.browse": _QUERY,
     "contexts.record": _QUERY,
     "contexts.failing": _QUERY,
-    "contexts.failed": _QUERY,
+    "contexts.find_failed_patterns": _QUERY,
     "outcomes.record_outcome": _QUERY,
     "grouping.suggest": _REVIEW,
     "grouping.show": _REVIEW,

@@ -1,4 +1,4 @@
-"""The time by this machine, and by Postgres."""
+"""The clocks of this machine and of Postgres."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.errors import Unavailable
 from knowledge.ports import Clock, StoreClock
 
@@ -22,8 +22,8 @@ class SystemClock(Clock):
         """Return the present moment."""
         return datetime.now(UTC)
 
-    def checked(self) -> Self:
-        """Return itself. Raises Unavailable while the machine does not know the time, as some at their start."""
+    def check_set(self) -> Self:
+        """Return itself. Raises Unavailable while the machine's clock is not set, as on some at their start."""
         if (now := self.now()) < _WRITTEN:
             raise Unavailable(
                 f"the clock of this machine says {now:%Y-%m-%d}, when hardwon was not written yet: set it, as what is"
@@ -39,5 +39,5 @@ class PostgresClock(StoreClock):
         self._engine = engine
 
     async def now(self) -> datetime:
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return (await connection.execute(sa.select(sa.func.now()))).scalar_one()

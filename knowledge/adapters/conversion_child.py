@@ -1,8 +1,7 @@
 """Run by `conversion.py` in a process of its own: a file on standard input, its text as JSON on standard output.
 
-Knows nothing of hardwon. Takes as arguments the ending of the file, and what it may use: seconds, bytes, characters of
-its text and, once more, of all its pages together. `text_cut` and `pages_cut` say that there were more, `of_pages` how
-many pages there are.
+Independent of hardwon. Arguments: the suffix of the file, and limits: seconds, bytes, characters of its text and, once
+more, of all its pages together. `text_cut` and `pages_cut` say that there were more, `of_pages` is the number of pages.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ _TYPES = {
 _PAGE = "text/html"
 _MAIL = "message/rfc822"
 _CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
-_LOOKED_AT = 4096
-_LONGEST_NAME = 1000
-_MOST_NAMES = 100
-_WITH_THE_TEXT = re.compile(r"(?:attachment|nested_message)_\d+|.*\.eml", re.IGNORECASE | re.DOTALL)
-"""What a mail in a mail is called, by its sender or by the library, which has read it with the text."""
+_SEARCHED_BYTES = 4096
+_MAX_NAME = 1000
+_MAX_NAMES = 100
+_READ_WITH_TEXT = re.compile(r"(?:attachment|nested_message)_\d+|.*\.eml", re.IGNORECASE | re.DOTALL)
+"""Names of a mail in a mail, given by its sender or by the library, which has read it with the text."""
 
 
 def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     """Convert standard input."""
-    ctypes.CDLL(None).unshare(_NETWORK_AND_USER)  # no network, where the system lets us go without it
+    ctypes.CDLL(None).unshare(_NETWORK_AND_USER)  # no network, if the system allows this
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    import kreuzberg  # noqa: PLC0415 - only after the limits stand
+    import kreuzberg  # noqa: PLC0415 - only after the limits are set
 
     def read(content: bytes, kind: str, written: str = "markdown") -> Any:
         config = kreuzberg.ExtractionConfig(
@@ -68,53 +67,53 @@ def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     kind = _TYPES.get(ending) or mimetypes.guess_type(f"file{ending}")[0] or "application/octet-stream"
     content = sys.stdin.buffer.read()
     if kind == _MAIL:
-        content = _told_in_words(content, lambda page: str(read(page, _PAGE, "plain").content))
+        content = _replace_html_bodies(content, lambda page: str(read(page, _PAGE, "plain").content))
     result = read(content, kind)
     pages = [_content(page) for page in result.pages or ()]
     metadata = result.metadata or {}
     title = metadata.get("subject" if kind == _MAIL else "title")
-    inside = list(_inside(result))
-    read_of_it = {name for name, _ in inside}
+    inside = list(_attachments(result))
+    read_names = {name for name, _ in inside}
     text = "\n\n".join([result.content, *(f"## {name}\n\n{text}" for name, text in inside)])
-    kept = [] if inside else first(pages, characters)
+    first_pages = [] if inside else first(pages, characters)
     unread = [
-        name[:_LONGEST_NAME]
-        for name in map(_flat, metadata.get("attachments") or ())
-        if name not in read_of_it and not _WITH_THE_TEXT.fullmatch(name)
+        name[:_MAX_NAME]
+        for name in map(_one_line, metadata.get("attachments") or ())
+        if name not in read_names and not _READ_WITH_TEXT.fullmatch(name)
     ]
-    told = {
+    output = {
         "text": text[:characters],
-        "pages": kept,
+        "pages": first_pages,
         "of_pages": 0 if inside else len(pages),
         "text_cut": len(text) > characters,
-        "pages_cut": not inside and sum(map(len, kept)) < sum(map(len, pages)),
-        "title": html.unescape(title[:_LONGEST_NAME]) if isinstance(title, str) else None,
-        "unread": unread[:_MOST_NAMES],
+        "pages_cut": not inside and sum(map(len, first_pages)) < sum(map(len, pages)),
+        "title": html.unescape(title[:_MAX_NAME]) if isinstance(title, str) else None,
+        "unread": unread[:_MAX_NAMES],
     }
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(output))
 
 
 def first(pages: Sequence[str], characters: int) -> list[str]:
-    """Return the first pages, the last of them cut, that have at most so many characters together."""
-    kept = []
+    """Return the first pages that together have at most so many characters; the last one is cut."""
+    shortened = []
     for page in pages:
         if characters <= 0:
             break
-        kept.append(page[:characters])
-        characters -= len(page) + 1  # that an endless lot of empty ones ends, too
-    return kept
+        shortened.append(page[:characters])
+        characters -= len(page) + 1  # so that an endless number of empty pages ends, too
+    return shortened
 
 
 def in_utf8(page: bytes, charset: str | None = None) -> bytes:
-    """Return a page of HTML in UTF-8, the only letters the library reads: from `charset`, or what the page names."""
+    """Return an HTML page in UTF-8, the only encoding the library reads: from `charset`, or the declared one."""
     try:
         page.decode()
     except UnicodeDecodeError:
-        named = _CHARSET.search(page[:_LOOKED_AT])
+        declared = _CHARSET.search(page[:_SEARCHED_BYTES])
         if page[:2] in {b"\xff\xfe", b"\xfe\xff"}:
             charset = "utf-16"
-        elif charset is None and named:
-            charset = named[1].decode("ascii", "replace")
+        elif charset is None and declared:
+            charset = declared[1].decode("ascii", "replace")
         try:
             return page.decode(charset or "cp1252", "replace").encode("utf-8", "replace")
         except (LookupError, UnicodeError):
@@ -122,10 +121,10 @@ def in_utf8(page: bytes, charset: str | None = None) -> bytes:
     return page
 
 
-def _told_in_words(content: bytes, read: Callable[[bytes], str]) -> bytes:
-    """Return a mail that is HTML alone with that as text: of its tags the library leaves no blank between two words."""
+def _replace_html_bodies(content: bytes, read: Callable[[bytes], str]) -> bytes:
+    """Return a mail with HTML parts alone as plain text: the library would join words across tags."""
     mail = email.message_from_bytes(content)
-    bodies = [part for part in mail.walk() if part.get_content_maintype() == "text" and not _attached(part)]
+    bodies = [part for part in mail.walk() if part.get_content_maintype() == "text" and not _is_attachment(part)]
     if not bodies or any(part.get_content_subtype() == "plain" for part in bodies):
         return content
     for part in bodies:
@@ -138,27 +137,27 @@ def _told_in_words(content: bytes, read: Callable[[bytes], str]) -> bytes:
     return mail.as_bytes()
 
 
-def _attached(part: Message) -> bool:
+def _is_attachment(part: Message) -> bool:
     return part.get_content_disposition() == "attachment" or part.get_filename() is not None
 
 
-def _inside(result: Any) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of what is attached to a file, or packed into it, at any depth."""
+def _attachments(result: Any) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of files attached to a file or packed into it, at any depth."""
     for child in result.children or ():
-        path, told = (child["path"], child["result"]) if isinstance(child, dict) else (child.path, child.result)
-        if told.content.strip() and not _WITH_THE_TEXT.fullmatch(path):
-            yield _flat(path), told.content
-        yield from _inside(told)
+        path, inner = (child["path"], child["result"]) if isinstance(child, dict) else (child.path, child.result)
+        if inner.content.strip() and not _READ_WITH_TEXT.fullmatch(path):
+            yield _one_line(path), inner.content
+        yield from _attachments(inner)
 
 
-def _flat(name: object) -> str:
+def _one_line(name: object) -> str:
     return " ".join(str(name).split())
 
 
 def _content(page: Any) -> str:
-    """Return the text of a page, which is a dict or an object by the release."""
-    told = page["content"] if isinstance(page, dict) else page.content
-    return str(told)
+    """Return the text of a page, which is a dict or an object, depending on the release."""
+    content = page["content"] if isinstance(page, dict) else page.content
+    return str(content)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The directory of the embedded engine: one process owns it, and each of its shards is whole or absent."""
+"""The directory of the embedded engine: owned by one process; each of its shards is whole or absent."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from knowledge.models import EmbeddingSpace
 
 MB: Final = 1_000_000
 """Bytes."""
-HALF_MADE: Final = ".making-"
-HALF_GONE: Final = ".dropped-"
-"""What the names of shards begin with that are not whole: a kill leaves them."""
+CREATING_PREFIX: Final = ".making-"
+REMOVING_PREFIX: Final = ".dropped-"
+"""Prefixes of incomplete shards, left by a kill."""
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Say in our words what the engine raises."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Translate errors of the engine."""
     try:
         yield
     except HardwonError:
         raise
     except BaseException as exc:
-        if not _of_the_engine(exc):
+        if not _is_engine_error(exc):
             raise
         advice = "If its files are damaged, `hardwon rebuild` puts everything back from Postgres."
         if isinstance(exc, PermissionError):
             advice = "Give all of it to the user that runs this (chown -R, chmod -R u+rwX)."
-        raise IndexUnavailable(f"The index in {path} refused to work: {_short(exc)}. {advice}") from exc
+        raise IndexUnavailable(f"The index in {path} refused to work: {_shorten(exc)}. {advice}") from exc
 
 
-def _of_the_engine(error: BaseException) -> bool:
-    """Return whether the engine may have raised it: plain Exception, or, in a panic, a class nobody can import.
+def _is_engine_error(error: BaseException) -> bool:
+    """Return whether the engine may have raised an error: an Exception or, in a panic, a class that cannot be imported.
 
-    A panic is no Exception: what degrades, reports or tries again would let it pass.
+    A panic is not an Exception: code that degrades, reports or retries would not catch it.
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
-def _short(exc: BaseException) -> str:
+def _shorten(exc: BaseException) -> str:
     return " ".join(str(exc).split())[:200].rstrip(".")
 
 
-def own(directory: Path) -> int:
-    """Clear away what a kill left half done; return a descriptor that holds the directory until it is unlocked."""
+def lock_directory(directory: Path) -> int:
+    """Remove incomplete shards; return a descriptor that locks the directory until it is unlocked."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = os.open(directory / "owner", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
-        for left in (*directory.glob(f"{HALF_MADE}*"), *directory.glob(f"{HALF_GONE}*")):
+        for left in (*directory.glob(f"{CREATING_PREFIX}*"), *directory.glob(f"{REMOVING_PREFIX}*")):
             shutil.rmtree(left)
     except BlockingIOError as exc:
         owner = os.read(lock, 20).decode(errors="replace") or "unknown"
@@ -74,24 +74,24 @@ def own(directory: Path) -> int:
 
 def open_shard(path: Path, space: EmbeddingSpace, reserve_mb: int) -> edge.EdgeShard:
     """Open the shard of a space. Raises StoreInUse or StoreIncompatible."""
-    shutil.rmtree(path / "temp_segments", ignore_errors=True)  # a kill while space is given back leaves them
+    shutil.rmtree(path / "temp_segments", ignore_errors=True)  # left by a kill during an optimisation
     advice = f"it holds nothing that Postgres lacks: delete {path} and run `hardwon rebuild`."
     try:
         shard = edge.EdgeShard.load(str(path))
         dims = json.loads((path / "edge_config.json").read_text(encoding="utf-8"))["vectors"][shape.DENSE]["size"]
     except BaseException as exc:
-        if not _of_the_engine(exc):
+        if not _is_engine_error(exc):
             raise
         if "WouldBlock" in str(exc):
             raise StoreInUse(f"The index in {path} is in use by another process; stop that one first.") from exc
-        raise StoreIncompatible(f"The index in {path} cannot be opened ({_short(exc)}); {advice}") from exc
+        raise StoreIncompatible(f"The index in {path} cannot be opened ({_shorten(exc)}); {advice}") from exc
     if dims != space.dims:
         shard.close()
         raise StoreIncompatible(f"The index in {path} has {dims} dimensions, not {space.dims}; {advice}")
     size = sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
     if shutil.disk_usage(path).free > size + reserve_mb * MB:
-        # Gives back the space of deleted points once they are a fifth of all (1 s at 10,000 x 384, else nothing).
-        # It copies the segment and stops the process meanwhile; at the opening nobody waits for an answer yet.
+        # Frees the space of deleted points once they are a fifth of all (1 s at 10,000 x 384, else nothing). It copies
+        # the segment and blocks the process meanwhile; at the opening nobody waits for an answer yet.
         shard.optimize()
     return shard
 

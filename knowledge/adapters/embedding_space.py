@@ -1,4 +1,4 @@
-"""What embedders do alike: name their space, refuse what is no text, give vectors of length 1, name texts in caches."""
+"""Common parts of embedders: naming their space, rejecting invalid texts, unit vectors, cache keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def fingerprint(space: EmbeddingSpace) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def fingerprinted(space: EmbeddingSpace) -> EmbeddingSpace:
+def with_fingerprint(space: EmbeddingSpace) -> EmbeddingSpace:
     """Return the space with its own fingerprint in it."""
     return replace(space, fingerprint=fingerprint(space))
 
 
 def refuse_unembeddable(texts: Sequence[str]) -> None:
-    """Raise TextRejected if a text is blank or holds half a surrogate pair: no model can tell what it means."""
+    """Raise TextRejected if a text is blank or holds half a surrogate pair: no model can embed it."""
     for position, text in enumerate(texts):
         if not text.strip():
             raise TextRejected(f"Text {position + 1} of {len(texts)} is blank and cannot be embedded: leave it out.")
@@ -44,7 +44,7 @@ def refuse_unembeddable(texts: Sequence[str]) -> None:
 
 
 def unit(rows: npt.ArrayLike) -> Vector:
-    """Return rows as float32 of length 1 each. Raises ValueError where one is not finite or has no direction."""
+    """Return rows as float32 of length 1 each. Raises ValueError if one is not finite or has no direction."""
     with np.errstate(over="ignore", invalid="ignore"):
         vectors = np.asarray(rows, dtype=np.float32)
     if not np.isfinite(vectors).all():

@@ -1,4 +1,4 @@
-"""Threads that several calls share: short calls go first, long ones take turns."""
+"""Threads shared by several calls: short calls go first, long ones take turns."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ _SHORT = 4
 """Pieces of a call that goes before longer ones."""
 
 TURN = 64
-"""Pieces of a long call before another one that waits has its turn: a second."""
+"""Pieces of a long call before another waiting one has its turn: a second."""
 
-_SHORT_IN_A_ROW = 16
-"""Pieces of short calls after which a long one gets on by one: no flood of questions stops a checkpoint."""
+_MAX_SHORT_IN_A_ROW = 16
+"""Pieces of short calls after which a long one advances by one: a flood of queries does not stop a checkpoint."""
 
 
 class EmbeddingThreads:
-    """A small pool whose threads fetch their next piece themselves: the event loop is asked once a call.
+    """A small pool whose threads fetch their next piece themselves: the event loop is involved once per call.
 
-    A short call waits for a piece of each other short one, a long one for a turn of each other one; where a call runs
-    out of pieces the threads go on with the next. A call that is cancelled leaves nothing behind but the pieces being
-    worked on.
+    A short call waits for a piece of each other short one, a long one for a turn of each other one; when a call runs
+    out of pieces the threads go on with the next. A cancelled call leaves nothing behind but the pieces in progress.
     """
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._looking = threading.Lock()
+        self._lock = threading.Lock()
         self._short: deque[_Call] = deque()
         self._long: list[tuple[int, int, _Call]] = []
         self._in_a_row = 0
@@ -45,7 +44,7 @@ class EmbeddingThreads:
     async def each(self, work: Callable[[int], None], numbers: Iterable[int], *, at_once: bool = False) -> None:
         """Call `work` with each of the numbers; the first error ends it. Raises EmbedderUnavailable once closed.
 
-        `at_once`: before longer calls, however long this is itself.
+        `at_once`: before longer calls, however long this one is.
         """
         todo = deque(numbers)
         if todo:
@@ -62,20 +61,20 @@ class EmbeddingThreads:
             await call.all_done
 
     def number(self) -> int:
-        """Return a number that is higher than those before."""
+        """Return a number higher than those before."""
         return next(self._numbers)
 
     def goes_first(self, call: _Call) -> bool:
-        """Return whether another call that waits may go before this one, of which a piece was just done."""
-        with self._looking:
-            if call.short or self._short:  # how many short ones go before a long one is told in one place
+        """Return whether another waiting call may go before this one, which has just done a piece."""
+        with self._lock:
+            if call.short or self._short:  # the limit of short ones in a row is in one place, `_take`
                 return bool(self._short or self._long)
             return bool(self._long) and self._long[0][0] < call.turn
 
     def submit(self, call: _Call) -> None:
-        """Have a thread work on a call, after what goes before it."""
+        """Queue a call for a thread, by priority."""
         self.refuse_closed()
-        with self._looking:
+        with self._lock:
             if call.short:
                 self._short.append(call)
             else:
@@ -83,21 +82,21 @@ class EmbeddingThreads:
         try:
             self._pool.submit(self._take)
         except RuntimeError as exc:
-            raise _closed() from exc
+            raise _make_closed_error() from exc
 
     def refuse_closed(self) -> None:
         """Raise EmbedderUnavailable once closed."""
         if self.closed:
-            raise _closed()
+            raise _make_closed_error()
 
     def close(self) -> None:
-        """End the threads once the pieces being worked on are done; calls under way then fail. May be called again."""
+        """End the threads after the pieces in progress; running calls then fail. May be called again."""
         self.closed = True
         self._pool.shutdown()
 
     def _take(self) -> None:
-        with self._looking:
-            if self._short and (not self._long or self._in_a_row < _SHORT_IN_A_ROW):
+        with self._lock:
+            if self._short and (not self._long or self._in_a_row < _MAX_SHORT_IN_A_ROW):
                 self._in_a_row += 1
                 call = self._short.popleft()
             else:
@@ -108,7 +107,7 @@ class EmbeddingThreads:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Call:
-    """One call, on which some threads work; of long ones that of the lowest turn goes first."""
+    """One call, on which some threads work; of long ones the lowest turn goes first."""
 
     shared: EmbeddingThreads
     work: Callable[[int], None]
@@ -117,7 +116,7 @@ class _Call:
     short: bool
     turn: int
     done: int = 0
-    """Pieces of its turn that are done, about: threads count without waiting for each other."""
+    """Pieces done in its turn, approximately: threads count without a lock."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     all_done: asyncio.Future[None] = field(init=False)
 
@@ -125,18 +124,18 @@ class _Call:
         self.all_done = self.loop.create_future()
 
     def take(self) -> None:
-        """Work on piece after piece, in a thread, until all are done or others go first."""
+        """Work on piece after piece, in a thread, until all are done or another call goes first."""
         error: BaseException | None = None
         try:
-            if self._goes_on_later():
+            if self._run_turn():
                 return
-        except BaseException as exc:  # noqa: BLE001 - it is raised to whoever waits
+        except BaseException as exc:  # noqa: BLE001 - it is raised in the caller
             error = exc
         with suppress(RuntimeError):  # the event loop may have ended meanwhile
             self.loop.call_soon_threadsafe(self._thread_done, error)
 
-    def _goes_on_later(self) -> bool:
-        while not self.all_done.done():  # by an error in another thread, or as it was cancelled
+    def _run_turn(self) -> bool:
+        while not self.all_done.done():  # by an error in another thread, or because it was cancelled
             self.shared.refuse_closed()
             try:
                 number = self.todo.popleft()
@@ -161,5 +160,5 @@ class _Call:
             self.all_done.set_result(None)
 
 
-def _closed() -> EmbedderUnavailable:
+def _make_closed_error() -> EmbedderUnavailable:
     return EmbedderUnavailable("The local embedder was closed: open the stores again.")

@@ -1,8 +1,8 @@
-"""Making writes of the embedded engine outlast a power cut without stopping the process: from outside, in a thread.
+"""Syncing writes of the embedded engine to disk without stopping the process: from outside, in a thread.
 
-The engine's own flush holds the interpreter's lock while it waits for some fifty files (12 to 230 ms, measured). But it
-logs each write before it does it, and does again at the opening what is in the log and not yet in its files: with the
-log on the disk nothing is lost, whatever pages of the other files got there (tests/contract/test_qdrant_edge.py).
+The engine's own flush holds the interpreter's lock while it syncs some fifty files (12 to 230 ms, measured). But it
+logs each write first, and replays at the opening what is not yet in its files: once the log is synced nothing is lost,
+whatever pages of the other files were written (tests/contract/test_qdrant_edge.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _TRIES = 10
 
 
 def sync_log(collection: Path) -> bool:
-    """Put a collection's log on the disk; False where the engine keeps none there. Raises OSError.
+    """Sync a collection's log to disk; return False if the engine has no log there. Raises OSError.
 
-    Blocks, but lets others run meanwhile. The engine may begin a new file of the log at any time: then once more.
+    Blocks, but releases the interpreter's lock. The engine may begin a new file of the log at any time: then it is
+    repeated.
     """
     log = collection / _LOG
     for _ in range(_TRIES - 1):
@@ -32,7 +33,7 @@ def sync_log(collection: Path) -> bool:
 
 
 def sync_ahead(collection: Path) -> None:
-    """Put on the disk what a flush would have to wait for; what comes or goes meanwhile is left to the flush."""
+    """Sync the files that a flush would sync; files that come or go meanwhile are left to the flush."""
     for path in collection.rglob("*"):
         if path.is_file():
             try:
@@ -53,7 +54,7 @@ def _sync_files(files: Iterable[Path], folder: Path) -> bool:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: its fsync stops at the disk's own memory
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: its fsync stops at the disk's cache
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         else:
             os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""What a git repository may lead to: nothing but the host it was asked of, nothing but the folder that was named.
+"""Guards for git repositories: only the host that was named, only the folder that was named.
 
-A server names other addresses in what it answers (redirects, packs elsewhere), and a folder others on the disk
-(alternates, common directories, links). Neither was allowed by anybody, so none is followed.
+A server may name other addresses in its responses (redirects, packs elsewhere), and a folder others on the disk
+(alternates, common directories, links). None is followed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from urllib3.connectionpool import HTTPSConnectionPool
 from knowledge.documents.fetching import is_inside
 
 _GIT_ANSWERS: Final = "application/x-git-"
-_MOST_CONFIG: Final = 1_000_000
+_MAX_CONFIG_BYTES: Final = 1_000_000
 
 
-class Pools(urllib3.PoolManager):
-    """Connections to one https:// origin alone, from which so many bytes are taken at most."""
+class OriginPools(urllib3.PoolManager):
+    """Connections to one https:// origin alone, from which at most `most_bytes` are read."""
 
     def __init__(self, url: str, *, inside: bool, most_bytes: int) -> None:
-        """Hold to the origin of an address; `inside`: it may lie inside."""
+        """Restrict to the origin of an address; `inside`: it may be an internal one."""
         super().__init__(retries=urllib3.Retry(total=0, redirect=0))
         self._origin = _origin(url)
         self._left = most_bytes
@@ -36,27 +36,27 @@ class Pools(urllib3.PoolManager):
         if not inside:
             self.pool_classes_by_scheme = {"https": _GuardedPool}
 
-    def urlopen(self, method: str, url: str, redirect: bool = False, **told: Any) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
-        """Ask the origin; raises GitProtocolError for any other, and for an answer that is not git's own protocol."""
-        del redirect  # to where, nobody allowed
+    def urlopen(self, method: str, url: str, redirect: bool = False, **options: Any) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
+        """Call the origin; raises GitProtocolError for any other one, and for a response that is not git's protocol."""
+        del redirect  # redirects are never followed
         if _origin(url) != self._origin:
             raise GitProtocolError("it leads to another host, and only the one that was named may be fetched from")
-        response = super().urlopen(method, url, redirect=False, **told)
+        response = super().urlopen(method, url, redirect=False, **options)
         if response.status == 200 and not response.headers.get("Content-Type", "").startswith(_GIT_ANSWERS):
             response.close()
-            raise GitProtocolError("it is no git server that speaks the smart protocol")
-        response.read = self._counting(response.read)  # type: ignore[method-assign]
+            raise GitProtocolError("it is not a git server that speaks the smart protocol")
+        response.read = self._limit_bytes(response.read)  # type: ignore[method-assign]
         return response
 
-    def _counting(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
-        def counted(*told: Any, **more: Any) -> bytes:
-            data = read(*told, **more)
+    def _limit_bytes(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
+        def read_counting(*arguments: Any, **options: Any) -> bytes:
+            data = read(*arguments, **options)
             self._left -= len(data)
             if self._left < 0:
                 raise GitProtocolError(f"it has more than {self._most // 1_000_000} MB")
             return data
 
-        return counted
+        return read_counting
 
 
 def _origin(url: str) -> tuple[str, str | None, int]:
@@ -65,14 +65,14 @@ def _origin(url: str) -> tuple[str, str | None, int]:
 
 
 class _Guarded(HTTPSConnection):
-    """A connection that is closed again where it leads inside."""
+    """A connection that is closed again if it leads to an internal address."""
 
     def _new_conn(self) -> socket.socket:
-        made = super()._new_conn()
-        if is_inside([made.getpeername()[0]]):
-            made.close()
-            raise urllib3.exceptions.NewConnectionError(self, "it lies inside: internal addresses are not fetched")
-        return made
+        connection = super()._new_conn()
+        if is_inside([connection.getpeername()[0]]):
+            connection.close()
+            raise urllib3.exceptions.NewConnectionError(self, "internal addresses are not fetched")
+        return connection
 
 
 class _GuardedPool(HTTPSConnectionPool):
@@ -80,9 +80,9 @@ class _GuardedPool(HTTPSConnectionPool):
 
 
 def check_folder(folder: Path) -> Path:
-    """Return the real path of a repository on this machine. Raises GitProtocolError where it is not all in its folder.
+    """Return the real path of a repository on this machine. Raises GitProtocolError if it is not all in its folder.
 
-    What else its files name would be read with the rights of this process: other repositories' objects, any file.
+    Other files it names would be read with the rights of this process: other repositories' objects, any file.
     """
     root = folder.resolve(strict=True)
     hidden = root / ".git"
@@ -102,6 +102,6 @@ def check_folder(folder: Path) -> Path:
     if control.is_symlink() and not control.resolve().is_relative_to(root):
         raise GitProtocolError("a link in it leads out of its folder")
     with (control / "config").open("rb") as config:
-        if b"[include" in config.read(_MOST_CONFIG).lower():
+        if b"[include" in config.read(_MAX_CONFIG_BYTES).lower():
             raise GitProtocolError("its config includes other files")
     return root

@@ -1,7 +1,6 @@
-"""What a pack unpacks to, looked at while it comes: an object of a few bytes can be made to take all memory.
+"""Limits on the unpacked size of a pack, checked while it is received: a few bytes can unpack to all memory.
 
-Whoever reads an object has all of it in memory, and of a delta what it is of, too. Nothing is kept here of what is
-unpacked but how much it was.
+A reader holds a whole object in memory, and the base of a delta, too. Here only the sizes of unpacked data are kept.
 """
 
 from __future__ import annotations
@@ -13,30 +12,30 @@ from typing import Any, Final
 from dulwich.client import HttpGitClient
 from dulwich.errors import GitProtocolError
 
-MOST_OF_AN_OBJECT: Final = 200_000_000
-"""More than ten times the largest file that becomes a document; others in a repository may be larger than those."""
-MOST_OBJECTS: Final = 5_000_000
+MAX_OBJECT_BYTES: Final = 200_000_000
+"""More than ten times the largest file that becomes a document; other files in a repository may be larger."""
+MAX_OBJECTS: Final = 5_000_000
 
 _HEAD: Final = 12
 _OFS_DELTA, _REF_DELTA = 6, 7
 _NAME: Final = 20
 _HASH: Final = 20
-_AT_ONCE: Final = 65_536
-_LONGEST_NUMBER: Final = 10
+_CHUNK: Final = 65_536
+_MAX_NUMBER_BYTES: Final = 10
 
 
 class PackCheck:
-    """Takes the bytes of a pack as they come. Raises GitProtocolError for one that would unpack to too much."""
+    """Checks the bytes of a pack as they come. Raises GitProtocolError for one that would unpack to too much."""
 
-    def __init__(self, most: int = MOST_OF_AN_OBJECT) -> None:
-        """Allow objects of so many bytes."""
+    def __init__(self, most: int = MAX_OBJECT_BYTES) -> None:
+        """Allow objects of at most `most` bytes."""
         self._most = most
         self._left = b""
         self._reading = self._read()
         next(self._reading)
 
     def feed(self, data: bytes) -> None:
-        """Look at the next bytes; after the last object a hash of the pack comes, and no more."""
+        """Check the next bytes; after the last object only a hash of the pack follows."""
         self._reading.send(data)
 
     def _read(self) -> Generator[None, bytes, None]:
@@ -44,8 +43,8 @@ class PackCheck:
         if head[:4] != b"PACK":
             raise GitProtocolError("it sends no pack")
         objects = int.from_bytes(head[8:])
-        if objects > MOST_OBJECTS:
-            raise GitProtocolError(f"it has more than {MOST_OBJECTS:,} objects")
+        if objects > MAX_OBJECTS:
+            raise GitProtocolError(f"it has more than {MAX_OBJECTS:,} objects")
         for _ in range(objects):
             yield from self._object()
         while len(self._left) <= _HASH:
@@ -59,40 +58,40 @@ class PackCheck:
             first = (yield from self._take(1))[0]
             size |= (first & 127) << shift
             shift += 7
-            self._check(shift // 7, _LONGEST_NUMBER)
+            self._check(shift // 7, _MAX_NUMBER_BYTES)
         self._check(size, self._most)
         if kind == _REF_DELTA:
             yield from self._take(_NAME)
         elif kind == _OFS_DELTA:
             while (yield from self._take(1))[0] & 128:
                 pass
-        begin = yield from self._unpacked(size)
+        begin = yield from self._unpack(size)
         if kind in {_REF_DELTA, _OFS_DELTA}:
             _, after = _number(begin, 0)
             self._check(_number(begin, after)[0], self._most)
 
-    def _unpacked(self, size: int) -> Generator[None, bytes, bytes]:
-        """Return how what is unpacked begins; it must be of the size that was told."""
+    def _unpack(self, size: int) -> Generator[None, bytes, bytes]:
+        """Return the first unpacked bytes of an object; its size must be the declared one."""
         unpacking, length, begin = zlib.decompressobj(), 0, b""
         while not unpacking.eof:
             if not self._left:
                 self._left = yield
                 continue
             try:
-                some = unpacking.decompress(self._left, _AT_ONCE)
+                some = unpacking.decompress(self._left, _CHUNK)
             except zlib.error as error:
                 raise GitProtocolError("its pack is broken") from error
             self._left = unpacking.unconsumed_tail or unpacking.unused_data
             length += len(some)
             self._check(length, size)
-            begin += some[: 2 * _LONGEST_NUMBER - len(begin)]
+            begin += some[: 2 * _MAX_NUMBER_BYTES - len(begin)]
         return begin
 
     def _take(self, number: int) -> Generator[None, bytes, bytes]:
         while len(self._left) < number:
             self._left += yield
-        taken, self._left = self._left[:number], self._left[number:]
-        return taken
+        data, self._left = self._left[:number], self._left[number:]
+        return data
 
     def _check(self, size: int, most: int) -> None:
         if size > most:
@@ -100,29 +99,29 @@ class PackCheck:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of a delta's head, and where what follows begins."""
-    found = shift = 0
+    """Return a number of a delta's head, and the position after it."""
+    number = shift = 0
     while at < len(data):
         byte = data[at]
-        found |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         shift, at = shift + 7, at + 1
         if not byte & 128:
             break
-    return found, at
+    return number, at
 
 
 class CheckedClient(HttpGitClient):
-    """A client that looks at packs before they are unpacked."""
+    """A client that checks packs before they are unpacked."""
 
     def fetch_pack(
-        self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, *told: Any, **more: Any
+        self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, *arguments: Any, **options: Any
     ) -> Any:
         """Fetch a pack. Raises GitProtocolError."""
         check = PackCheck()
 
-        def checked(data: bytes) -> int:
+        def check_and_write(data: bytes) -> int:
             check.feed(data)
             written: int = pack_data(data)
             return written
 
-        return super().fetch_pack(path, determine_wants, graph_walker, checked, *told, **more)
+        return super().fetch_pack(path, determine_wants, graph_walker, check_and_write, *arguments, **options)

@@ -1,7 +1,7 @@
 """Git repositories by dulwich: bare mirrors in the data directory, fetched without a git program.
 
-A connection is refused where it leads inside, after it was made and before anything is sent: whatever a name meant when
-it was looked up. Redirects are not followed (`git_guards.py`).
+A connection to an internal address is refused after it is made and before anything is sent, whatever the name resolved
+to before. Redirects are not followed (`git_guards.py`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from dulwich.pack import PackFileDisappeared, UnresolvedDeltas
 from dulwich.refs import Ref, SymrefLoop
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
-from knowledge.adapters.git_guards import Pools, check_folder
+from knowledge.adapters.git_guards import OriginPools, check_folder
 from knowledge.adapters.git_packs import CheckedClient
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.errors import InvalidInput, SourceUnavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
-_MOST_BYTES: Final = 500_000_000
-_TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
+_MAX_BYTES: Final = 500_000_000
+_FETCH_LOCKS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 """One fetch of a source at a time."""
-_LEAVING: Final[set[asyncio.Task[None]]] = set()
-"""Held here, since the event loop alone does not keep a task from being collected."""
+_ABANDONED: Final[set[asyncio.Task[None]]] = set()
+"""References to tasks, which the event loop alone does not keep from being collected."""
 _DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
-"""What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
+"""Errors of dulwich for a file of a repository that is not whole, as after a power cut."""
 _UNREADABLE: Final = (
     GitProtocolError,
     NotGitRepository,
@@ -69,16 +69,16 @@ _UNREADABLE: Final = (
     OSError,
     ValueError,
 )
-"""What dulwich raises of a server that gives no repository, or of one that it cannot read: it has no one class."""
-_GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
-_MOST_ENTRIES: Final = 500_000
-_MOST_OF_PATHS: Final = 100_000_000
+"""Errors of dulwich for a server without a repository, or one that it cannot read: they have no common class."""
+_COPY_LOST: Final = "its local copy is gone: the next sync fetches it again"
+_MAX_ENTRIES: Final = 500_000
+_MAX_PATH_BYTES: Final = 100_000_000
 """More than the largest repositories of code have."""
-_PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
+_FILE_MODES: Final = frozenset({0o100644, 0o100755, 0o100664})
 
 
 class GitRepositories(Repositories):
-    """Mirrors below a folder, one a source."""
+    """Mirrors in a folder, one for each source."""
 
     def __init__(self, folder: Path, *, inside: bool = False) -> None:
         self._folder = folder
@@ -87,24 +87,24 @@ class GitRepositories(Repositories):
     @asynccontextmanager
     async def fetch(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
         async with AsyncExitStack() as turn:
-            await turn.enter_async_context(_TURNS.setdefault(source.source_id, asyncio.Lock()))
+            await turn.enter_async_context(_FETCH_LOCKS.setdefault(source.source_id, asyncio.Lock()))
             fetching = asyncio.create_task(asyncio.to_thread(self._fetch, source))
             try:
                 repo, commit = await asyncio.shield(fetching)
-            except asyncio.CancelledError:  # its thread goes on
-                leaving = asyncio.create_task(_leave(fetching, turn.pop_all()))
-                _LEAVING.add(leaving)
-                leaving.add_done_callback(_LEAVING.discard)
+            except asyncio.CancelledError:  # the thread continues
+                leaving = asyncio.create_task(_finish_abandoned(fetching, turn.pop_all()))
+                _ABANDONED.add(leaving)
+                leaving.add_done_callback(_ABANDONED.discard)
                 raise
             except (*_UNREADABLE, *_DAMAGED) as exc:
                 if isinstance(exc, _DAMAGED) or self._is_of_copy(exc, source):
                     await self.forget(source.source_id)
-                    raise SourceUnavailable(_GONE) from exc
-                raise SourceUnavailable(f"{source.url} cannot be fetched: {_why(exc)}") from exc
+                    raise SourceUnavailable(_COPY_LOST) from exc
+                raise SourceUnavailable(f"{source.url} cannot be fetched: {_reason(exc)}") from exc
             try:
-                yield commit.decode(), _Fetched(repo, commit)
+                yield commit.decode(), _FetchedRepository(repo, commit)
             except SourceUnavailable:
-                await self.forget(source.source_id)  # a part of it cannot be read: so it is fetched anew
+                await self.forget(source.source_id)  # a part of it cannot be read, so it is fetched again
                 raise
             finally:
                 repo.close()
@@ -113,7 +113,7 @@ class GitRepositories(Repositories):
         await asyncio.to_thread(shutil.rmtree, self._folder / str(source_id), ignore_errors=True)
 
     def _is_of_copy(self, error: Exception, source: Source) -> bool:
-        """Return whether it is a file of the copy that the system refused."""
+        """Return whether the error is about a file of the local copy."""
         return isinstance(error, OSError) and str(self._folder / str(source.source_id)) in str(error.filename)
 
     def _fetch(self, source: Source) -> tuple[Repo, ObjectID]:
@@ -121,7 +121,7 @@ class GitRepositories(Repositories):
         if (place / "HEAD").exists():
             repo = Repo(str(place))
         else:
-            shutil.rmtree(place, ignore_errors=True)  # a kill left it half made: HEAD comes last
+            shutil.rmtree(place, ignore_errors=True)  # left by a kill: HEAD is written last
             place.mkdir(parents=True, mode=0o700)
             repo = Repo.init_bare(str(place))
         try:
@@ -135,7 +135,7 @@ class GitRepositories(Repositories):
 
             self._get(source.url, repo, wants)
             commit = _commit(repo, wanted[0])
-            repo.refs[Ref(b"refs/heads/hardwon")] = commit  # so that nothing takes it for garbage
+            repo.refs[Ref(b"refs/heads/hardwon")] = commit  # protects it from garbage collection
         except BaseException:
             repo.close()
             raise
@@ -146,30 +146,30 @@ class GitRepositories(Repositories):
         if parts.scheme == "file":
             LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants, depth=1)
             return
-        manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
+        manager = OriginPools(url, inside=self._inside, most_bytes=_MAX_BYTES)
         client = CheckedClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
         client.fetch(parts.path, repo, determine_wants=wants, depth=1)
 
 
-async def _leave(fetching: asyncio.Task[tuple[Repo, ObjectID]], turn: AsyncExitStack) -> None:
-    """Let nobody else touch a mirror before the fetch is over that nobody waits for any more."""
+async def _finish_abandoned(fetching: asyncio.Task[tuple[Repo, ObjectID]], turn: AsyncExitStack) -> None:
+    """Keep the lock of a mirror until an abandoned fetch is over."""
     async with turn:
         with suppress(Exception):
             repo, _ = await fetching
             repo.close()
 
 
-def _why(error: Exception) -> str:
-    """Return in words why a repository cannot be fetched."""
+def _reason(error: Exception) -> str:
+    """Return the reason why a repository cannot be fetched."""
     match error:
-        case HTTPUnauthorized():  # what forges answer for either
-            return "it asks for a password: there is none of that name, or not for everybody; passwords are not sent"
+        case HTTPUnauthorized():  # forges answer so for both
+            return "it asks for a password: it does not exist, or is private; passwords are not sent"
         case UnsupportedExtension() | UnsupportedVersion():
-            return f"it is of a format that is not read here ({error})"
-        case BufferError():  # a pack that is read while an error comes of it
+            return f"its format is not supported ({error})"
+        case BufferError():  # raised for a pack that was open during another error
             return "a file of it is not whole"
-        case KeyError(args=(bytes(lacking),)):
-            return f"it is not whole: it lacks {lacking.decode('ascii', 'replace')}"
+        case KeyError(args=(bytes(name),)):
+            return f"it is incomplete: {name.decode('ascii', 'replace')} is missing"
         case _:
             return " ".join(str(error).split()).rsplit("Caused by ", 1)[-1][:300] or type(error).__name__
 
@@ -185,16 +185,16 @@ def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
 
 
 def _commit(repo: Repo, tip: ObjectID) -> ObjectID:
-    """Return the commit that a branch or a tag stands for: of a tag with a note of its own, the one it is of."""
-    told = repo[tip]
-    while isinstance(told, Tag):
-        told = repo[told.object[1]]
-    if not isinstance(told, Commit):
-        raise GitProtocolError("what is to be read of it is no commit")
-    return told.id
+    """Return the commit of a branch or a tag; of an annotated tag the commit it is for."""
+    object_ = repo[tip]
+    while isinstance(object_, Tag):
+        object_ = repo[object_.object[1]]
+    if not isinstance(object_, Commit):
+        raise GitProtocolError("its branch or tag is not a commit")
+    return object_.id
 
 
-class _Fetched(Repository):
+class _FetchedRepository(Repository):
     def __init__(self, repo: Repo, commit: ObjectID) -> None:
         self._repo = repo
         self._commit = commit
@@ -203,21 +203,21 @@ class _Fetched(Repository):
         try:
             return await asyncio.to_thread(self._files)
         except (*_UNREADABLE, *_DAMAGED) as exc:
-            raise SourceUnavailable(_GONE) from exc
+            raise SourceUnavailable(_COPY_LOST) from exc
 
     def _files(self) -> list[TreeFile]:
         store = self._repo.object_store
         commit = self._repo[self._commit]
-        assert isinstance(commit, Commit)  # noqa: S101 - asked before
+        assert isinstance(commit, Commit)  # noqa: S101 - checked before
         found = []
-        told = 0
+        path_bytes = 0
         for number, entry in enumerate(iter_tree_contents(store, commit.tree, include_trees=True), 1):
-            if number > _MOST_ENTRIES:  # ten folders that are one, and so in each of them, take no room where they lie
-                raise InvalidInput("url", f"holds more than {_MOST_ENTRIES:,} files and folders")
-            told += len(entry.path)
-            if told > _MOST_OF_PATHS:  # folders in folders are told once more by each within
-                raise InvalidInput("url", f"holds paths of more than {_MOST_OF_PATHS:,} bytes together")
-            if entry.mode in _PLAIN:
+            if number > _MAX_ENTRIES:  # the same folder many times takes no room in a pack
+                raise InvalidInput("url", f"holds more than {_MAX_ENTRIES:,} files and folders")
+            path_bytes += len(entry.path)
+            if path_bytes > _MAX_PATH_BYTES:  # nested folders repeat the paths above them
+                raise InvalidInput("url", f"holds paths of more than {_MAX_PATH_BYTES:,} bytes together")
+            if entry.mode in _FILE_MODES:
                 path = entry.path.decode("utf-8", "replace")
                 found.append(TreeFile(path=path, mark=entry.sha.decode()))
         return found
@@ -226,7 +226,7 @@ class _Fetched(Repository):
         try:
             return await asyncio.to_thread(self._content, ObjectID(mark.encode()))
         except (*_UNREADABLE, *_DAMAGED) as exc:
-            raise SourceUnavailable(_GONE) from exc
+            raise SourceUnavailable(_COPY_LOST) from exc
 
     def _content(self, mark: ObjectID) -> bytes:
         blob = self._repo[mark]

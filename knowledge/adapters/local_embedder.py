@@ -1,8 +1,8 @@
-"""Texts to vectors in this process: ONNX weights on onnxruntime, by default the bundled all-MiniLM-L6-v2.
+"""Embeddings in this process: ONNX weights on onnxruntime, by default the bundled all-MiniLM-L6-v2.
 
-One text per run: twice as quick as padded batches on a CPU, and the vector of a text never depends on its neighbours.
-onnxruntime lets go of the GIL while it runs, so a few threads with one text each use all cores; they fetch the next
-text themselves, a tenth quicker than if the event loop handed it out.
+One text per run: twice as fast as padded batches on a CPU, and the vector of a text never depends on its neighbours.
+onnxruntime releases the GIL while it runs, so a few threads with one text each use all cores; they fetch the next text
+themselves, which is a tenth faster than handing it out from the event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 import numpy as np
 from cachetools import LRUCache
 
-from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key, unit
+from knowledge.adapters.embedding_space import refuse_unembeddable, text_key, unit, with_fingerprint
 from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
 from knowledge.ends import truncate_middle
 from knowledge.errors import BUNDLED_MODEL, LOCAL_PROVIDER, EmbedderUnavailable
@@ -35,9 +35,9 @@ _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
-"""onnxruntime, from 1.29 on, tells Microsoft of each process and its models, unless this is set before it is loaded."""
+"""From 1.29 on, onnxruntime reports each process and its models to Microsoft, unless this is set before loading it."""
 
-_MOST_WORKERS = 4
+_MAX_WORKERS = 4
 _RECENT_QUERIES = 1024
 _BYTES_PER_TOKEN = 32
 """A text is cut here before it is split: the tokenizer holds the GIL, a second per megabyte (measured); real texts have
@@ -59,8 +59,8 @@ class LocalModel:
     tokenizer_sha256: str | None = None
 
 
-class Told(TypedDict, total=False):
-    """What may be told of a model instead of what its folder says."""
+class ModelOverrides(TypedDict, total=False):
+    """Values that override those in a model's folder."""
 
     name: str
     max_tokens: int
@@ -69,11 +69,11 @@ class Told(TypedDict, total=False):
     document_prefix: str
 
 
-def folder_model(folder: Path, **told: Unpack[Told]) -> LocalModel:
-    """Return the model of a folder as model hubs have it: `model.onnx` there or in `onnx/`, and `tokenizer.json`.
+def folder_model(folder: Path, **overrides: Unpack[ModelOverrides]) -> LocalModel:
+    """Return the model of a folder in the layout of model hubs: `model.onnx` there or in `onnx/`, and `tokenizer.json`.
 
-    It is called as the folder. Pooling and prefixes are those of sentence-transformers' files where there are any, else
-    the mean and none. Raises EmbedderUnavailable for such a file that cannot be read.
+    Its name is that of the folder. Pooling and prefixes are read from sentence-transformers' files if there are any,
+    else the mean and none. Raises EmbedderUnavailable for such a file that cannot be read.
     """
     try:
         folder = folder.expanduser()
@@ -93,23 +93,23 @@ def folder_model(folder: Path, **told: Unpack[Told]) -> LocalModel:
         query_prefix=prefixes.get("query", ""),
         document_prefix=prefixes.get("document", prefixes.get("passage", "")),
     )
-    return replace(found, **told)
+    return replace(found, **overrides)
 
 
 def _json_of(file: Path) -> dict[str, Any]:
     try:
-        told = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise EmbedderUnavailable(f"The embedding model's file {file} cannot be read: {error}") from error
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def bundled_model() -> LocalModel:
-    """Locate the weights of all-MiniLM-L6-v2 in the package that carries them, without importing it.
+    """Locate the weights of all-MiniLM-L6-v2 in the package that contains them, without importing it.
 
-    The tokenizer is beside this module. Raises EmbedderUnavailable where the package is missing.
+    The tokenizer is beside this module. Raises EmbedderUnavailable if the package is missing.
     """
     return LocalModel(
         name=BUNDLED_MODEL,
@@ -134,28 +134,28 @@ def _package(name: str) -> Path:
 class LocalEmbedder(Embedder):
     """Embeds in a small thread pool; weights are loaded by the first call. May be used from any event loop.
 
-    A text longer than the model reads is read by its beginning; one of more than twice that by its first and its last
-    tokens, half of them each (docs/adr/0018).
+    Of a text longer than the model's limit the beginning is embedded; of more than twice the limit the first and the
+    last tokens, half of the limit each (docs/adr/0018).
 
-    `model` is the bundled one unless given. Every error is an EmbedderUnavailable, but for a text that is blank or no
-    text, which is EmbedderRejected.
+    `model` defaults to the bundled one. Every error is an EmbedderUnavailable, except EmbedderRejected for a text that
+    is blank or invalid.
     """
 
     def __init__(self, model: LocalModel | None = None, *, workers: int | None = None) -> None:
         self._model = model
-        self._threads = EmbeddingThreads(workers or min(_MOST_WORKERS, _cores()), "hardwon-embed")
+        self._threads = EmbeddingThreads(workers or min(_MAX_WORKERS, _cores()), "hardwon-embed")
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
         self._recent: LRUCache[tuple[str, bytes], _Row] = LRUCache(_RECENT_QUERIES)
 
     @classmethod
-    def from_folder(cls, folder: Path, *, workers: int | None = None, **told: Unpack[Told]) -> Self:
+    def from_folder(cls, folder: Path, *, workers: int | None = None, **overrides: Unpack[ModelOverrides]) -> Self:
         """Use the model of a folder, as `folder_model` reads it."""
-        return cls(folder_model(folder, **told), workers=workers)
+        return cls(folder_model(folder, **overrides), workers=workers)
 
     @property
-    def enough_at_once(self) -> int | None:
-        """Return the turn of a call, as each text is run by itself: more would only keep others waiting."""
+    def efficient_batch_size(self) -> int | None:
+        """Return the texts of one turn: each text is run by itself, so a larger batch would only delay others."""
         return TURN
 
     async def space(self) -> EmbeddingSpace:
@@ -166,7 +166,7 @@ class LocalEmbedder(Embedder):
         """Embed texts; a query goes ahead of the documents of other calls."""
         refuse_unembeddable(texts)
         loaded = await self._load()
-        rows = dict(self._known(texts, kind))
+        rows = dict(self._find_cached(texts, kind))
         prefix = loaded.space.query_prefix if kind == "query" else loaded.space.document_prefix
 
         def run(position: int) -> None:
@@ -185,11 +185,11 @@ class LocalEmbedder(Embedder):
         )
 
     async def aclose(self) -> None:
-        """Let go of the weights once the texts being run are done; calls under way then fail. May be called again."""
+        """Release the weights after the texts in progress; running calls then fail. May be called again."""
         await asyncio.to_thread(self._threads.close)
         self._loaded = None
 
-    def _known(self, texts: Sequence[str], kind: str) -> Iterator[tuple[int, _Row]]:
+    def _find_cached(self, texts: Sequence[str], kind: str) -> Iterator[tuple[int, _Row]]:
         if kind == "query":
             for position, text in enumerate(texts):
                 if row := self._recent.get(text_key(kind, text)):
@@ -227,8 +227,8 @@ class _Loaded:
     errors: tuple[type[Exception], ...]
 
     def embed(self, text: str) -> _Row:
-        told = truncate_middle(text, self.space.max_tokens * _BYTES_PER_TOKEN)
-        encoding = self.tokenizer.encode(told)
+        cut = truncate_middle(text, self.space.max_tokens * _BYTES_PER_TOKEN)
+        encoding = self.tokenizer.encode(cut)
         ids = np.array([_ends(encoding) if len(encoding.overflowing) > 1 else encoding.ids], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
@@ -239,26 +239,26 @@ class _Loaded:
             raise EmbedderUnavailable(
                 f"The model {self.space.model} cannot embed a text of {ids.size} tokens: check its files and its limit."
             ) from exc
-        return _Row(vector, int(ids.size), bool(encoding.overflowing) or told is not text)
+        return _Row(vector, int(ids.size), bool(encoding.overflowing) or cut is not text)
 
 
 def _ends(encoding: Any) -> list[int]:
-    """Return the first and the last tokens of a text that was split, in what the model puts around each part."""
-    around = encoding.special_tokens_mask
-    before, after = around.index(0), around[::-1].index(0)
-    room = len(around) - before - after
-    told = [
+    """Return the first and the last tokens of a text that was split, with the special tokens around."""
+    special_mask = encoding.special_tokens_mask
+    before, after = special_mask.index(0), special_mask[::-1].index(0)
+    room = len(special_mask) - before - after
+    tokens = [
         token
         for part in (encoding, *encoding.overflowing)
         for token, special in zip(part.ids, part.special_tokens_mask, strict=True)
         if not special
     ]
-    inner = told[: room - room // 2] + told[len(told) - room // 2 :]
-    return [*encoding.ids[:before], *inner, *encoding.ids[len(around) - after :]]
+    inner = tokens[: room - room // 2] + tokens[len(tokens) - room // 2 :]
+    return [*encoding.ids[:before], *inner, *encoding.ids[len(special_mask) - after :]]
 
 
 def _load(model: LocalModel) -> _Loaded:
-    """Check and read a model's files, and run it once to learn its dimensions."""
+    """Check and read a model's files, and run it once to determine its dimensions."""
     os.environ.setdefault(*_NO_TELEMETRY)
     try:
         import onnxruntime  # noqa: PLC0415 - 30 MB that a process with a remote embedder never needs
@@ -269,7 +269,9 @@ def _load(model: LocalModel) -> _Loaded:
             "set HARDWON_EMBEDDING_BASE_URL to an embedding endpoint."
         ) from exc
     weights, tokenizer = model.weights.expanduser(), model.tokenizer.expanduser()
-    checksums = f"{_checked(weights, model.weights_sha256)} {_checked(tokenizer, model.tokenizer_sha256)}"
+    checksums = (
+        f"{_verify_checksum(weights, model.weights_sha256)} {_verify_checksum(tokenizer, model.tokenizer_sha256)}"
+    )
     errors = _errors_of(onnxruntime)
     try:
         tokens = Tokenizer.from_buffer(tokenizer.read_bytes())
@@ -294,11 +296,11 @@ def _load(model: LocalModel) -> _Loaded:
     )
     loaded = _Loaded(space, tokens, session, inputs, model.pooling, errors)
     dims = loaded.embed("dimensions").vector.size
-    return replace(loaded, space=fingerprinted(replace(space, dims=dims)))
+    return replace(loaded, space=with_fingerprint(replace(space, dims=dims)))
 
 
-def _checked(file: Path, expected: str | None) -> str:
-    """Return the sha256 of a file. Raises EmbedderUnavailable where it is missing or another one than expected."""
+def _verify_checksum(file: Path, expected: str | None) -> str:
+    """Return the sha256 of a file. Raises EmbedderUnavailable if it is missing or differs from the expected one."""
     try:
         with file.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -319,13 +321,13 @@ def _options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # a plan per text length would be kept for each of 256 lengths
+    options.enable_mem_pattern = False  # a plan would be stored for each of 256 text lengths
     options.log_severity_level = 3
     return options
 
 
 def _errors_of(onnxruntime: Any) -> tuple[type[Exception], ...]:
-    """Return what unfit files and texts raise: onnxruntime's errors, which have no base of their own, and Python's."""
+    """Return the errors of unusable files and texts: onnxruntime's, which have no common base, and Python's."""
     state = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
     return ValueError, OSError, *(each for each in state if isinstance(each, type) and issubclass(each, Exception))
 
@@ -333,8 +335,8 @@ def _errors_of(onnxruntime: Any) -> tuple[type[Exception], ...]:
 def _refuse_other_shapes(weights: Path, inputs: frozenset[str], output: Sequence[object]) -> None:
     if not {"input_ids"} <= inputs <= {"input_ids", "attention_mask", "token_type_ids"} or len(output) != 3:
         raise EmbedderUnavailable(
-            f"The model {weights} is no sentence encoder hardwon can run: it must take input_ids, attention_mask and "
-            "token_type_ids and give one vector per token first."
+            f"The model {weights} is not a sentence encoder hardwon can run: it must take input_ids, attention_mask "
+            "and token_type_ids and give one vector per token first."
         )
 
 

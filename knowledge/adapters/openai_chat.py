@@ -1,4 +1,4 @@
-"""Texts to answers over HTTP: OpenAI, or any endpoint that speaks its chat completions protocol."""
+"""Chat over HTTP: OpenAI, or any endpoint with its chat completions protocol."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
 
 CONCURRENCY = 4
-"""Questions sent at a time."""
-MOST_ANSWER_BYTES = 16 * 2**20
+"""Concurrent requests."""
+MAX_RESPONSE_BYTES = 16 * 2**20
 """Ours: no model writes a hundredth of it."""
 
 CHAT = EndpointKind(
@@ -27,7 +27,7 @@ CHAT = EndpointKind(
     variable="HARDWON_CHAT",
     settings="HARDWON_CHAT_MODEL or HARDWON_CHAT_BASE_URL",
     parameters=frozenset({"model"}),
-    most_bytes=MOST_ANSWER_BYTES,
+    max_bytes=MAX_RESPONSE_BYTES,
     unavailable=ChatUnavailable,
     rejected=ChatRejected,
 )
@@ -51,10 +51,10 @@ class _Reply(BaseModel):
 
 
 class OpenAIChat(ChatModel):
-    """Asks a chat endpoint, a few questions at a time. A 429 or a Retry-After holds back every caller.
+    """Sends requests to a chat endpoint, a few concurrently. A 429 or a Retry-After delays every caller.
 
     A wrong key, a spent quota and an unknown model raise ChatRejected at once; an answer that is declined, cut off or
-    empty raises QuestionRejected. An endpoint that cannot be asked for JSON is asked without that from then on.
+    empty raises QuestionRejected. An endpoint that rejects JSON mode is called without it from then on.
     """
 
     def __init__(
@@ -75,19 +75,19 @@ class OpenAIChat(ChatModel):
             retry=retry or RetryPolicy(),
         )
         self._model = model
-        self._knows_json = True
+        self._supports_json = True
 
     @property
     def model(self) -> str:
         return self._model
 
     async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
-        in_form = as_json and self._knows_json
+        in_form = as_json and self._supports_json
         try:
             reply = await self._ask(instructions, text, in_form=in_form)
         except RefusedError as refusal:
             if in_form and _FORMAT in f"{refusal.param} {refusal.reason}":
-                self._knows_json = False
+                self._supports_json = False
                 return await self.answer(instructions, text)
             raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
         choice = reply.choices[0]

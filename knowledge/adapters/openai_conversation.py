@@ -1,4 +1,4 @@
-"""Conversations with tools and forms over HTTP: OpenAI, or any endpoint that speaks its chat completions protocol."""
+"""Conversations with tools and schemas over HTTP: OpenAI, or any endpoint with its chat completions protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from knowledge.adapters.openai_chat import CONCURRENCY, MOST_ANSWER_BYTES
+from knowledge.adapters.openai_chat import CONCURRENCY, MAX_RESPONSE_BYTES
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import EndpointKind, RefusedError, tokens_used
 from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message, ToolCall, ToolsRefused
@@ -53,7 +53,7 @@ class _Reply(BaseModel):
 
 
 def endpoint_kind(role: str) -> EndpointKind:
-    """Return how an endpoint of a role is spoken of: its settings begin with HARDWON_ and the role."""
+    """Return the description of an endpoint of a role: its settings begin with HARDWON_ and the role."""
     variable = f"HARDWON_{role.upper()}"
     return EndpointKind(
         name=role,
@@ -62,17 +62,17 @@ def endpoint_kind(role: str) -> EndpointKind:
         variable=variable,
         settings=f"{variable}_MODEL or {variable}_BASE_URL",
         parameters=frozenset({"model"}),
-        most_bytes=MOST_ANSWER_BYTES,
+        max_bytes=MAX_RESPONSE_BYTES,
         unavailable=ChatUnavailable,
         rejected=ChatRejected,
     )
 
 
 class OpenAIConversation(LanguageModel):
-    """Asks a chat endpoint for what is said next. A 429 or a Retry-After holds back every caller.
+    """Asks a chat endpoint for the next message. A 429 or a Retry-After delays every caller.
 
-    What an endpoint does not know (a schema, JSON, a temperature, one name of the token limit) is left out from then
-    on; tools that it does not know raise ToolsRefused. With `redaction` all it is sent goes out redacted.
+    A parameter that an endpoint rejects (a schema, JSON, a temperature, a name of the token limit) is left out from
+    then on; rejected tools raise ToolsRefused. With `redaction` everything sent is redacted.
     """
 
     def __init__(
@@ -106,21 +106,21 @@ class OpenAIConversation(LanguageModel):
 
     async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
         while True:
-            known = (self._length, self._form, self._takes_temperature)
+            tried = (self._length, self._form, self._takes_temperature)
             try:
                 reply = await self._ask(messages, asking)
             except RefusedError as refusal:
-                if known != (self._length, self._form, self._takes_temperature):
-                    continue  # another call learned something meanwhile
-                self._learn(refusal, asking)
+                if tried != (self._length, self._form, self._takes_temperature):
+                    continue  # another call has adapted meanwhile
+                self._adapt(refusal, asking)
                 continue
-            return replace(self._said(reply.choices[0]), tokens=tokens_used(reply.usage))
+            return replace(self._to_said(reply.choices[0]), tokens=tokens_used(reply.usage))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
-    def _learn(self, refusal: RefusedError, asking: ChatOptions) -> None:
-        """Leave out from now on what the endpoint does not know. Raises where it refuses the question itself."""
+    def _adapt(self, refusal: RefusedError, asking: ChatOptions) -> None:
+        """Leave out from now on the parameter that the endpoint rejects. Raises if it refuses the question itself."""
         blamed = f"{refusal.param} {refusal.reason}"
         if asking.form is not None and ("response_format" in blamed or "json_schema" in blamed):
             if _FORMS[self._form] is not None:
@@ -136,7 +136,7 @@ class OpenAIConversation(LanguageModel):
             raise ToolsRefused(f"{self._endpoint.name} takes no tools: {refusal.reason}.") from None
         raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
 
-    def _said(self, choice: _Choice) -> ChatReply:
+    def _to_said(self, choice: _Choice) -> ChatReply:
         message = choice.message
         if message.tool_calls:
             calls = [
@@ -164,18 +164,18 @@ class OpenAIConversation(LanguageModel):
         return await self._endpoint.ask(send, _Reply.model_validate_json)
 
     def _parameters(self, messages: Sequence[Message], asking: ChatOptions) -> dict[str, Any]:
-        sent: dict[str, Any] = {"messages": [self._sent(message) for message in messages]}
+        parameters: dict[str, Any] = {"messages": [self._to_request(message) for message in messages]}
         if asking.max_tokens is not None:
-            sent[_LENGTHS[self._length]] = asking.max_tokens
+            parameters[_LENGTHS[self._length]] = asking.max_tokens
         if asking.temperature is not None and self._takes_temperature:
-            sent["temperature"] = asking.temperature
+            parameters["temperature"] = asking.temperature
         if asking.form is not None and _FORMS[self._form] == "json_schema":
             schema = {"name": "answer", "schema": dict(asking.form), "strict": True}
-            sent["response_format"] = {"type": "json_schema", "json_schema": schema}
+            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif asking.form is not None and _FORMS[self._form] == "json_object":
-            sent["response_format"] = {"type": "json_object"}
+            parameters["response_format"] = {"type": "json_object"}
         if asking.tools:
-            sent["tools"] = [
+            parameters["tools"] = [
                 {
                     "type": "function",
                     "function": {
@@ -186,17 +186,17 @@ class OpenAIConversation(LanguageModel):
                 }
                 for tool in asking.tools
             ]
-            sent["tool_choice"] = asking.tool_choice
-        return sent
+            parameters["tool_choice"] = asking.tool_choice
+        return parameters
 
-    def _sent(self, message: Message) -> dict[str, Any]:
+    def _to_request(self, message: Message) -> dict[str, Any]:
         content = redact(message.content).text if self._redaction and message.role != "system" else message.content
-        sent: dict[str, Any] = {"role": message.role, "content": content}
+        fields: dict[str, Any] = {"role": message.role, "content": content}
         if message.calls:
-            sent["tool_calls"] = [
+            fields["tool_calls"] = [
                 {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in message.calls
             ]
         if message.call_id is not None:
-            sent["tool_call_id"] = message.call_id
-        return sent
+            fields["tool_call_id"] = message.call_id
+        return fields

@@ -1,7 +1,7 @@
-"""Texts to vectors over HTTP: OpenAI, or any endpoint that speaks its embeddings protocol.
+"""Embeddings over HTTP: OpenAI, or any endpoint with its embeddings protocol.
 
-The limits are OpenAI's, as its client library states them. No tokenizer is at hand, so tokens are guessed from bytes;
-where the guess or a smaller server says no, a batch is halved and a single text cut.
+The limits are OpenAI's, as in its client library. There is no tokenizer, so tokens are estimated from bytes; if the
+estimate is wrong or a smaller server refuses, a batch is halved and a single text cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import SecretStr
 
-from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key
+from knowledge.adapters.embedding_space import refuse_unembeddable, text_key, with_fingerprint
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
 from knowledge.ends import truncate_middle
@@ -38,12 +38,12 @@ MAX_INPUTS = 2048
 MAX_REQUEST_TOKENS = 300_000
 MAX_INPUT_TOKENS = 8192
 BYTES_PER_TOKEN = 2
-"""Real bug reports have at least 1.94 bytes per token of OpenAI's vocabulary, 4.25 in the middle (measured)."""
+"""Real bug reports have at least 1.94 bytes per token of OpenAI's vocabulary, 4.25 in the median (measured)."""
 
-MOST_ANSWER_BYTES = 256 * 2**20
+MAX_RESPONSE_BYTES = 256 * 2**20
 """Ours: `MAX_INPUTS` vectors of 4,096 numbers, written out with 22 characters each, are 176 MiB."""
 _SHORTEST_BYTES = 64
-"""A text this short is refused for something else than its length."""
+"""A text this short is refused for another reason than its length."""
 _RECENT = 2048
 _PROBE = "dimensions"
 
@@ -55,19 +55,18 @@ EMBEDDING = EndpointKind(
     variable="HARDWON_EMBEDDING",
     settings="HARDWON_EMBEDDING_MODEL, HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS",
     parameters=frozenset({"model", "dimensions", "encoding_format"}),
-    most_bytes=MOST_ANSWER_BYTES,
+    max_bytes=MAX_RESPONSE_BYTES,
     unavailable=EmbedderUnavailable,
     rejected=EmbedderRejected,
 )
 
 
 class OpenAIEmbedder(Embedder):
-    """Embeds by an endpoint, several requests at a time. A 429 or a Retry-After holds back every caller.
+    """Embeds by an endpoint, several requests concurrently. A 429 or a Retry-After delays every caller.
 
-    `dimensions` asks for shorter vectors; `revision` names what answers, as endpoints do not tell.
-    A wrong key, a spent quota, an unknown model and an endpoint that takes no text at all raise EmbedderRejected at
-    once; a text that is refused raises TextRejected, after the others were embedded and kept: asking for those again
-    costs no call.
+    `dimensions` requests shorter vectors; `revision` names the model's version, which endpoints do not report. A wrong
+    key, a spent quota, an unknown model and an endpoint that refuses every text raise EmbedderRejected at once; a
+    refused text raises TextRejected after the others were embedded and cached: repeating those costs no call.
     """
 
     def __init__(
@@ -101,17 +100,17 @@ class OpenAIEmbedder(Embedder):
         self._space: EmbeddingSpace | None = None
         self._max_inputs = MAX_INPUTS
         self._recent: LRUCache[tuple[str, bytes], _Row | _Refused] = LRUCache(_RECENT)
-        self._took_at = -math.inf
-        """When the endpoint last embedded anything."""
+        self._accepted_at = -math.inf
+        """The time of the endpoint's last embedding."""
 
     async def space(self) -> EmbeddingSpace:
-        """Return the space; asks the endpoint once where neither `dimensions` nor a known model tells the size."""
+        """Return the space; calls the endpoint once if neither `dimensions` nor a known model gives the size."""
         async with self._probing:
             if self._space is None:
                 dims = self._dimensions or KNOWN_DIMS.get(self._model)
                 if dims is None:
                     dims = (await self._probe(None)).rows.shape[1]
-                self._space = fingerprinted(
+                self._space = with_fingerprint(
                     EmbeddingSpace(
                         provider=ENDPOINT_PROVIDER,
                         model=self._model,
@@ -125,14 +124,14 @@ class OpenAIEmbedder(Embedder):
             return self._space
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
-        """Embed texts. Where one is refused, TextRejected tells why it was, of several the first."""
+        """Embed texts. If any is refused, TextRejected gives the reason of the first."""
         self._endpoint.refuse_closed()
         refuse_unembeddable(texts)
         space = await self.space()
-        rows = {position: row for position, text in enumerate(texts) if (row := self._known(kind, text))}
+        rows = {position: row for position, text in enumerate(texts) if (row := self._find_cached(kind, text))}
         inputs = [self._input(position, text, kind) for position, text in enumerate(texts) if position not in rows]
         tokens, began = 0, asyncio.get_running_loop().time()
-        if kind == "query":  # is in a hurry, and kills nothing
+        if kind == "query":  # urgent, and marks no entry dead
             began -= self._endpoint.retry.refusal_seconds
         for done in await gather_all(
             self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)
@@ -140,7 +139,7 @@ class OpenAIEmbedder(Embedder):
             rows.update(done.rows)
             tokens += done.tokens
         refused = [row for _, row in sorted(rows.items()) if isinstance(row, _Refused)]
-        if refused and inputs and self._took_at < began:
+        if refused and inputs and self._accepted_at < began:
             await self._probe(space.dims)
         if refused or kind == "query":
             for position, text in enumerate(texts):
@@ -155,26 +154,26 @@ class OpenAIEmbedder(Embedder):
         )
 
     def forget(self) -> None:
-        """Forget the vectors of questions and which texts were refused."""
+        """Clear the cached vectors of queries and refusals."""
         self._recent.clear()
 
     async def aclose(self) -> None:
         """Close the connections. May be called again."""
         await self._endpoint.aclose()
 
-    def _known(self, kind: str, text: str) -> _Row | _Refused | None:
+    def _find_cached(self, kind: str, text: str) -> _Row | _Refused | None:
         row = self._recent.get(text_key(kind, text))
         if isinstance(row, _Refused) and row.until < asyncio.get_running_loop().time():
-            return None  # the endpoint may have changed its mind
+            return None  # the endpoint may accept it by now
         return row
 
     def _input(self, position: int, text: str, kind: str) -> _Input:
-        return _Input(position, self._prefixes[kind] + text.strip()).cut(self._max_tokens * BYTES_PER_TOKEN)
+        return _Input(position, self._prefixes[kind] + text.strip()).truncate(self._max_tokens * BYTES_PER_TOKEN)
 
     async def _probe(self, dims: int | None) -> Answer:
-        """Embed a word that nothing speaks against. Raises EmbedderRejected where the endpoint refuses even that.
+        """Embed a harmless word. Raises EmbedderRejected if the endpoint refuses even that.
 
-        Asked where it refused all there was: no text is to blame for that, and no entry is to be dead of it.
+        Called after it refused everything: then no text is the reason, and no entry may become dead for it.
         """
         try:
             return await self._ask([_Input(0, self._prefixes["document"] + _PROBE)], dims)
@@ -184,7 +183,7 @@ class OpenAIEmbedder(Embedder):
             ) from None
 
     async def _embed(self, batch: list[_Input], dims: int, began: float) -> _Done:
-        """Embed a batch; refused, halve it, and cut a single text that is too long."""
+        """Embed a batch; if it is refused, halve it, or cut a single text that is too long."""
         try:
             answer = await self._ask(batch, dims)
         except RefusedError as refusal:
@@ -192,7 +191,7 @@ class OpenAIEmbedder(Embedder):
                 return await self._embed_halves(batch, dims, began, refusal)
             shorter = len(batch[0].text.encode()) // 2
             if refusal.about_size and shorter >= _SHORTEST_BYTES:
-                return await self._embed([batch[0].cut(shorter)], dims, began)
+                return await self._embed([batch[0].truncate(shorter)], dims, began)
             reason = f"{self._endpoint.name} refuses this text: {refusal.reason}."
             until = asyncio.get_running_loop().time() + self._endpoint.retry.refusal_seconds
             return _Done({batch[0].position: _Refused(reason, until)}, 0)
@@ -205,11 +204,11 @@ class OpenAIEmbedder(Embedder):
         middle = len(batch) // 2
         first = await self._embed(batch[:middle], dims, began)
         second = await self._embed(batch[middle:], dims, began)
-        if self._took_at < began:
+        if self._accepted_at < began:
             await self._probe(dims)
         done = _Done(first.rows | second.rows, first.tokens + second.tokens)
         whole = all(isinstance(row, _Row) and not row.truncated for row in done.rows.values())
-        if refusal.about_size and whole:  # nothing was wrong with any text: this server takes fewer at a time
+        if refusal.about_size and whole:  # no text was wrong: this server takes fewer at a time
             self._max_inputs = min(self._max_inputs, len(batch) - middle)
         return done
 
@@ -232,7 +231,7 @@ class OpenAIEmbedder(Embedder):
                 f"{self._endpoint.name} answers with vectors of {answer.rows.shape[1]} numbers where {self._model} is "
                 f"to have {dims}: correct HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
             )
-        self._took_at = asyncio.get_running_loop().time()
+        self._accepted_at = asyncio.get_running_loop().time()
         return answer
 
 
@@ -246,7 +245,7 @@ class _Input:
     def tokens(self) -> int:
         return math.ceil(len(self.text.encode()) / BYTES_PER_TOKEN)
 
-    def cut(self, most_bytes: int) -> _Input:
+    def truncate(self, most_bytes: int) -> _Input:
         if len(self.text.encode()) <= most_bytes:
             return self
         return _Input(self.position, truncate_middle(self.text, most_bytes), truncated=True)

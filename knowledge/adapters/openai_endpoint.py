@@ -1,4 +1,4 @@
-"""Calls of an endpoint that speaks OpenAI's protocol: how often, how long and how many at a time, whatever is asked."""
+"""Requests to an endpoint with OpenAI's protocol: retries, timeouts and concurrency, for any kind of request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_replies import EndpointKind, PassingError, judged
+from knowledge.adapters.openai_replies import EndpointKind, TransientError, interpret_error
 from knowledge.errors import InvalidSetting
 from knowledge.surroundings import check_http_environment
 
@@ -28,10 +28,10 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long an endpoint is waited for: `timeout_seconds` for one call, `patience_seconds` for all tries together.
+    """Limits of a call: `timeout_seconds` for one attempt, `patience_seconds` for all attempts together.
 
-    A text that was refused is not sent again for `refusal_seconds`. A call that hangs on while the endpoint comes back
-    and the longest delay after it take less than 30 s together (docs/reliability.md, G5).
+    A refused text is not sent again for `refusal_seconds`. An attempt that hangs while the endpoint comes back and the
+    longest delay after it take less than 30 s together (docs/reliability.md, G5).
     """
 
     attempts: int = 4
@@ -41,10 +41,10 @@ class RetryPolicy:
     patience_seconds: float = 60.0
     refusal_seconds: float = 60.0
 
-    def delay(self, attempt: int, told_seconds: float | None) -> float:
-        """Return the seconds to wait after a try: what the endpoint asked for, else doubling; never all at once."""
-        if told_seconds is not None:
-            return told_seconds + random.uniform(0, 0.1 * min(told_seconds, 1.0))  # noqa: S311 - spreads calls
+    def delay(self, attempt: int, retry_after_seconds: float | None) -> float:
+        """Return the seconds to wait after an attempt: those the endpoint asked for, else doubling; with jitter."""
+        if retry_after_seconds is not None:
+            return retry_after_seconds + random.uniform(0, 0.1 * min(retry_after_seconds, 1.0))  # noqa: S311 - spreads calls
         doubled = min(self.longest_delay_seconds, self.first_delay_seconds * 2.0 ** min(attempt - 1, 64))
         return doubled * random.uniform(0.5, 1.0)  # noqa: S311 - spreads calls
 
@@ -57,7 +57,7 @@ async def load() -> None:
 class Endpoint:
     """One endpoint, several requests at a time. A 429 or a Retry-After holds back every caller.
 
-    `kind` names it in errors. Raises InvalidSetting where neither a key nor an address is given.
+    `kind` names it in errors. Raises InvalidSetting if neither a key nor an address is given.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Endpoint:
         send: Callable[[openai.AsyncOpenAI, float], Awaitable[bytes]],
         read: Callable[[bytes], _Answer],
     ) -> _Answer:
-        """Send until there is an answer, a refusal, or no try or patience left.
+        """Send a request until there is an answer, a refusal, or no attempt or patience left.
 
-        `send` gets the client and a call's time limit and returns the body, which `read` reads or raises ValueError.
-        Raises what the kind says, or RefusedError where the endpoint will not take this very request.
+        `send` gets the client and a call's time limit and returns the body, which `read` parses or raises ValueError.
+        Raises the kind's errors, or RefusedError if the endpoint refuses this very request.
         """
         loop = asyncio.get_running_loop()
         give_up_at = math.inf
@@ -106,25 +106,25 @@ class Endpoint:
                     give_up_at = min(give_up_at, loop.time() + self.retry.patience_seconds)
                     await self._pause(give_up_at)
                     return await self._ask_once(send, read)
-            except PassingError as failure:
-                delay = self.retry.delay(attempt, failure.told_seconds)
+            except TransientError as failure:
+                delay = self.retry.delay(attempt, failure.retry_after_seconds)
                 if failure.for_all:
                     self._paused_until = max(self._paused_until, loop.time() + delay)
                 if attempt >= self.retry.attempts or loop.time() + delay > give_up_at:
                     raise self._kind.unavailable(
                         f"{self.name} {failure.reason} ({attempt} tries): {self._advice(failure)}",
-                        retry_after_seconds=failure.told_seconds,
+                        retry_after_seconds=failure.retry_after_seconds,
                     ) from failure.__cause__
             await asyncio.sleep(delay)
         raise AssertionError("unreachable")
 
-    def _advice(self, failure: PassingError) -> str:
-        if failure.for_all:  # it is there, and told us to wait
+    def _advice(self, failure: TransientError) -> str:
+        if failure.for_all:  # it is up, and asked us to wait
             return "it takes no more for now; the same call may work later, or fewer at a time."
         return f"check that it runs and that {self._kind.variable}_BASE_URL is its address."
 
     def refuse_closed(self) -> None:
-        """Raise once it was closed."""
+        """Raise an error once it is closed."""
         if self._closed:
             raise self._kind.unavailable(f"{self._kind.closed} was closed: open the stores again.")
 
@@ -134,18 +134,18 @@ class Endpoint:
         if self._client is not None:
             await self._client.close()
 
-    async def _connected(self) -> openai.AsyncOpenAI:
-        """Return the client, made when it is first needed."""
+    async def _get_client(self) -> openai.AsyncOpenAI:
+        """Return the client, created at first use."""
         if self._client is None:
             await load()
             from knowledge.adapters.openai_client import make_client  # noqa: PLC0415
 
             check_http_environment()
-            self._client = make_client(api_key=self._key, base_url=self._base_url, most_bytes=self._kind.most_bytes)
+            self._client = make_client(api_key=self._key, base_url=self._base_url, max_bytes=self._kind.max_bytes)
         return self._client
 
     async def _pause(self, give_up_at: float) -> None:
-        """Wait until the endpoint takes calls again; raises at once where that is past all patience."""
+        """Wait until the endpoint accepts calls again; raises at once if that is later than `give_up_at`."""
         loop = asyncio.get_running_loop()
         while (left := self._paused_until - loop.time()) > 0:
             if self._paused_until > give_up_at:
@@ -160,7 +160,7 @@ class Endpoint:
         send: Callable[[openai.AsyncOpenAI, float], Awaitable[bytes]],
         read: Callable[[bytes], _Answer],
     ) -> _Answer:
-        client = await self._connected()
+        client = await self._get_client()
         import openai  # noqa: PLC0415 - loaded by now
 
         seconds = self.retry.timeout_seconds
@@ -168,13 +168,13 @@ class Endpoint:
             async with asyncio.timeout(seconds):  # the whole call: a trickle of bytes ends too
                 content = await send(client, seconds)
         except (TimeoutError, openai.APITimeoutError) as exc:
-            raise PassingError(f"gave no answer within {seconds:g} seconds") from exc
+            raise TransientError(f"gave no answer within {seconds:g} seconds") from exc
         except openai.APIConnectionError as exc:
-            raise PassingError("cannot be reached or broke off") from exc
+            raise TransientError("cannot be reached or broke off") from exc
         except openai.APIStatusError as exc:
-            meaning = judged(exc, kind=self._kind, endpoint=self.name, model=self._model, key=self._key)
+            meaning = interpret_error(exc, kind=self._kind, endpoint=self.name, model=self._model, key=self._key)
             raise meaning from None  # the library's own text may hold the key
         try:
             return read(content)
         except ValueError as exc:
-            raise PassingError(f"answers with something that is not {self._kind.answers}") from exc
+            raise TransientError(f"answers with something that is not {self._kind.answers}") from exc

@@ -1,4 +1,4 @@
-"""What an endpoint of the OpenAI protocol says: vectors in the order of the texts, or what its refusal means."""
+"""Responses of the OpenAI protocol: vectors in the order of the texts, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import openai
 
 _REASON_LENGTH = 200
-_LEAST_OF_A_KEY = 8
-LONGEST_PAUSE_SECONDS = 3600.0
-"""What an endpoint may ask for at most, ours: a date of a wrong clock, a moment or milliseconds sent as seconds would
-keep it from being asked for years."""
+_MIN_KEY_LENGTH = 8
+MAX_PAUSE_SECONDS = 3600.0
+"""The longest pause an endpoint may ask for, ours: with a wrong clock, a timestamp or milliseconds sent as seconds it
+would not be called for years."""
 _OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _ABOUT_SIZE = re.compile(
     r"too (long|large|many)|context length|batch size|(less|more) than \d+|at most \d+"
@@ -44,10 +44,10 @@ class MakesUnavailable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointKind:
-    """What an endpoint is for, in the words and errors of hardwon: `name` is the adjective, `closed` the part it is.
+    """The purpose of an endpoint, for messages and errors: `name` is the adjective, `closed` the part it is.
 
     `variable` begins its settings, all of which `settings` names; `parameters` are those of a request that they decide.
-    `most_bytes` is what an answer may have.
+    `max_bytes` is the limit of a response.
     """
 
     name: str
@@ -56,23 +56,23 @@ class EndpointKind:
     variable: str
     settings: str
     parameters: frozenset[str]
-    most_bytes: int
+    max_bytes: int
     unavailable: MakesUnavailable
     rejected: type[HardwonError]
 
 
-class PassingError(Exception):
-    """A try failed in a way that another may not; `for_all` holds back every caller, `told_seconds` says how long."""
+class TransientError(Exception):
+    """An attempt failed and may be repeated; `for_all` delays every caller, `retry_delay` is the requested delay."""
 
-    def __init__(self, reason: str, *, told_seconds: float | None = None, for_all: bool = False) -> None:
+    def __init__(self, reason: str, *, retry_after_seconds: float | None = None, for_all: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.told_seconds = told_seconds
+        self.retry_after_seconds = retry_after_seconds
         self.for_all = for_all
 
 
 class RefusedError(Exception):
-    """The endpoint will not take these texts; `about_size` where it says that less would do.
+    """The endpoint refuses these texts; `about_size` if it says that fewer or shorter ones would do.
 
     `param` is the parameter it blames, if any.
     """
@@ -86,7 +86,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One vector of length 1 per text, in order, and the tokens the endpoint counted (0 where it tells none)."""
+    """One vector of length 1 per text, in order, and the tokens the endpoint counted (0 if it reports none)."""
 
     rows: Vector
     tokens: int
@@ -119,7 +119,7 @@ def read_reply(content: bytes, texts: int) -> Answer:
 
 
 def tokens_used(usage: Any) -> int:
-    """Return the tokens that the `usage` of a reply tells of, 0 where it tells of none."""
+    """Return the tokens in the `usage` of a reply, 0 if there are none."""
     used = usage.get("total_tokens") if isinstance(usage, dict) else None
     return max(0, used) if isinstance(used, int) else 0
 
@@ -134,8 +134,10 @@ def _numbers(embedding: str | list[float]) -> Vector:
         raise ValueError("a vector is not base64") from exc
 
 
-def judged(error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, model: str, key: str) -> Exception:
-    """Return what an error status means: the kind's `rejected` (any text), RefusedError (these) or PassingError."""
+def interpret_error(
+    error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, model: str, key: str
+) -> Exception:
+    """Convert an error status: to the kind's `rejected` (any text), RefusedError (these texts) or PassingError."""
     status = error.status_code
     code, blamed = _text(error.code), _text(error.param)
     if status in {401, 403}:
@@ -154,44 +156,46 @@ def judged(error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, m
         about_size = status == 413 or bool(_ABOUT_SIZE.search(reason))
         return RefusedError(reason, about_size=about_size, param=blamed)
     if status in {408, 409, 425, 429} or status >= 500:
-        told = told_seconds(error.response.headers)
-        return PassingError(f"answers {status}", told_seconds=told, for_all=status == 429 or told is not None)
+        delay = retry_delay(error.response.headers)
+        return TransientError(
+            f"answers {status}", retry_after_seconds=delay, for_all=status == 429 or delay is not None
+        )
     return kind.rejected(f"{endpoint} answers {status} ({reason}): correct {kind.variable}_BASE_URL.")
 
 
-def _text(told: object) -> str | None:
-    """Return a field of an error where it is the text that it is to be: whatever JSON holds may stand there."""
-    return told if isinstance(told, str) else None
+def _text(value: object) -> str | None:
+    """Return a field of an error if it is a text: JSON may hold anything there."""
+    return value if isinstance(value, str) else None
 
 
 def _reason(error: openai.APIStatusError, key: str) -> str:
-    """Return what the endpoint said, in one line, short and without the key; of characters those that show."""
+    """Return the endpoint's message in one short line of printable characters, without the key."""
     body = error.body
-    said = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
+    message = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
     if (elsewhere := error.response.headers.get("location")) and 300 <= error.status_code < 400:
-        said = f"it sends requests on to {elsewhere}, and none goes there"
-    told = str(said or f"status {error.status_code}")
-    if len(key) >= _LEAST_OF_A_KEY:  # a shorter one is a word, which stands in many others
-        told = told.replace(key, "***")
-    # it is stored, where no NUL or half a character can be, and shown on terminals
-    line = " ".join("".join(each if each.isprintable() else " " for each in told).split())
+        message = f"it sends requests on to {elsewhere}, and none goes there"
+    text = str(message or f"status {error.status_code}")
+    if len(key) >= _MIN_KEY_LENGTH:  # a shorter one is a word, which is in many others
+        text = text.replace(key, "***")
+    # it is stored, where NUL and lone surrogates are not allowed, and shown on terminals
+    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line[:_REASON_LENGTH].rstrip(".")
 
 
-def told_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return how long an endpoint asks to be left alone: retry-after-ms, else Retry-After in seconds or as a date.
+def retry_delay(headers: Mapping[str, str]) -> float | None:
+    """Return the delay that an endpoint asks for: retry-after-ms, else Retry-After in seconds or as a date.
 
-    `LONGEST_PAUSE_SECONDS` at most. None where it does not ask, or nothing can be made of it.
+    At most `MAX_PAUSE_SECONDS`. None if it asks for none, or it cannot be parsed.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            told = float(headers.get(name, "")) * scale
+            seconds = float(headers.get(name, "")) * scale
         except ValueError:
             continue
-        if math.isfinite(told):
-            return min(max(told, 0.0), LONGEST_PAUSE_SECONDS)
-    try:  # by the endpoint's own clock, which ours may differ from
+        if math.isfinite(seconds):
+            return min(max(seconds, 0.0), MAX_PAUSE_SECONDS)
+    try:  # by the endpoint's own clock, which may differ from ours
         then, sent = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
-        return min(max((then - sent).total_seconds(), 0.0), LONGEST_PAUSE_SECONDS)
+        return min(max((then - sent).total_seconds(), 0.0), MAX_PAUSE_SECONDS)
     except (ValueError, TypeError, OverflowError):
         return None

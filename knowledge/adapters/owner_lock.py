@@ -1,4 +1,4 @@
-"""One process at a time owns a data directory: a lock the kernel drops when the owner dies, however it dies."""
+"""A lock on a data directory for one process at a time; the kernel drops it when the owner dies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Owner:
     socket: str | None
 
     def __str__(self) -> str:
-        """Name it to a person."""
+        """Describe the process to a person."""
         return f"process {self.pid} ({self.command})"
 
 
@@ -33,7 +33,7 @@ class Owner:
 def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
     """Own the data directory for a block, creating it.
 
-    Raises StoreInUse, naming the owner, if another process does, and StorageUnavailable if it is another user's.
+    Raises StoreInUse, naming the owner, if another process owns it, and StorageUnavailable if another user does.
     """
     import fcntl  # noqa: PLC0415 - POSIX only; the embedded stores are too
 
@@ -60,16 +60,16 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         try:
             yield
         finally:
-            if os.getpid() == owner.pid:  # and not a fork of it, which has the same lock
+            if os.getpid() == owner.pid:  # not in a fork, which shares the lock
                 file.seek(0)
                 file.truncate(0)
-                fcntl.flock(file, fcntl.LOCK_UN)  # closing it would leave it to the forks
+                fcntl.flock(file, fcntl.LOCK_UN)  # closing it would leave the lock to forks
 
 
-def _check_user(home: Path, whose: int) -> None:
-    """Raise StorageUnavailable for root in a directory that another user made: they could not open what root writes."""
-    if whose != os.geteuid():
-        name = user_name(whose)
+def _check_user(home: Path, owner_uid: int) -> None:
+    """Raise StorageUnavailable for root in another user's directory: that user could not open root's files."""
+    if owner_uid != os.geteuid():
+        name = user_name(owner_uid)
         raise StorageUnavailable(
             f"the data directory {home} is that of {name}, who could not open what {user_name(os.geteuid())} would"
             f" write there: do it as {name}, or chown all of it"
@@ -77,16 +77,16 @@ def _check_user(home: Path, whose: int) -> None:
 
 
 def _why_not(home: Path, error: OSError) -> str:
-    """Return what is in the way, and what else to do about it where there is anything."""
+    """Return the reason, and another remedy if there is one."""
     if os.path.lexists(home) and not os.path.isdir(home):  # noqa: PTH112 - a Path raises where it may not look
-        return "it is no directory): "
+        return "it is not a directory): "
     me = user_name(os.geteuid())
     let = f"let {me} write there (chown or chmod), or " if isinstance(error, PermissionError) else ""
     return f"{error.filename}: {error.strerror}): {let}"
 
 
 def read_owner(home: Path) -> Owner | None:
-    """Return who wrote itself down as the owner; it may be gone since."""
+    """Return the recorded owner, which may have ended since."""
     try:
         return Owner(**json.loads((home / OWNER_FILE).read_text()))
     except (OSError, ValueError, TypeError):

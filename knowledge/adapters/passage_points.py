@@ -1,4 +1,4 @@
-"""What both Qdrant adapters say alike of passages: payloads, checks and filters. Knows no engine."""
+"""Payloads, checks and filters of passages shared by both Qdrant adapters. Independent of the engine."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from knowledge.adapters.qdrant_points import TENANT, check_dense, check_lexical, write_moment
+from knowledge.adapters.qdrant_points import TENANT, check_dense, check_lexical, format_time
 from knowledge.documents.models import PassagePoint, PassageWhere
 from knowledge.errors import InvalidInput
 from knowledge.models import EmbeddingSpace
 
 KEYWORDS: Final = ("partition", "document_id", "category", "severity")
-MOMENTS: Final = ("ts", "until")
+TIMES: Final = ("ts", "until")
 NUMBERS: Final = ("line_start", "line_end")
 
 
 def own_space(space: EmbeddingSpace) -> EmbeddingSpace:
-    """Return the space under the name of its collection of passages, apart from that of patterns."""
+    """Return the space under the name of its collection of passages, which is separate from that of patterns."""
     return replace(space, fingerprint=f"documents_{space.fingerprint}")
 
 
 def payload(point: PassagePoint) -> dict[str, str | int | list[str]]:
     """Return the filter fields of a point. Absent ones are left out."""
-    told: dict[str, str | int | list[str]] = {
+    fields: dict[str, str | int | list[str]] = {
         TENANT: point.workspace,
         "partition": point.partition,
         "document_id": str(point.document_id),
@@ -34,17 +34,17 @@ def payload(point: PassagePoint) -> dict[str, str | int | list[str]]:
         "line_end": point.line_end,
     }
     if point.category:
-        told["category"] = point.category
+        fields["category"] = point.category
     if point.severities:
-        told["severity"] = [str(severity) for severity in point.severities]
+        fields["severity"] = [str(severity) for severity in point.severities]
     if point.timestamp is not None:
-        told["ts"] = write_moment(point.timestamp, "timestamp")
-        told["until"] = write_moment(point.until or point.timestamp, "until")
-    return told
+        fields["ts"] = format_time(point.timestamp, "timestamp")
+        fields["until"] = format_time(point.until or point.timestamp, "until")
+    return fields
 
 
 def check_batch(space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
-    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored."""
+    """Raise InvalidInput, naming the point, if any of a batch cannot be stored."""
     for position, point in enumerate(points):
         if not isinstance(point.passage_id, UUID):
             raise InvalidInput(f"points[{position}].passage_id", "a passage's id is a UUID")
@@ -54,7 +54,7 @@ def check_batch(space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """A `PassageWhere` in words of payload fields. `lines`: any of them within the point's; times: they overlap."""
+    """A `PassageWhere` as conditions on payload fields. `lines`: any of them in the point's; times: they overlap."""
 
     one_of: tuple[tuple[str, tuple[str, ...]], ...]
     since: datetime | None
@@ -63,12 +63,12 @@ class Conditions:
 
     @property
     def impossible(self) -> bool:
-        """Whether no point can meet them, because nothing is allowed in some field."""
+        """True if no point can match, because a field allows no value."""
         return any(not values for _, values in self.one_of)
 
 
 def conditions(where: PassageWhere) -> Conditions:
-    """Return what a search asks of payloads."""
+    """Return the payload conditions of a search."""
     wanted = where.conditions
     one_of: list[tuple[str, tuple[str, ...]]] = [(TENANT, (where.workspace,)), ("partition", where.partitions)]
     if where.documents is not None:

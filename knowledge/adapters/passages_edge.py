@@ -1,4 +1,4 @@
-"""Passages in the embedded engine: shards of their own, one an embedding space, kept as those of patterns are."""
+"""Passages in the embedded engine: shards of their own, one per embedding space, stored like those of patterns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import qdrant_edge as edge
 
 from knowledge.adapters import passage_points as shape
 from knowledge.adapters import qdrant_points
-from knowledge.adapters.edge_folder import translated
+from knowledge.adapters.edge_folder import translate_errors
 from knowledge.adapters.edge_queries import search_both, sparse
 from knowledge.adapters.qdrant_edge import BATCH, RESERVE_MB, QdrantEdgeIndex
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
@@ -41,7 +41,7 @@ class EdgePassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return await self._shards.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return await self._shards.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -71,12 +71,12 @@ class EdgePassages(PassageIndex):
 
 
 class _Shards(QdrantEdgeIndex):
-    """The shards, with what is written of a passage."""
+    """The shards of passages."""
 
     async def make(self, space: EmbeddingSpace) -> None:
-        """Create the shard of the space with the payload indexes of passages, where they are absent."""
+        """Create the shard of the space with the payload indexes of passages, if absent."""
         await self.ensure(space, in_use=False)
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             there = self._shard(space).info().payload_schema
         for field, params in _payload_indexes().items():
             if field not in there:
@@ -84,19 +84,19 @@ class _Shards(QdrantEdgeIndex):
                 await self._update(space, edge.UpdateOperation.create_field_index(field, params))
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
-        """Write points, and put them on the disk."""
+        """Write points and sync them to disk."""
         for start in range(0, len(points), BATCH):
-            batch = [_stored(point) for point in points[start : start + BATCH]]
+            batch = [_to_engine_point(point) for point in points[start : start + BATCH]]
             await yield_to_loop()
             await self._update(space, edge.UpdateOperation.upsert_points(batch))
             await yield_to_loop()
-        await self._keep(space, len(points))
+        await self._sync(space, len(points))
 
-    async def nearest_by_both(
+    async def search_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: edge.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
 
@@ -104,9 +104,9 @@ class _Shards(QdrantEdgeIndex):
         """Return the ids without a point."""
         there: set[UUID] = set()
         for start in range(0, len(passage_ids), BATCH):
-            asked: list[int | UUID | str] = [*passage_ids[start : start + BATCH]]
-            with translated(await self._made(space)):
-                found = self._shard(space).retrieve(asked, with_payload=False, with_vector=False)
+            batch: list[int | UUID | str] = [*passage_ids[start : start + BATCH]]
+            with translate_errors(await self._wait_until_created(space)):
+                found = self._shard(space).retrieve(batch, with_payload=False, with_vector=False)
             there.update(UUID(str(each.id)) for each in found)
             await yield_to_loop()
         return [each for each in passage_ids if each not in there]
@@ -118,12 +118,12 @@ def _payload_indexes() -> dict[str, Any]:
     numbers = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
     return {
         **dict.fromkeys(shape.KEYWORDS, keywords),
-        **dict.fromkeys(shape.MOMENTS, moments),
+        **dict.fromkeys(shape.TIMES, moments),
         **dict.fromkeys(shape.NUMBERS, numbers),
     }
 
 
-def _stored(point: PassagePoint) -> edge.Point:
+def _to_engine_point(point: PassagePoint) -> edge.Point:
     vectors = {qdrant_points.DENSE: point.dense.tolist(), qdrant_points.LEXICAL: sparse(point.lexical)}
     return edge.Point(point.passage_id, vectors, shape.payload(point))
 
@@ -135,10 +135,10 @@ def _is_any(field: str, values: tuple[str, ...]) -> edge.FieldCondition:
 def _filter(wanted: shape.Conditions) -> edge.Filter:
     must: list[Any] = [_is_any(field, values) for field, values in wanted.one_of]
     if wanted.since is not None:
-        after = edge.RangeDateTime(gte=qdrant_points.write_moment(wanted.since, "since"))
+        after = edge.RangeDateTime(gte=qdrant_points.format_time(wanted.since, "since"))
         must.append(edge.FieldCondition("until", range=after))
     if wanted.until is not None:
-        before = edge.RangeDateTime(lte=qdrant_points.write_moment(wanted.until, "until"))
+        before = edge.RangeDateTime(lte=qdrant_points.format_time(wanted.until, "until"))
         must.append(edge.FieldCondition("ts", range=before))
     if wanted.lines:
         within: list[Any] = [

@@ -1,4 +1,4 @@
-"""Passages on a Qdrant server: collections of their own, one an embedding space, reached as those of patterns are."""
+"""Passages on a Qdrant server: collections of their own, one per embedding space, stored like those of patterns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from qdrant_client import AsyncQdrantClient, models
 
 from knowledge.adapters import passage_points as shape
 from knowledge.adapters import qdrant_points
-from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
+from knowledge.adapters.qdrant_points import SOLE_USER, Ownership
 from knowledge.adapters.qdrant_server import BATCH, BATCH_NUMBERS, QdrantServerIndex, client_of, sparse
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
 
 
-def connect(url: str, api_key: str | None = None, ownership: Ownership = NOBODY_ELSE) -> ServerPassages:
+def connect(url: str, api_key: str | None = None, ownership: Ownership = SOLE_USER) -> ServerPassages:
     """Return an index of passages on the server at `url`. Nothing is sent yet."""
     return ServerPassages(client_of(url, api_key), ownership)
 
@@ -24,7 +24,7 @@ def connect(url: str, api_key: str | None = None, ownership: Ownership = NOBODY_
 class ServerPassages(PassageIndex):
     """Points on a server that any number of processes share."""
 
-    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = NOBODY_ELSE) -> None:
+    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = SOLE_USER) -> None:
         self._collections = _Collections(client, ownership)
 
     async def ensure(self, space: EmbeddingSpace) -> None:
@@ -42,7 +42,7 @@ class ServerPassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return await self._collections.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return await self._collections.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._collections.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -68,43 +68,43 @@ class ServerPassages(PassageIndex):
 
 
 class _Collections(QdrantServerIndex):
-    """The collections, with what is written of a passage."""
+    """The collections of passages."""
 
     async def make(self, space: EmbeddingSpace) -> None:
-        """Create the collection of the space with the payload indexes of passages, where they are absent."""
+        """Create the collection of the space with the payload indexes of passages, if absent."""
         await self.ensure(space, in_use=False)
-        if not self._indexes_work:
+        if not self._has_payload_indexes:
             return
         name = self._name(space)
-        with self._translated():
+        with self._translate_errors():
             found = await self._client.get_collection(name)
             for field, schema in _payload_indexes().items():
                 if field not in found.payload_schema:
-                    self._must_be_done(await self._client.create_payload_index(name, field, schema, wait=True))
+                    self._check_completed(await self._client.create_payload_index(name, field, schema, wait=True))
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points."""
         name = await self._collection(space)
         size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
         for start in range(0, len(points), size):
-            batch = [_stored(point) for point in points[start : start + size]]
-            with self._translated():
-                self._must_be_done(await self._client.upsert(name, batch, wait=True))
+            batch = [_to_point(point) for point in points[start : start + size]]
+            with self._translate_errors():
+                self._check_completed(await self._client.upsert(name, batch, wait=True))
 
-    async def nearest_by_both(
+    async def search_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        found = await self._nearest_by_both(await self._collection(space), dense, lexical, allowed, limit)
+        found = await self._search_both(await self._collection(space), dense, lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""
         name, there = await self._collection(space), set[UUID]()
         for start in range(0, len(passage_ids), BATCH):
-            asked = [str(each) for each in passage_ids[start : start + BATCH]]
-            with self._translated():
-                found = await self._client.retrieve(name, asked, with_payload=False)
+            batch = [str(each) for each in passage_ids[start : start + BATCH]]
+            with self._translate_errors():
+                found = await self._client.retrieve(name, batch, with_payload=False)
             there.update(UUID(str(each.id)) for each in found)
         return [each for each in passage_ids if each not in there]
 
@@ -114,7 +114,7 @@ def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeI
     number = models.IntegerIndexType.INTEGER
     return {
         **{field: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for field in shape.KEYWORDS},
-        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.MOMENTS},
+        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.TIMES},
         **{
             field: models.IntegerIndexParams(type=number, lookup=False, range=True, enable_hnsw=False)
             for field in shape.NUMBERS
@@ -122,7 +122,7 @@ def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeI
     }
 
 
-def _stored(point: PassagePoint) -> models.PointStruct:
+def _to_point(point: PassagePoint) -> models.PointStruct:
     return models.PointStruct(
         id=str(point.passage_id),
         vector={qdrant_points.DENSE: point.dense.tolist(), qdrant_points.LEXICAL: sparse(point.lexical)},

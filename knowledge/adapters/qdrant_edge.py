@@ -1,9 +1,9 @@
 """The vector index in this process: the official embedded Qdrant engine, one shard directory per embedding space.
 
-The engine holds the interpreter's lock for the whole of every call, so a thread would free nobody: calls are made
-directly and kept short (batches of 64 points stall the process for 8 ms at 384 dimensions and 80 terms, a search
-among 10,000 points for 7-9 ms), and between two batches the event loop gets its turn. What was written is put on the
-disk from outside the engine, in a thread (`engine_log`).
+The engine holds the interpreter's lock for the whole of every call, so threads would not help: calls are made directly
+and kept short (batches of 64 points block the process for 8 ms at 384 dimensions and 80 terms, a search among 10,000
+points for 7-9 ms), and the event loop runs between two batches. Writes are synced to disk from outside the engine, in a
+thread (`engine_log`).
 
 No HNSW graph is ever built: the exact search stays within 1.3-1.7 times of a bare matrix product up to 100,000 points
 (15.8 ms at 256 dimensions), while building a graph stopped the whole process for 30 s at half of that.
@@ -27,14 +27,22 @@ from uuid import uuid4
 import qdrant_edge as edge
 
 from knowledge.adapters import qdrant_points as shape
-from knowledge.adapters.edge_folder import HALF_GONE, HALF_MADE, MB, open_shard, own, sync_folder, translated
+from knowledge.adapters.edge_folder import (
+    CREATING_PREFIX,
+    MB,
+    REMOVING_PREFIX,
+    lock_directory,
+    open_shard,
+    sync_folder,
+    translate_errors,
+)
 from knowledge.adapters.edge_queries import (
-    engine_point,
-    expired_in,
-    filter_of,
+    expiry_filter,
     point_id_of,
     search_both,
-    within_workspace,
+    search_filter,
+    to_engine_point,
+    workspace_filter,
 )
 from knowledge.adapters.engine_log import sync_ahead, sync_log
 from knowledge.errors import IndexUnavailable
@@ -43,7 +51,7 @@ from knowledge.ports import VectorIndex
 from knowledge.turns import yield_to_loop
 
 RESERVE_MB: Final = 256
-"""Free space a write must leave. A full disk kills the process (SIGBUS on a mapped page), so it has to be foreseen.
+"""Free space that a write must leave. A full disk kills the process (SIGBUS on a mapped page), so it is checked before.
 
 The log and the vector files grow in steps of 32 MiB each that are only filled later.
 """
@@ -51,15 +59,15 @@ The log and the vector files grow in steps of 32 MiB each that are only filled l
 BATCH: Final = 64
 """Points per engine call: 64 are stored as fast as 256 (8,100 against 8,400 a second), with a quarter of the stall."""
 
-_ASKED_AT_ONCE: Final = 16
-"""Vectors per engine call that looks for the nearest: the filter is worked out once for all of them (0.33 instead of
-0.91 ms of CPU a vector among 1,500 points), and the process stalls no longer than for two or three queries."""
+_QUERY_BATCH: Final = 16
+"""Vectors per nearest-neighbour call: the filter is evaluated once for all of them (0.33 instead of 0.91 ms of CPU a
+vector among 1,500 points), and the process is blocked no longer than by two or three queries."""
 
 SLICE: Final = 256
-"""Points deleted per engine call: 51,001 expired ones stall the process 19 ms at a time; all at once, 1,390 ms."""
+"""Points deleted per engine call: 51,001 expired ones block the process 19 ms at a time; all at once, 1,390 ms."""
 
 FLUSH_AFTER: Final = 4096
-"""Points written after which the engine flushes (50 to 90 ms): that many an opening after a kill writes again (1 s)."""
+"""Points written after which the engine flushes (50 to 90 ms): at most so many are replayed after a kill (1 s)."""
 
 _NO_HNSW: Final = 10**9
 _ALIASES: Final = "aliases.json"
@@ -68,7 +76,8 @@ _ALIASES: Final = "aliases.json"
 class QdrantEdgeIndex(VectorIndex):
     """Points in a directory that one process at a time owns, from construction to `aclose`.
 
-    Raises StoreInUse, naming the owner, if another one has it. `reserve_mb` is the free disk space a write must leave.
+    Raises StoreInUse, naming the owner, if another process has it. `reserve_mb` is the free disk space a write must
+    leave.
     """
 
     def __init__(self, directory: Path, *, reserve_mb: int = RESERVE_MB) -> None:
@@ -76,15 +85,15 @@ class QdrantEdgeIndex(VectorIndex):
         self._reserve_mb = reserve_mb
         self._shards: dict[str, edge.EdgeShard] = {}
         self._unflushed: Counter[str] = Counter()
-        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._creation_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._owner = os.getpid()
         self._lock: int | None = None
-        with translated(directory):
-            self._lock = own(directory)
+        with translate_errors(directory):
+            self._lock = lock_directory(directory)
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
-        async with self._making[path.name]:
+        async with self._creation_locks[path.name]:
             await self._ensure(space, path, in_use=in_use)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
@@ -92,11 +101,11 @@ class QdrantEdgeIndex(VectorIndex):
             shape.check_batch(space, points[start : start + BATCH], start)
             await yield_to_loop()
         for start in range(0, len(points), BATCH):
-            batch = [engine_point(point) for point in points[start : start + BATCH]]
+            batch = [to_engine_point(point) for point in points[start : start + BATCH]]
             await yield_to_loop()
             await self._update(space, edge.UpdateOperation.upsert_points(batch))
             await yield_to_loop()
-        await self._keep(space, len(points))
+        await self._sync(space, len(points))
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
@@ -104,11 +113,11 @@ class QdrantEdgeIndex(VectorIndex):
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
-            return search_both(shard, dense.tolist(), lexical, filter_of(shard, wanted), limit)
+            return search_both(shard, dense.tolist(), lexical, search_filter(shard, wanted), limit)
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
@@ -119,16 +128,15 @@ class QdrantEdgeIndex(VectorIndex):
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
         found: list[list[PointId]] = []
-        for start in range(0, len(dense), _ASKED_AT_ONCE):
+        for start in range(0, len(dense), _QUERY_BATCH):
             queries = [
-                edge.Query.Nearest(vector.tolist(), using=shape.DENSE)
-                for vector in dense[start : start + _ASKED_AT_ONCE]
+                edge.Query.Nearest(vector.tolist(), using=shape.DENSE) for vector in dense[start : start + _QUERY_BATCH]
             ]
-            with translated(await self._made(space)):
+            with translate_errors(await self._wait_until_created(space)):
                 shard = self._shard(space)
-                kept = filter_of(shard, wanted)
+                allowed = search_filter(shard, wanted)
                 requests = [
-                    edge.QueryRequest(limit=limit, query=query, filter=kept, score_threshold=at_least)
+                    edge.QueryRequest(limit=limit, query=query, filter=allowed, score_threshold=at_least)
                     for query in queries
                 ]
                 pages = shard.query_batch(edge.QueryBatchRequest(requests))
@@ -137,51 +145,51 @@ class QdrantEdgeIndex(VectorIndex):
         return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        if not (await self._made(space)).exists():
+        if not (await self._wait_until_created(space)).exists():
             return
         for start in range(0, len(point_ids), SLICE):
             await self._update(space, edge.UpdateOperation.delete_points(list(point_ids[start : start + SLICE])))
             await yield_to_loop()
-        await self._keep(space, len(point_ids))
+        await self._sync(space, len(point_ids))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        expired = expired_in(workspace, shape.write_moment(now, "now"))
+        expired = expiry_filter(workspace, shape.format_time(now, "now"))
         deleted = 0
-        if not (await self._made(space)).exists():
+        if not (await self._wait_until_created(space)).exists():
             return 0
         while True:
-            with translated(await self._made(space)):
-                asked = edge.ScrollRequest(limit=SLICE, filter=expired, with_payload=False)
-                found = [record.id for record in self._shard(space).scroll(asked)[0]]
+            with translate_errors(await self._wait_until_created(space)):
+                request = edge.ScrollRequest(limit=SLICE, filter=expired, with_payload=False)
+                found = [record.id for record in self._shard(space).scroll(request)[0]]
             if not found:
                 break
             await self._update(space, edge.UpdateOperation.delete_points(found))
             deleted += len(found)
             await yield_to_loop()
-        await self._keep(space, deleted)
+        await self._sync(space, deleted)
         return deleted
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        with translated(await self._made(space)):
-            asked = edge.CountRequest(exact=True, filter=within_workspace(workspace))
-            return self._shard(space).count(asked)
+        with translate_errors(await self._wait_until_created(space)):
+            request = edge.CountRequest(exact=True, filter=workspace_filter(workspace))
+            return self._shard(space).count(request)
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
         start = None if after is None else shape.id_after(after)
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
-            asked = edge.ScrollRequest(
+            request = edge.ScrollRequest(
                 limit=limit,
                 offset=start,
-                filter=within_workspace(workspace),
+                filter=workspace_filter(workspace),
                 with_payload=True,
                 with_vector=True,
             )
-            page, _ = shard.scroll(asked)
+            page, _ = shard.scroll(request)
             return [
                 (point_id_of(found.id), shape.read_point(point_id_of(found.id), found.payload, found.vector))
                 for found in page
@@ -189,40 +197,40 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         start = None if after is None else shape.id_after(after)
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
-            asked = edge.ScrollRequest(
-                limit=limit, offset=start, filter=within_workspace(workspace), with_payload=False
+            request = edge.ScrollRequest(
+                limit=limit, offset=start, filter=workspace_filter(workspace), with_payload=False
             )
-            return [point_id_of(found.id) for found in shard.scroll(asked)[0]]
+            return [point_id_of(found.id) for found in shard.scroll(request)[0]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        await self._remove(await self._made(space))
+        await self._remove(await self._wait_until_created(space))
 
     async def recreate(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
-        """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there.
+        """Replace a collection by an empty one while holding its lock: callers that wait for the lock find it there.
 
-        Where there is no room for that, the one that is there stays.
+        If there is no room for that, the old one stays.
         """
         path = self._path(space)
-        async with self._making[path.name]:
-            with translated(path):
-                self._must_have_room()
+        async with self._creation_locks[path.name]:
+            with translate_errors(path):
+                self._check_free_space()
             await self._remove(path)
             await self._ensure(space, path, in_use=in_use)
 
     async def _remove(self, path: Path) -> None:
-        with translated(path):
-            gone = self._taken_away(path)
+        with translate_errors(path):
+            gone = self._rename_for_removal(path)
             if gone is not None:
                 await asyncio.to_thread(shutil.rmtree, gone)
 
-    def _taken_away(self, path: Path) -> Path | None:
-        """Close a collection and give it the name of one that goes; return that, None where there was none.
+    def _rename_for_removal(self, path: Path) -> Path | None:
+        """Close a collection and rename it for removal; return the new path, None if there was no collection.
 
-        A kill leaves the whole collection, or rubbish that the next start clears away.
+        A kill leaves the whole collection, or remains that the next start removes.
         """
         shard = self._shards.pop(path.name, None)
         del self._unflushed[path.name]
@@ -232,16 +240,16 @@ class QdrantEdgeIndex(VectorIndex):
             self._set_alias(None)
         if not path.exists():
             return None
-        return path.rename(path.with_name(f"{HALF_GONE}{path.name}-{uuid4().hex}"))
+        return path.rename(path.with_name(f"{REMOVING_PREFIX}{path.name}-{uuid4().hex}"))
 
     async def aclose(self) -> None:
         if self._lock is None:
             return
-        self._must_be_ours()
+        self._check_open()
         try:
             while self._shards:
                 name, shard = self._shards.popitem()
-                with translated(self._directory / name):
+                with translate_errors(self._directory / name):
                     shard.close()  # flushes
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)  # a forked child's copy of the descriptor must not keep it
@@ -249,7 +257,7 @@ class QdrantEdgeIndex(VectorIndex):
             self._lock = None
 
     def alias(self) -> str | None:
-        """Return the collection `project_knowledge` points at; an unreadable file is none, `ensure` rewrites it."""
+        """Return the collection of the alias `project_knowledge`, None if its file is missing or unreadable."""
         with suppress(FileNotFoundError, ValueError):
             aliases = json.loads((self._directory / _ALIASES).read_text(encoding="utf-8"))
             if isinstance(aliases, dict):
@@ -266,24 +274,24 @@ class QdrantEdgeIndex(VectorIndex):
         sync_folder(self._directory)
 
     def _path(self, space: EmbeddingSpace) -> Path:
-        """Return where a space's collection lies, after making sure that this process may touch it."""
-        self._must_be_ours()
+        """Return the directory of a space's collection, after checking that this process may use it."""
+        self._check_open()
         return self._directory / shape.collection_name(space)
 
     async def _ensure(self, space: EmbeddingSpace, path: Path, *, in_use: bool) -> None:
-        with translated(path):
-            if not path.exists():  # noqa: ASYNC240 - a look at a folder of ours
-                self._must_have_room()
-                await self._make(space, path)
+        with translate_errors(path):
+            if not path.exists():  # noqa: ASYNC240 - a quick check of a local folder
+                self._check_free_space()
+                await self._create(space, path)
             await yield_to_loop()
             self._shard(space)
             if in_use and self.alias() != path.name:
                 self._set_alias(path.name)
 
-    async def _made(self, space: EmbeddingSpace) -> Path:
-        """Wait while a collection is being made, and return its place."""
+    async def _wait_until_created(self, space: EmbeddingSpace) -> Path:
+        """Wait while a collection is being created, and return its directory."""
         path = self._path(space)
-        while (making := self._making[path.name]).locked():
+        while (making := self._creation_locks[path.name]).locked():
             async with making:
                 pass
         return path
@@ -298,12 +306,12 @@ class QdrantEdgeIndex(VectorIndex):
             shard = self._shards[path.name] = open_shard(path, space, self._reserve_mb)
         return shard
 
-    async def _make(self, space: EmbeddingSpace, path: Path) -> None:
-        """Create a collection with its payload indexes beside its place, then move it there: it is whole or absent.
+    async def _create(self, space: EmbeddingSpace, path: Path) -> None:
+        """Create a collection with its payload indexes in another directory, then rename that: it is whole or absent.
 
         Each step waits for the disk (0.1 s on a busy one), and there are a dozen.
         """
-        making = path.with_name(f"{HALF_MADE}{path.name}")
+        making = path.with_name(f"{CREATING_PREFIX}{path.name}")
         shutil.rmtree(making, ignore_errors=True)
         config = edge.EdgeConfig(
             vectors={shape.DENSE: edge.EdgeVectorParams(size=space.dims, distance=edge.Distance.Cosine)},
@@ -319,34 +327,34 @@ class QdrantEdgeIndex(VectorIndex):
             await yield_to_loop()
         finally:
             shard.close()
-        self._must_be_ours()  # it may have been closed meanwhile
+        self._check_open()  # it may have been closed meanwhile
         making.rename(path)
         sync_folder(path.parent)
 
     async def _update(self, space: EmbeddingSpace, operation: edge.UpdateOperation) -> None:
-        with translated(await self._made(space)):
+        with translate_errors(await self._wait_until_created(space)):
             shard = self._shard(space)
-            self._must_have_room()
+            self._check_free_space()
             shard.update(operation)
 
-    async def _keep(self, space: EmbeddingSpace, written: int) -> None:
-        """Put what was written on the disk: what the engine took survives a kill, but no power cut before this."""
+    async def _sync(self, space: EmbeddingSpace, written: int) -> None:
+        """Sync writes to disk: they survive a kill before this, but a power cut only after it."""
         path = self._path(space)
-        with translated(path):
+        with translate_errors(path):
             self._unflushed[path.name] += written
             logged = await asyncio.to_thread(sync_log, path)
             if logged and self._unflushed[path.name] < FLUSH_AFTER:
                 return
-            await self._made(space)
+            await self._wait_until_created(space)
             await asyncio.to_thread(sync_ahead, path)
-            await self._made(space)
-            self._must_be_ours()
+            await self._wait_until_created(space)
+            self._check_open()
             self._shard(space).flush()
             del self._unflushed[path.name]
 
-    def _must_be_ours(self) -> None:
+    def _check_open(self) -> None:
         if os.getpid() != self._owner:
-            # The engine's threads do not exist in a forked child: its first query would hang for good.
+            # The engine's threads do not exist in a forked child: its first query would hang forever.
             raise IndexUnavailable(
                 f"The index in {self._directory} was opened by process {self._owner} and cannot be used after a fork; "
                 "open it where it is used."
@@ -354,7 +362,7 @@ class QdrantEdgeIndex(VectorIndex):
         if self._lock is None:
             raise IndexUnavailable(f"The index in {self._directory} is closed.")
 
-    def _must_have_room(self) -> None:
+    def _check_free_space(self) -> None:
         free_mb = shutil.disk_usage(self._directory).free // MB
         if free_mb < self._reserve_mb:
             raise IndexUnavailable(
@@ -368,5 +376,5 @@ def _indexes() -> Iterator[edge.UpdateOperation]:
     yield index(shape.TENANT, edge.KeywordIndexParams(is_tenant=True))
     for field in shape.KEYWORDS:
         yield index(field, edge.KeywordIndexParams(enable_hnsw=False))
-    for field in shape.MOMENTS:
+    for field in shape.TIMES:
         yield index(field, edge.DatetimeIndexParams(enable_hnsw=False))

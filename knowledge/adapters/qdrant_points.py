@@ -1,4 +1,4 @@
-"""What both Qdrant adapters say alike: names, payloads, checks and filters. Knows no engine."""
+"""Names, payloads, checks and filters shared by both Qdrant adapters. Independent of the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowledge.errors import InvalidInput
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, Vector, View
 
 ALIAS: Final = "project_knowledge"
-"""Points at the collection in use."""
+"""The alias of the collection in use."""
 
 DENSE: Final = "dense"
 LEXICAL: Final = "lexical"
@@ -25,7 +25,7 @@ LEXICAL: Final = "lexical"
 TENANT: Final = "workspace"
 EXPIRES_AT: Final = "expires_at"
 KEYWORDS: Final = ("entry_type", "view", "agent_type", "task_type", "technology", "gate_type")
-MOMENTS: Final = ("embedded_at", EXPIRES_AT)
+TIMES: Final = ("embedded_at", EXPIRES_AT)
 
 _FINGERPRINT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
@@ -34,9 +34,9 @@ _LARGEST_ID = (1 << 128) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Whose collections are, on a server that others may use as well.
+    """The owner of collections on a server that others may use as well.
 
-    `store` is the identity of the database that they are derived from, None where nobody else can be there; `prefix`
+    `store` is the identifier of the database that they are derived from, None if nobody else uses the server; `prefix`
     begins their names.
     """
 
@@ -44,42 +44,42 @@ class Ownership:
     prefix: str = ""
 
 
-NOBODY_ELSE: Final = Ownership()
+SOLE_USER: Final = Ownership()
 
 
 def collection_name(space: EmbeddingSpace) -> str:
-    """Return the name of a space's collection: a directory and a part of a URL, so odd fingerprints are refused."""
+    """Return the name of a space's collection: a directory and a part of a URL, so unsafe fingerprints are rejected."""
     if not _FINGERPRINT.fullmatch(space.fingerprint):
         raise InvalidInput("fingerprint", "an embedding space needs one of 1 to 128 letters, digits, '-' or '_'")
     return f"hardwon_{space.fingerprint}"
 
 
-def write_moment(when: datetime, field: str) -> str:
-    """Return a moment as RFC 3339 in UTC with microseconds, the finest the engines compare by."""
+def format_time(when: datetime, field: str) -> str:
+    """Return a time as RFC 3339 in UTC with microseconds, the finest resolution that the engines compare."""
     if when.tzinfo is None:
         raise InvalidInput(field, "give a time with its zone")
-    return _written(when)
+    return _format_time(when)
 
 
 @lru_cache(maxsize=16)
-def _written(when: datetime) -> str:
-    """Kept, as all points of a batch have the same two moments."""
+def _format_time(when: datetime) -> str:
+    """Format a time; cached, because all points of a batch have the same two times."""
     return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def read_point(point_id: PointId, told: Mapping[str, object] | None, vectors: object) -> Point | None:
-    """Return what an engine holds as a point, or None where it is none of ours: a strange row must not stop a scan.
+def read_point(point_id: PointId, fields: Mapping[str, object] | None, vectors: object) -> Point | None:
+    """Convert an engine's record to a point, or None if it is not a valid one: it must not stop a scan.
 
-    `vectors`: by name, as either engine's client has them.
+    `vectors`: by name, as in both engines' clients.
     """
-    named: Mapping[str, Any] = vectors if isinstance(vectors, dict) else {}
-    dense, sparse = named.get(DENSE), named.get(LEXICAL)
-    if dense is None or told is None:
+    by_name: Mapping[str, Any] = vectors if isinstance(vectors, dict) else {}
+    dense, sparse = by_name.get(DENSE), by_name.get(LEXICAL)
+    if dense is None or fields is None:
         return None
     weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
     try:
-        words = {key: str(told[key]) for key in (TENANT, *KEYWORDS) if key in told}
-        moments = {key: datetime.fromisoformat(str(told[key])).astimezone(UTC) for key in MOMENTS}
+        words = {key: str(fields[key]) for key in (TENANT, *KEYWORDS) if key in fields}
+        moments = {key: datetime.fromisoformat(str(fields[key])).astimezone(UTC) for key in TIMES}
         return Point(
             point_id=point_id,
             dense=np.asarray(dense, dtype=np.float32),
@@ -111,16 +111,16 @@ def payload(point: Point) -> dict[str, str]:
         "task_type": point.task_type,
         "technology": point.technology,
         "gate_type": point.gate_type,
-        "embedded_at": write_moment(point.embedded_at, "embedded_at"),
-        EXPIRES_AT: write_moment(point.expires_at, EXPIRES_AT),
+        "embedded_at": format_time(point.embedded_at, "embedded_at"),
+        EXPIRES_AT: format_time(point.expires_at, EXPIRES_AT),
     }
     return {key: word for key, word in words.items() if word is not None}
 
 
 def check_batch(space: EmbeddingSpace, points: Sequence[Point], first: int = 0) -> None:
-    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored; `first` is its place in a whole.
+    """Raise InvalidInput, naming the point, if any of a batch cannot be stored; `first` is the batch's offset.
 
-    Before the first write: an engine logs a write before it looks at it, so what it refuses can come back.
+    Called before the first write: an engine logs a write before it validates it, so a rejected one may be replayed.
     """
     for position, point in enumerate(points, first):
         name = f"points[{position}]"
@@ -128,8 +128,8 @@ def check_batch(space: EmbeddingSpace, points: Sequence[Point], first: int = 0) 
             raise InvalidInput(f"{name}.point_id", "a point's id is a UUID")
         check_dense(space, point.dense, f"{name}.dense")
         check_lexical(point.lexical, f"{name}.lexical")
-        write_moment(point.embedded_at, f"{name}.embedded_at")
-        write_moment(point.expires_at, f"{name}.{EXPIRES_AT}")
+        format_time(point.embedded_at, f"{name}.embedded_at")
+        format_time(point.expires_at, f"{name}.{EXPIRES_AT}")
         for key, word in payload(point).items():
             if not word:
                 raise InvalidInput(f"{name}.{key}", "leave it out instead of giving an empty text")
@@ -141,7 +141,7 @@ def check_dense(space: EmbeddingSpace, vector: Vector, field: str) -> None:
     if vector.shape != (space.dims,):
         raise InvalidInput(field, f"this embedding space has {space.dims} dimensions, the vector has {vector.shape}")
     length = float(np.linalg.norm(vector.astype(np.float64)))
-    # Vectors come normalised; a length far off is a broken embedding, and cosine of a zero vector means nothing.
+    # Vectors come normalised; a length far off is a broken embedding, and the cosine of a zero vector is undefined.
     # Written so that NaN and infinity fail it too.
     if not 1e-6 < length < 1e6:
         raise InvalidInput(field, f"an embedding needs finite numbers and a length near 1, this one has {length}")
@@ -162,11 +162,11 @@ def check_lexical(vector: SparseVector, field: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """A `PointFilter` in terms of payload fields: `one_of` values are required, `same_or_absent` fields may be missing.
+    """A `PointFilter` as conditions on payload fields: `one_of` values are required, `same_or_absent` may be missing.
 
-    These are asked for in every usual spelling, as ranking takes a field in another case for the same: Python, python.
+    The latter match in every usual spelling, because ranking ignores the case of a field: Python, python.
 
-    Never without a workspace, which each adapter adds to whatever it asks, in one place.
+    A workspace is always included; each adapter adds it to every request, in one place.
     """
 
     workspace: str
@@ -177,41 +177,41 @@ class Conditions:
 
     @property
     def impossible(self) -> bool:
-        """Whether no point can meet them, because nothing is allowed in some field."""
+        """True if no point can match, because a field allows no value."""
         return any(not values for _, values in self.one_of)
 
 
 def conditions(where: PointFilter) -> Conditions:
-    """Return what a search asks of payloads. Fields without a wish are left out, never compared with nothing."""
+    """Return the payload conditions of a search. Unset fields are left out."""
     one_of: list[tuple[str, tuple[str, ...]]] = []
     if where.view is not None:
         one_of.append(("view", (where.view.value,)))
     if where.entry_types is not None:
         one_of.append(("entry_type", tuple(sorted(kind.value for kind in where.entry_types))))
-    wishes = {
+    optional = {
         "agent_type": where.agent_type,
         "task_type": where.task_type,
         "technology": where.technology,
         "gate_type": where.gate_type,
     }
-    for field, wish in (*wishes.items(), (TENANT, where.workspace)):
-        if wish is not None:
-            check_unicode(field, wish)
-    write_moment(where.live_at, "live_at")
+    for field, value in (*optional.items(), (TENANT, where.workspace)):
+        if value is not None:
+            check_unicode(field, value)
+    format_time(where.live_at, "live_at")
     return Conditions(
         workspace=where.workspace,
         one_of=tuple(one_of),
-        same_or_absent=tuple((field, _spellings(wish)) for field, wish in wishes.items() if wish is not None),
+        same_or_absent=tuple((field, _spellings(value)) for field, value in optional.items() if value is not None),
         live_at=where.live_at,
         without=where.without,
     )
 
 
 def _spellings(word: str) -> tuple[str, ...]:
-    """Return a word as it is and in other cases: payloads hold it as it was told, and are compared letter by letter."""
+    """Return a word in its usual spellings: payloads hold it as it was captured, and are compared exactly."""
     return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize(), word.title())))
 
 
 def id_after(point_id: PointId) -> UUID | None:
-    """Return the next possible id, where a page starts that comes after this one; None after the last."""
+    """Return the next possible id, from which a page after this one starts; None after the last."""
     return None if point_id.int == _LARGEST_ID else UUID(int=point_id.int + 1)

@@ -1,4 +1,4 @@
-"""The vector index on a Qdrant server, through the official client. Runs over the client's in-memory mode too."""
+"""The vector index on a Qdrant server, through the official client. Also runs over the client's in-memory mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from knowledge.adapters import qdrant_points as shape
-from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
+from knowledge.adapters.qdrant_points import SOLE_USER, Ownership
 from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
@@ -27,17 +27,17 @@ from knowledge.surroundings import check_http_environment
 BATCH: Final = 256
 """Points per request."""
 
-_ASKED_AT_ONCE: Final = 64
-"""Vectors per request that looks for the nearest."""
+_QUERY_BATCH: Final = 64
+"""Vectors per nearest-neighbour request."""
 
 BATCH_NUMBERS: Final = 1_000_000
-"""Numbers per request: 20 bytes of JSON each, and a server takes 32 MB. Cuts batches above 3,906 dimensions."""
+"""Numbers per request: 20 bytes of JSON each, and a server accepts 32 MB. Splits batches above 3,906 dimensions."""
 
 _LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
 """The client's own default opens a connection per request to a local server; servers drop idle ones after 5 s."""
 
 _STORE: Final = "hardwon_store"
-"""The key of a collection's metadata that says whose it is."""
+"""The metadata key of a collection with the identifier of its store."""
 
 _CLIENT_ERRORS: Final = (
     ApiException,
@@ -46,7 +46,7 @@ _CLIENT_ERRORS: Final = (
     httpx.InvalidURL,
     RpcError,
     OSError,
-    # What the in-memory mode and the client's own checks raise.
+    # Raised by the in-memory mode and by the client's own checks.
     ValueError,
     KeyError,
     RuntimeError,
@@ -55,11 +55,11 @@ _CLIENT_ERRORS: Final = (
 
 
 def connect(
-    url: str, api_key: str | None = None, ownership: Ownership = NOBODY_ELSE, *, timeout_seconds: float = 10.0
+    url: str, api_key: str | None = None, ownership: Ownership = SOLE_USER, *, timeout_seconds: float = 10.0
 ) -> QdrantServerIndex:
-    """Return an index on the server at `url` (with the port: 6333 unless named). Nothing is sent yet.
+    """Return an index on the server at `url` (with the port: 6333 unless given). Nothing is sent yet.
 
-    `timeout_seconds` is per request, rounded up to whole seconds: the client knows no finer ones.
+    `timeout_seconds` is per request, rounded up to whole seconds, as the client requires.
     """
     return QdrantServerIndex(client_of(url, api_key, timeout_seconds=timeout_seconds), ownership)
 
@@ -68,13 +68,13 @@ def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 
     """Return a client of the server at `url`. Nothing is sent yet."""
     check_http_environment()
     with warnings.catch_warnings():
-        # A key over http is how a server inside a compose network is reached; saying so at each start helps nobody.
+        # A key over http is usual inside a compose network; a warning at each start helps nobody.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
         return AsyncQdrantClient(
             url=url,
             api_key=api_key,
             timeout=math.ceil(timeout_seconds),
-            check_compatibility=False,  # a thread that prints a warning at some later moment
+            check_compatibility=False,  # it prints a warning from a thread
             limits=_LIMITS,
         )
 
@@ -83,37 +83,37 @@ class QdrantServerIndex(VectorIndex):
     """Points in a collection per embedding space on a server that any number of processes share.
 
     Every call may be repeated: ids are deterministic and deletions are by id or by expiry. Each raises
-    StoreIncompatible where the collection is another store's, which would take our points for strangers and we its.
+    StoreIncompatible if the collection belongs to another store: each would delete the other's points as unknown.
     """
 
-    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = NOBODY_ELSE) -> None:
+    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = SOLE_USER) -> None:
         self._client = client
         self._address = _address(client)
         self._ownership = ownership
         self._alias = ownership.prefix + shape.ALIAS
-        self._known_as_ours: set[str] = set()
+        self._owned: set[str] = set()
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         name = self._name(space)
-        with self._translated():
+        with self._translate_errors():
             await self._create_if_absent(name, space)
             found = await self._client.get_collection(name)
-            await self._must_be_ours(name, found)
-            self._must_fit(found, name, space)
+            await self._check_owner(name, found)
+            self._check_dims(found, name, space)
             for field, schema in _payload_indexes().items():
-                if self._indexes_work and field not in found.payload_schema:
-                    self._must_be_done(await self._client.create_payload_index(name, field, schema, wait=True))
+                if self._has_payload_indexes and field not in found.payload_schema:
+                    self._check_completed(await self._client.create_payload_index(name, field, schema, wait=True))
             if in_use:
-                await self._point_alias_at(name)
+                await self._set_alias(name)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
         name = await self._collection(space)
         size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
         for start in range(0, len(points), size):
-            batch = [_stored(point) for point in points[start : start + size]]
-            with self._translated():
-                self._must_be_done(await self._client.upsert(name, batch, wait=True))
+            batch = [_to_point(point) for point in points[start : start + size]]
+            with self._translate_errors():
+                self._check_completed(await self._client.upsert(name, batch, wait=True))
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
@@ -124,15 +124,15 @@ class QdrantServerIndex(VectorIndex):
         name = await self._collection(space)
         if limit < 1 or wanted.impossible:
             return []
-        found = await self._nearest_by_both(name, dense, lexical, _filter(wanted), limit)
+        found = await self._search_both(name, dense, lexical, _filter(wanted), limit)
         return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
-    async def _nearest_by_both(
+    async def _search_both(
         self, name: str, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[tuple[UUID, float, float]]:
-        """Return the union of both top lists, by id, with both scores of each: the cosine, and that of the words."""
+        """Return the union of both top lists, by id, with both scores of each: cosine and lexical."""
         requests = _both_requests(dense.tolist(), lexical, allowed, limit)
-        with self._translated():
+        with self._translate_errors():
             pages = await self._client.query_batch_points(name, requests=requests)
         by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
         words = by_words[0] if by_words else {}
@@ -148,7 +148,7 @@ class QdrantServerIndex(VectorIndex):
             return [[] for _ in dense]
         name, allowed = await self._collection(space), _filter(wanted)
         found: list[list[PointId]] = []
-        for start in range(0, len(dense), _ASKED_AT_ONCE):
+        for start in range(0, len(dense), _QUERY_BATCH):
             requests = [
                 models.QueryRequest(
                     query=vector.tolist(),
@@ -159,41 +159,41 @@ class QdrantServerIndex(VectorIndex):
                     with_payload=False,
                     with_vector=False,
                 )
-                for vector in dense[start : start + _ASKED_AT_ONCE]
+                for vector in dense[start : start + _QUERY_BATCH]
             ]
-            with self._translated():
+            with self._translate_errors():
                 pages = await self._client.query_batch_points(name, requests=requests)
             found += [[_id(hit.id) for hit in page.points] for page in pages]
         return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         name = await self._collection(space)
-        if not await self._is_there(name):
+        if not await self._exists(name):
             return
         for start in range(0, len(point_ids), BATCH):
             chosen: list[int | str | UUID] = list(map(str, point_ids[start : start + BATCH]))
-            with self._translated():
+            with self._translate_errors():
                 selector = models.PointIdsList(points=chosen)
-                self._must_be_done(await self._client.delete(name, points_selector=selector, wait=True))
+                self._check_completed(await self._client.delete(name, points_selector=selector, wait=True))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
         name = await self._collection(space)
-        shape.write_moment(now, "now")
+        shape.format_time(now, "now")
         until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
-        expired = _within(workspace, until)
-        if not await self._is_there(name):
+        expired = _workspace_filter(workspace, until)
+        if not await self._exists(name):
             return 0
-        with self._translated():
+        with self._translate_errors():
             counted = await self._client.count(name, count_filter=expired, exact=True)
             if counted.count:
                 selector = models.FilterSelector(filter=expired)
-                self._must_be_done(await self._client.delete(name, points_selector=selector, wait=True))
+                self._check_completed(await self._client.delete(name, points_selector=selector, wait=True))
             return counted.count
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         name = await self._collection(space)
-        with self._translated():
-            mine = _within(workspace)
+        with self._translate_errors():
+            mine = _workspace_filter(workspace)
             return (await self._client.count(name, count_filter=mine, exact=True)).count
 
     async def scan(
@@ -203,10 +203,10 @@ class QdrantServerIndex(VectorIndex):
         start = None if after is None else shape.id_after(after)
         if limit < 1 or (after is not None and start is None):
             return []
-        with self._translated():
+        with self._translate_errors():
             page, _ = await self._client.scroll(
                 name,
-                scroll_filter=_within(workspace),
+                scroll_filter=_workspace_filter(workspace),
                 limit=limit,
                 offset=None if start is None else str(start),
                 with_payload=True,
@@ -219,10 +219,10 @@ class QdrantServerIndex(VectorIndex):
         if limit < 1 or (after is not None and start is None):
             return []
         name = await self._collection(space)
-        with self._translated():
+        with self._translate_errors():
             page, _ = await self._client.scroll(
                 name,
-                scroll_filter=_within(workspace),
+                scroll_filter=_workspace_filter(workspace),
                 limit=limit,
                 offset=None if start is None else str(start),
                 with_payload=False,
@@ -231,45 +231,45 @@ class QdrantServerIndex(VectorIndex):
 
     async def drop(self, space: EmbeddingSpace) -> None:
         name = await self._collection(space)
-        with self._translated():
+        with self._translate_errors():
             await self._client.delete_collection(name)
-            self._known_as_ours.discard(name)
+            self._owned.discard(name)
 
     async def aclose(self) -> None:
-        with self._translated():
+        with self._translate_errors():
             await self._client.close()
 
     def _name(self, space: EmbeddingSpace) -> str:
         return self._ownership.prefix + shape.collection_name(space)
 
     async def _collection(self, space: EmbeddingSpace) -> str:
-        """Return the name of a space's collection; look whose it is, once, where there is one."""
+        """Return the name of a space's collection; check its owner, once, if it exists."""
         name = self._name(space)
-        if self._ownership.store is not None and name not in self._known_as_ours:
-            with self._translated():
+        if self._ownership.store is not None and name not in self._owned:
+            with self._translate_errors():
                 if await self._client.collection_exists(name):
-                    await self._must_be_ours(name, await self._client.get_collection(name))
+                    await self._check_owner(name, await self._client.get_collection(name))
         return name
 
-    async def _must_be_ours(self, name: str, found: models.CollectionInfo) -> None:
-        """Raise StoreIncompatible for a collection of another store; take one that says nothing for ours."""
+    async def _check_owner(self, name: str, found: models.CollectionInfo) -> None:
+        """Raise StoreIncompatible for a collection of another store; claim one without an owner."""
         ours = self._ownership.store
         if ours is None:
             return
-        told = found.config.metadata or {}
-        if told.get(_STORE, ours) != ours:
+        metadata = found.config.metadata or {}
+        if metadata.get(_STORE, ours) != ours:
             raise StoreIncompatible(
                 f"The collection {name} at {self._address} is another database's, and two that share one delete each"
                 " other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database moved here and"
                 " the one before is gone, delete that collection and hardwon's other one there"
                 " (hardwon_... and hardwon_documents_...), and run `hardwon rebuild`."
             )
-        if _STORE not in told:
-            await self._client.update_collection(name, metadata={**told, _STORE: ours})
-        self._known_as_ours.add(name)
+        if _STORE not in metadata:
+            await self._client.update_collection(name, metadata={**metadata, _STORE: ours})
+        self._owned.add(name)
 
-    async def _is_there(self, name: str) -> bool:
-        with self._translated():
+    async def _exists(self, name: str) -> bool:
+        with self._translate_errors():
             return await self._client.collection_exists(name)
 
     async def _create_if_absent(self, name: str, space: EmbeddingSpace) -> None:
@@ -286,11 +286,11 @@ class QdrantServerIndex(VectorIndex):
                 metadata=None if self._ownership.store is None else {_STORE: self._ownership.store},
             )
         except (UnexpectedResponse, RpcError, ValueError):
-            # Another process was quicker, and each server version says so in its own words.
+            # Another process was faster, and each server version reports that in its own words.
             if not await self._client.collection_exists(name):
                 raise
 
-    def _must_fit(self, found: models.CollectionInfo, name: str, space: EmbeddingSpace) -> None:
+    def _check_dims(self, found: models.CollectionInfo, name: str, space: EmbeddingSpace) -> None:
         vectors = found.config.params.vectors
         dense = vectors.get(shape.DENSE) if isinstance(vectors, dict) else None
         if dense is None or dense.size != space.dims:
@@ -299,7 +299,7 @@ class QdrantServerIndex(VectorIndex):
                 "nothing that Postgres lacks: delete it and run `hardwon rebuild`."
             )
 
-    async def _point_alias_at(self, name: str) -> None:
+    async def _set_alias(self, name: str) -> None:
         known = {alias.alias_name: alias.collection_name for alias in (await self._client.get_aliases()).aliases}
         if known.get(self._alias) == name:
             return
@@ -311,11 +311,11 @@ class QdrantServerIndex(VectorIndex):
         await self._client.update_collection_aliases([delete, create] if self._alias in known else [create])
 
     @property
-    def _indexes_work(self) -> bool:
-        """Whether there is a server: the in-memory mode has no payload indexes and warns about each."""
+    def _has_payload_indexes(self) -> bool:
+        """True on a server: the in-memory mode has no payload indexes and warns about each."""
         return self._client.init_options.get("location") != ":memory:" and not self._client.init_options.get("path")
 
-    def _must_be_done(self, result: models.UpdateResult) -> None:
+    def _check_completed(self, result: models.UpdateResult) -> None:
         if result.status != models.UpdateStatus.COMPLETED:
             raise IndexUnavailable(
                 f"Qdrant at {self._address} took a change but did not make it in time ({result.status.value}); "
@@ -323,7 +323,7 @@ class QdrantServerIndex(VectorIndex):
             )
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except HardwonError:
@@ -342,40 +342,42 @@ class QdrantServerIndex(VectorIndex):
         if status == 404:
             raise IndexUnavailable(f"Qdrant at {self._address} lacks the collection; run `hardwon rebuild`.") from exc
         if isinstance(exc, ResourceExhaustedResponse):
-            said = f"asks to wait {exc.retry_after_s} s"
+            problem = f"asks to wait {exc.retry_after_s} s"
         elif status is not None:
-            said = f"answered {status}: {_short(exc)}"
+            problem = f"answered {status}: {_shorten(exc)}"
         elif isinstance(source, httpx.TimeoutException):
-            said = "did not answer in time"
+            problem = "did not answer in time"
         elif isinstance(source, httpx.HTTPError | OSError):
-            said = f"cannot be reached ({_short(source) or type(source).__name__}): start it, or set HARDWON_QDRANT_URL"
+            problem = (
+                f"cannot be reached ({_shorten(source) or type(source).__name__}): start it, or set HARDWON_QDRANT_URL"
+            )
         else:
-            said = f"refused to work: {_short(source) or type(source).__name__}"
-        raise IndexUnavailable(f"Qdrant at {self._address} {said}.") from exc
+            problem = f"refused to work: {_shorten(source) or type(source).__name__}"
+        raise IndexUnavailable(f"Qdrant at {self._address} {problem}.") from exc
 
 
 def _status(exc: Exception) -> int | None:
-    """Return the HTTP status an answer had; gRPC's codes for what needs its own error as their HTTP fellows."""
+    """Return the HTTP status of a response, or the one that corresponds to a gRPC code."""
     if isinstance(exc, UnexpectedResponse):
         return exc.status_code
     code = getattr(exc, "code", None)
     if isinstance(exc, RpcError) and callable(code):
         return {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404}.get(code().name)
-    if isinstance(exc, ValueError) and str(exc).endswith(" not found"):  # the in-memory mode's word for it
+    if isinstance(exc, ValueError) and str(exc).endswith(" not found"):  # the in-memory mode's message for it
         return 404
     return None
 
 
-def _short(exc: Exception) -> str:
-    said = exc.content.decode(errors="replace") if isinstance(exc, UnexpectedResponse) else str(exc)
-    return " ".join(said.split())[:200].rstrip(".")
+def _shorten(exc: Exception) -> str:
+    text = exc.content.decode(errors="replace") if isinstance(exc, UnexpectedResponse) else str(exc)
+    return " ".join(text.split())[:200].rstrip(".")
 
 
 def _address(client: AsyncQdrantClient) -> str:
-    """Return where a client looks for its server, without any password in it."""
+    """Return the address of a client's server, without a password."""
     options = client.init_options
-    given = options.get("url") or options.get("location") or options.get("path") or options.get("host") or "localhost"
-    parts = urlsplit(str(given))
+    address = options.get("url") or options.get("location") or options.get("path") or options.get("host") or "localhost"
+    parts = urlsplit(str(address))
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
@@ -384,11 +386,11 @@ def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeI
     return {
         shape.TENANT: models.KeywordIndexParams(type=keyword, is_tenant=True),
         **{field: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for field in shape.KEYWORDS},
-        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.MOMENTS},
+        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.TIMES},
     }
 
 
-def _stored(point: Point) -> models.PointStruct:
+def _to_point(point: Point) -> models.PointStruct:
     return models.PointStruct(
         id=str(point.point_id),
         vector={shape.DENSE: point.dense.tolist(), shape.LEXICAL: sparse(point.lexical)},
@@ -397,12 +399,12 @@ def _stored(point: Point) -> models.PointStruct:
 
 
 def sparse(vector: SparseVector) -> models.SparseVector:
-    """Return a lexical vector as the client has it."""
+    """Convert a lexical vector to the client's."""
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
-def _id(found: object) -> PointId:
-    return PointId(UUID(str(found)))
+def _id(raw: object) -> PointId:
+    return PointId(UUID(str(raw)))
 
 
 def _is(field: str, value: str) -> models.FieldCondition:
@@ -413,28 +415,30 @@ def _one_of(field: str, values: Collection[str]) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
 
 
-def _within(workspace: str, *conditions: models.Condition, without: Collection[PointId] = ()) -> models.Filter:
-    """Return the filter of any question to the index: what it asks, and the workspace, which is added here alone."""
-    left_out = models.HasIdCondition(has_id=list(map(str, without)))
-    return models.Filter(must=[_is(shape.TENANT, workspace), *conditions], must_not=[left_out] if without else None)
+def _workspace_filter(
+    workspace: str, *conditions: models.Condition, without: Collection[PointId] = ()
+) -> models.Filter:
+    """Return the filter of a request: its conditions and the workspace, which is added here alone."""
+    excluded = models.HasIdCondition(has_id=list(map(str, without)))
+    return models.Filter(must=[_is(shape.TENANT, workspace), *conditions], must_not=[excluded] if without else None)
 
 
 def _filter(wanted: shape.Conditions) -> models.Filter:
-    asked = [_one_of(field, values) for field, values in wanted.one_of]
+    required = [_one_of(field, values) for field, values in wanted.one_of]
     live = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(gt=wanted.live_at))
     same_or_absent = [
         models.Filter(should=[_one_of(field, values), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
         for field, values in wanted.same_or_absent
     ]
-    return _within(wanted.workspace, *asked, live, *same_or_absent, without=wanted.without)
+    return _workspace_filter(wanted.workspace, *required, live, *same_or_absent, without=wanted.without)
 
 
 def _both_requests(
     dense: list[float], lexical: SparseVector, allowed: models.Filter, limit: int
 ) -> list[models.QueryRequest]:
-    """Return what asks for both scores of the union of both top lists in one request: each list scored by both vectors.
+    """Return the requests for both scores of the union of both top lists: each list scored by both vectors.
 
-    A point without a shared term is missing from the second answer. Without terms there is only the first to ask.
+    A point without a shared term is missing from the second response. Without terms there is only the first request.
     """
     nearest: list[tuple[str, list[float] | models.SparseVector]] = [(shape.DENSE, dense)]
     if lexical.indices:

@@ -1,6 +1,6 @@
-"""The last door before a provider: whatever is sent to an endpoint goes out redacted.
+"""Redaction before an endpoint: every text sent is redacted.
 
-What is captured has no secrets left; entries of old and of archives may.
+Captured texts have no secrets left; older entries and those of archives may.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from knowledge.redaction import redact
 
 
 class RedactingEmbedder(Embedder):
-    """Has texts embedded without their secrets."""
+    """Redacts texts before they are embedded."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
     @property
-    def enough_at_once(self) -> int | None:
-        return self._embedder.enough_at_once
+    def efficient_batch_size(self) -> int | None:
+        return self._embedder.efficient_batch_size
 
     async def space(self) -> EmbeddingSpace:
         return await self._embedder.space()
@@ -37,7 +37,7 @@ class RedactingEmbedder(Embedder):
 
 
 class RedactingChat(ChatModel):
-    """Has texts answered without their secrets."""
+    """Redacts texts before they are answered."""
 
     def __init__(self, chat: ChatModel) -> None:
         self._chat = chat

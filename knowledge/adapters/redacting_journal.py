@@ -1,4 +1,4 @@
-"""Whatever is told of questions is kept without its secrets, whoever tells it."""
+"""Redaction of the journal: every record of a question is stored without secrets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from knowledge.redaction import redact
 
 
 class RedactingJournal(Journal):
-    """Keeps texts redacted, at any depth of a payload. Ids of sessions and steps are left."""
+    """Redacts texts, at any depth of a payload, before they are stored. Ids of sessions and steps stay."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     async def record(self, event: Event) -> None:
-        await self._journal.record(replace(event, payload=_redacted(event.payload)))
+        await self._journal.record(replace(event, payload=_redact(event.payload)))
 
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
@@ -30,13 +30,13 @@ class RedactingJournal(Journal):
         await self._journal.review(event_id)
 
     async def escalate(self, new: NewEscalation, now: datetime) -> Escalation:
-        told = replace(
+        redacted = replace(
             new,
             question=redact(new.question).text,
-            transcript=[_redacted(turn) for turn in new.transcript],
+            transcript=[_redact(turn) for turn in new.transcript],
             suggested_fix=redact(new.suggested_fix).text,
         )
-        return await self._journal.escalate(told, now)
+        return await self._journal.escalate(redacted, now)
 
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
@@ -57,14 +57,14 @@ class RedactingJournal(Journal):
         return await self._journal.prune(before, limit=limit)
 
 
-def _redacted(told: Any) -> Any:
-    """Return what a payload holds with its texts redacted, names included."""
-    match told:
+def _redact(value: Any) -> Any:
+    """Return a payload with its texts redacted, keys included."""
+    match value:
         case str():
-            return redact(told).text
+            return redact(value).text
         case Mapping():
-            return {_redacted(name): _redacted(value) for name, value in told.items()}
+            return {_redact(key): _redact(part) for key, part in value.items()}
         case list() | tuple():
-            return [_redacted(each) for each in told]
+            return [_redact(each) for each in value]
         case _:
-            return told
+            return value

@@ -126,7 +126,7 @@ class ArchiveService:
 
     async def _check_space(self, space: EmbeddingSpace) -> None:
         """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""
-        asked = await (await self.embedder.of_space(space)).space()
+        asked = await (await self.embedder.embedder_for(space)).space()
         if asked.fingerprint != space.fingerprint:
             raise Conflict(
                 f"the archive was embedded with {space.model} ({space.dims} dimensions, {space.fingerprint}), the"
@@ -145,7 +145,7 @@ class ArchiveService:
             if bound is None:
                 break
             await self.index.ensure(bound.space)
-            await upkeep.upkeep.doubt_unsupported()
+            await upkeep.upkeep.mark_unsupported_dirty()
             await settle(upkeep.stores, whole=False)
             before = points
 

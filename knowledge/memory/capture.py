@@ -403,7 +403,7 @@ class KnowledgeCaptureService:
         entries, deleted = self.stores.entries, 0
         pattern_id = PatternId(as_id("pattern_id", pattern_id))
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
-        while entry_ids := await entries.of_pattern(pattern_id, limit=_DELETE_BATCH):
+        while entry_ids := await entries.ids_of_pattern(pattern_id, limit=_DELETE_BATCH):
             deleted += await self._delete_all(entry_ids)
         await self.audit.record("pattern deleted", pattern=str(pattern_id), entries=deleted)
 
@@ -416,7 +416,7 @@ class KnowledgeCaptureService:
         deleted = 0
         while True:
             try:
-                entry_ids = await self.stores.entries.of_project(project_id, limit=_DELETE_BATCH)
+                entry_ids = await self.stores.entries.ids_of_project(project_id, limit=_DELETE_BATCH)
             except NotFound:
                 if deleted:  # another process finished it
                     return deleted
@@ -464,15 +464,15 @@ class KnowledgeCaptureService:
     async def _has_earlier_rejection(self, approval: Entry, rejected_gates: Collection[_Gate]) -> bool:
         """Return whether a rejection preceded an approval; False for an approval that is stored already."""
         entries, gate = self.stores.entries, _gate(approval)
-        on_record = gate in rejected_gates or await entries.rejection_on_record(*gate)
-        if not on_record or await entries.known(approval) is not None:
+        on_record = gate in rejected_gates or await entries.find_rejection(*gate)
+        if not on_record or await entries.find_duplicate(approval) is not None:
             return False
         return gate in rejected_gates or approval.low_trust or await self._has_trusted_rejection(gate)
 
     async def _has_trusted_rejection(self, gate: _Gate) -> bool:
         """Return whether a trusted caller recorded one of the rejections."""
         project_id, gate_type, task_id = gate
-        rejections = await self.stores.entries.of_task(
+        rejections = await self.stores.entries.entries_of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
         )
         return not all([await is_reported_by_agent(self.keys, each) for each in rejections])
@@ -482,7 +482,7 @@ class KnowledgeCaptureService:
         project_id, gate_type, task_id = _gate(approval)
         task = f" and task {task_id}" if task_id else " (proposals without a task_id count as one task)"
         why = f"a rejection is on record for project {project_id}, gate {gate_type}{task}: this is not a first attempt"
-        rejections = await self.stores.entries.of_task(
+        rejections = await self.stores.entries.entries_of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type, limit=1
         )
         if self.by.low_trust and any(each.source != self.by.source for each in rejections):

@@ -35,14 +35,16 @@ class ContextLog:
         """
         if not task.project_id or not task.task_id:
             return None
-        failures = await self.stores.entries.of_task(task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1)
+        failures = await self.stores.entries.entries_of_task(
+            task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1
+        )
         return next((entry for entry in failures if entry.status is EntryStatus.OPEN), None)
 
     async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
         """Return those of the patterns that were tried for this task and failed. Raises StorageUnavailable."""
         if not task.project_id or not task.task_id or not patterns:
             return set()
-        return await self.stores.contexts.failed(task.project_id, task.task_id, patterns)
+        return await self.stores.contexts.find_failed_patterns(task.project_id, task.task_id, patterns)
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Store a context that holds patterns. Raises StorageUnavailable."""

@@ -22,7 +22,7 @@ from knowledge.memory.distilling import (
 )
 from knowledge.memory.locality import refuse_endpoint
 from knowledge.models import Distillation, DistillationReport, DistilledText, PatternId, RefusedDistillation
-from knowledge.ports import ChatModel, Stores, Undistilled
+from knowledge.ports import ChatModel, DistillationCandidate, Stores
 
 CONCURRENCY = 4
 """Patterns distilled concurrently."""
@@ -54,7 +54,10 @@ class DistillationService:
         chat = self._chat()()
         run = _Run(stores=self.stores, chat=chat)
         try:
-            async with asyncio.timeout(self.deadline.total_seconds()), self.stores.distillations.distilling() as alone:
+            async with (
+                asyncio.timeout(self.deadline.total_seconds()),
+                self.stores.distillations.lock_distilling() as alone,
+            ):
                 if alone:
                     await run.run()
                 else:  # the due patterns would be paid for twice
@@ -108,7 +111,7 @@ class _Run:
             error=self.error,
         )
 
-    async def _work(self, waiting: Iterator[Undistilled]) -> None:
+    async def _work(self, waiting: Iterator[DistillationCandidate]) -> None:
         for pattern in waiting:
             if self.error is not None:
                 return
@@ -117,7 +120,7 @@ class _Run:
             except HardwonError as error:
                 self.error = str(error)
 
-    async def _distil(self, pattern: Undistilled) -> None:
+    async def _distil(self, pattern: DistillationCandidate) -> None:
         stores, now = self.stores, self.stores.clock.now()
         entries = distinct(await stores.distillations.material(pattern.pattern_id, now=now, limit=_MAX_CANDIDATES))
         if not entries:

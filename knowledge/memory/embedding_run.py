@@ -128,7 +128,7 @@ class EmbeddingRun:
         Waits for entries that another process holds until it embeds them or its lease expires.
         """
         counted, total = await asyncio.gather(
-            self.stores.spaces.statistics([]), self.stores.entries.pending(self.selection)
+            self.stores.spaces.statistics([]), self.stores.entries.count_pending(self.selection)
         )
         try:
             await self._process_batches(total)
@@ -151,7 +151,7 @@ class EmbeddingRun:
                     storing.append(await self._embed_then_store(batch, storing, total))
                 elif storing:
                     await _wait_for_first(storing)
-                elif not await self.stores.entries.pending(self._at_start):
+                elif not await self.stores.entries.count_pending(self._at_start):
                     break
                 else:
                     if (polls := polls + 1) == _POLLS_BEFORE_WARNING:
@@ -256,7 +256,7 @@ class EmbeddingRun:
         pending = set[PointId]().union(*self._unindexed)
         settled = [point.point_id for point in points if point.point_id not in pending]
         async with self._marking:
-            await stores.points.overtaken(settled, embedded_at)
+            await stores.points.mark_overtaken(settled, embedded_at)
             marked = await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
         return StoredBatch(embedded=len(marked), founded=founded, dead=len(embedded.dead))
@@ -289,8 +289,8 @@ class EmbeddingRun:
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
         token, space = embedded.lease.claim.token, embedded.in_use.bound.space
         nearby = await self._finder.find_nearby(token, embedded.in_use, embeddings)
-        async with self.stores.patterns.deciding(token) as deciding:
-            held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
+        async with self.stores.patterns.begin_decisions(token) as deciding:
+            held = await deciding.find_leased([embedding.entry.entry_id for embedding in embeddings])
             keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.wording_key)}
             known = await deciding.patterns_by_key(sorted(keys))
             decide = partial(
@@ -300,7 +300,7 @@ class EmbeddingRun:
                 existing=known,
                 resolutions=await deciding.resolutions(consolidation.patterns_to_compare(embeddings, known)),
                 workspace=self.stores.workspace,
-                nearby=nearby and nearby.drop_deleted(await deciding.existing(nearby.patterns)),
+                nearby=nearby and nearby.drop_deleted(await deciding.find_existing(nearby.patterns)),
             )
             decisions = await asyncio.to_thread(
                 decide
@@ -318,7 +318,7 @@ class EmbeddingRun:
             for point in decision.points
         }
         if point_ids:
-            await self.stores.points.doubt(sorted(point_ids))
+            await self.stores.points.mark_dirty(sorted(point_ids))
             await settle_points(self.stores, sorted(point_ids))
 
     def _refuse_endless(self, unmarked: Collection[EntryId]) -> None:

@@ -31,7 +31,7 @@ from knowledge.models import (
     PatternId,
     StoredContext,
 )
-from knowledge.ports import MOST_OF_TASK, Stores
+from knowledge.ports import MAX_ENTRIES_OF_TASK, Stores
 from knowledge.search.traces import read_trace
 from knowledge.turns import run_in_thread_if_long
 
@@ -47,7 +47,7 @@ _MORE_OF_AGENTS = (
     "failures: of the failures captured by one agent's key, only the latest got this solution; name others it solved:"
     " {}"
 )
-_MORE_OF_TASK = f"failures: only {MOST_OF_TASK} entries of this task were looked at; there may be more"
+_MORE_OF_TASK = f"failures: only {MAX_ENTRIES_OF_TASK} entries of this task were looked at; there may be more"
 _NO_FAILURES = "failures: ignored ids that are not a failure of this task: {}"
 _NOT_KEPT = (
     "solution_steps: not stored, since no failure of this task is open: those on record are {}."
@@ -168,7 +168,9 @@ class TaskEventService:
                 when_to_try=when_to_try,
                 applies_when=applies_when,
             )
-            failures_of_task = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
+            failures_of_task = await self.stores.entries.entries_of_task(
+                project_id, task_id, EntryType.FAILURE_SOLUTION
+            )
             resolved = await self._resolve_failures(
                 failures_of_task, only, resolve, solution=solution_steps, run_id=run_id
             )
@@ -199,7 +201,7 @@ class TaskEventService:
             if deferred
             else None
         )
-        cut = _MORE_OF_TASK if len(failures) >= MOST_OF_TASK else None
+        cut = _MORE_OF_TASK if len(failures) >= MAX_ENTRIES_OF_TASK else None
         return EventResult(entry_ids=resolved, degraded=_join_notes(not_stored, ignored, more, cut))
 
     def _earlier_agent_failures(self, waiting: Sequence[Entry]) -> list[Entry]:
@@ -270,7 +272,7 @@ class TaskEventService:
         if approval.approved_approach is None:
             raise InvalidInput("approach", "is required: give the accepted approach or the proposal")
         approach = self._clean_text("approach", approval.approved_approach)
-        rejections = await self.stores.entries.of_task(
+        rejections = await self.stores.entries.entries_of_task(
             approval.project_id, approval.task_id, EntryType.GATE_REJECTION, gate_type=approval.gate_type
         )
         resolvable = await self._select_resolvable(rejections, approach, approval.run_id)
@@ -309,10 +311,10 @@ class TaskEventService:
         `degraded` names patterns that were tried but not handed out.
         """
         if tried is None:
-            handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
+            handed_out = await self.stores.contexts.contexts_to_report(project_id, task_id, run_id)
             pattern_ids = await attributable_patterns(self.stores, handed_out, solution)
         else:
-            handed_out = await self.stores.contexts.handed_out(project_id, task_id, run_id)
+            handed_out = await self.stores.contexts.contexts_of_run(project_id, task_id, run_id)
             pattern_ids = {await self._pattern_in_contexts(pattern_id, handed_out) for pattern_id in tried}
         recorded: set[PatternId] = set()
         for context in handed_out:

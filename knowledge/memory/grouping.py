@@ -28,7 +28,7 @@ from knowledge.models import (
     pattern_id_of,
     point_id_of,
 )
-from knowledge.ports import GroupingStore, Regrouping, Stores
+from knowledge.ports import GroupingStore, RegroupingTransaction, Stores
 from knowledge.provenance import NO_AUDIT, Auditor
 
 MAX_SUGGESTIONS = 1000
@@ -110,7 +110,7 @@ class PatternGroupingService:
 
     async def _absorb(self, keep: PatternId, other: PatternId, now: datetime) -> int:
         planned = await self._moves(other, keep)
-        async with self.grouping.regrouping() as regrouping:
+        async with self.grouping.begin_regrouping() as regrouping:
             target, moving = await regrouping.members(keep, now=now), await regrouping.members(other, now=now)
             if target is None or not target.live:
                 raise self._no_live_pattern(keep)
@@ -138,7 +138,7 @@ class PatternGroupingService:
         new = PatternId(uuid4())
         planned_from = _single_pattern(await self.grouping.patterns_of(entry_ids), entry_ids)
         planned = await self._moves(planned_from, new)
-        async with self.grouping.regrouping() as regrouping:
+        async with self.grouping.begin_regrouping() as regrouping:
             old = _single_pattern(await regrouping.patterns_of(entry_ids), entry_ids)
             members = await regrouping.members(old, now=now)
             if members is None:
@@ -166,7 +166,7 @@ class PatternGroupingService:
 
     async def _split_off(
         self,
-        regrouping: Regrouping,
+        regrouping: RegroupingTransaction,
         members: Members,
         leaving: Sequence[Move],
         old: PatternId,
@@ -177,14 +177,14 @@ class PatternGroupingService:
         """Move entries from their pattern to a new one that the first of them founds."""
         new_homes = {move.entry_id: pattern_id_of(self.stores.workspace, move.entry_id) for move in leaving}
         # the entry's own key stays with the pattern it founded; the person's ruling takes precedence
-        await regrouping.found(
+        await regrouping.create_pattern(
             new,
             leaving[0].entry_id,
             entry_type=members.entry_type,
             match_key=texts.pattern_key(new),
             founded_at=now,
         )
-        await regrouping.part(
+        await regrouping.split_contexts(
             old,
             new,
             leaving=list(new_homes),
@@ -205,13 +205,13 @@ class PatternGroupingService:
         return moves
 
     async def _complete_moves(
-        self, planned: Mapping[EntryId, Move], regrouping: Regrouping, members: Members, old: PatternId, new: PatternId
+        self, planned: Mapping[EntryId, Move], regrouping: RegroupingTransaction, members: Members, old: PatternId, new: PatternId
     ) -> list[Move]:
         """Return the moves for all entries that the pattern has by now, oldest first."""
         since = [entry_id for entry_id in members.entry_ids if entry_id not in planned]
         moves = dict(planned)
         for start in range(0, len(since), _READ_BATCH):
-            entries = await regrouping.told(since[start : start + _READ_BATCH])
+            entries = await regrouping.load_entries(since[start : start + _READ_BATCH])
             moves |= await asyncio.to_thread(_plan_moves, self.stores.workspace, entries, old, new)
         return [moves[entry_id] for entry_id in members.entry_ids]
 

@@ -160,13 +160,13 @@ class BatchLeaser:
             await run_to_completion(lease.end(give_back=True))
             raise
         begun = None
-        if in_use.embedder.enough_at_once is not None:
+        if in_use.embedder.efficient_batch_size is not None:
             begun = asyncio.create_task(self._embed(in_use.embedder, lease.entries))
         return Batch(lease=lease, in_use=in_use, embedding=begun)
 
     def _limit(self) -> int:
         embedder = self.in_use.embedder if self.in_use else self.stores.embedder
-        if embedder.enough_at_once is None:
+        if embedder.efficient_batch_size is None:
             return self.batch
         size = max(_MIN_BATCH, int(self.remaining * _BATCH_SHARE))
         if 0 < self.remaining - size < _MIN_BATCH // 2:  # a batch of their own would cost more
@@ -205,7 +205,7 @@ class BatchLeaser:
 
     async def _vectors(self, embedder: Embedder, distinct: Sequence[str]) -> tuple[dict[str, Vector], int]:
         """Return vectors by text and the number of truncated texts, in calls of at most `enough_at_once` texts."""
-        size = embedder.enough_at_once or len(distinct)
+        size = embedder.efficient_batch_size or len(distinct)
         answers = await gather_all(
             self._call(embedder, distinct[at : at + size]) for at in range(0, len(distinct), size)
         )

@@ -35,9 +35,9 @@ class WorkspaceEmbedder(Embedder):
     embedder: Embedder
 
     @property
-    def enough_at_once(self) -> int | None:
+    def efficient_batch_size(self) -> int | None:
         """Return the embedder's value."""
-        return self.embedder.enough_at_once
+        return self.embedder.efficient_batch_size
 
     async def space(self) -> EmbeddingSpace:
         """Return the embedder's space."""
@@ -62,9 +62,9 @@ class WorkspaceEmbedder(Embedder):
         """Clear the embedder's cache."""
         self.embedder.forget()
 
-    async def of_space(self, space: EmbeddingSpace) -> Embedder:
+    async def embedder_for(self, space: EmbeddingSpace) -> Embedder:
         """Return the embedder of a space, for the same texts."""
-        return WorkspaceEmbedder(self.stores, await self.embedder.of_space(space))
+        return WorkspaceEmbedder(self.stores, await self.embedder.embedder_for(space))
 
     async def aclose(self) -> None:
         """Close the embedder."""

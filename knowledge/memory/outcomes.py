@@ -104,7 +104,7 @@ async def merge_target(stores: Stores, pattern_id: PatternId) -> PatternId:
 
     Contexts from before the merge hold the old id.
     """
-    return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
+    return await stores.patterns.pattern_of_key(texts.pattern_key(pattern_id)) or pattern_id
 
 
 async def attributable_patterns(
@@ -149,7 +149,7 @@ async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = N
     now = stores.clock.now()
     worked_in = solved_in or entry.run_id
     runs = dict.fromkeys((worked_in, entry.run_id))
-    contexts = [await stores.contexts.handed_out(entry.project_id, entry.task_id, run) for run in runs]
+    contexts = [await stores.contexts.contexts_of_run(entry.project_id, entry.task_id, run) for run in runs]
     checked: set[PatternId] = set()  # a task that is retried gets the same patterns each time
     for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
@@ -189,7 +189,7 @@ async def find_echoed_entry(stores: Stores, entry_id: EntryId, resolution: str) 
 
     So a call whose response was lost can be retried. Raises NotOpen for another resolution than the echo's.
     """
-    pattern_id = await stores.contexts.told_by(entry_id)
+    pattern_id = await stores.contexts.pattern_reported_by(entry_id)
     if pattern_id is None:
         return None
     evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())

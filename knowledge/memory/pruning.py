@@ -56,7 +56,7 @@ class KnowledgePruningService:
         if dry_run:
             return await self.stores.patterns.prunable(now, open_before=opened_before)
         await self._compare_clocks(now)
-        for space in await self.stores.spaces.known():
+        for space in await self.stores.spaces.list_spaces():
             await self.stores.index.delete_expired(space, self.stores.workspace, now)
         report = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
         while True:

@@ -45,7 +45,7 @@ async def _reach(stores: Stores, tries: int | None) -> int:
     reached = 0
     now = stores.clock.now()
     refused: set[EntryId] = set()
-    while entries := await stores.points.out_of_reach(now, _SLICE, without=refused, tries=tries):
+    while entries := await stores.points.entries_without_points(now, _SLICE, without=refused, tries=tries):
         in_use = await space_in_use(stores)
         if in_use is None:
             break
@@ -53,9 +53,9 @@ async def _reach(stores: Stores, tries: int | None) -> int:
         refused_now = {each.entry_id for each in entries}.difference(each.entry_id for each, _ in with_points)
         if refused_now:
             refused |= refused_now
-            await stores.points.tried(refused_now)
+            await stores.points.count_attempt(refused_now)
         try:
-            new = await stores.points.reach(with_points, in_use.bound.space)
+            new = await stores.points.attach(with_points, in_use.bound.space)
         except SpaceSwitched:
             continue
         if not (new or refused_now):  # other processes were faster

@@ -120,7 +120,7 @@ class RevocationService:
             return
         revocations = await self.audit.recent_details(_DONE)
         if chosen.project_id is not None and chosen.project_id not in {row.get("project") for row in revocations}:
-            await self.stores.entries.of_project(chosen.project_id, limit=1)
+            await self.stores.entries.ids_of_project(chosen.project_id, limit=1)
         if chosen.key_id is None or chosen.key_id in {row.get("key") for row in revocations}:
             return
         if not await self._is_key_of_workspace(chosen.key_id) and not await self._has_records(

@@ -118,7 +118,7 @@ async def search(stores: Stores, question: Question) -> SearchResult:
 @asynccontextmanager
 async def _prefetch_embedding(stores: Stores, text: str) -> AsyncIterator[_Prefetched | None]:
     """Embed a question while Postgres is asked for the model in use; only in process, where a wasted call is free."""
-    if stores.embedder.enough_at_once is None:
+    if stores.embedder.efficient_batch_size is None:
         yield None
         return
     vector = asyncio.create_task(_embed(stores.embedder, text))
@@ -164,7 +164,7 @@ async def _find_scale(stores: Stores, bound: BoundSpace) -> BoundSpace:
 
 async def _refuse_lost(stores: Stores, bound: BoundSpace) -> None:
     """Raise IndexUnavailable where the index lost all points: otherwise nothing would seem to be known."""
-    if not await stores.points.any_learned(stores.clock.now()):
+    if not await stores.points.has_any(stores.clock.now()):
         return
     if (
         await stores.index.count(bound.space, stores.workspace) == 0

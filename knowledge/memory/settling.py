@@ -19,7 +19,7 @@ from knowledge.errors import HardwonError, SpaceSwitched, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored
 from knowledge.models import BoundSpace, Point, PointId, StoredPoint
-from knowledge.ports import Stores, Unsettled
+from knowledge.ports import DirtyPoints, Stores
 from knowledge.turns import yield_to_loop
 
 GRACE = timedelta(hours=24)
@@ -59,12 +59,12 @@ async def _note_if_lost(stores: Stores) -> None:
         return
     await stores.index.ensure(bound.space, in_use=False)
     for look in range(_MAX_COUNTS):  # Postgres first: points that expire in between are not lost
-        minimum = await stores.points.fewest(bound.space, stores.clock.now(), roughly=look == 0)
+        minimum = await stores.points.min_count(bound.space, stores.clock.now(), roughly=look == 0)
         count = await stores.index.count(bound.space, stores.workspace)
         if count >= minimum:
             return
     log.warning("index_lost_points", workspace=stores.workspace, found=count, fewest=minimum)
-    await stores.points.doubt_all()
+    await stores.points.mark_all_dirty()
 
 
 async def settle_differing(stores: Stores) -> None:
@@ -80,7 +80,7 @@ async def settle_differing(stores: Stores) -> None:
     after: PointId | None = None
     while True:
         index_ids = await stores.index.ids(bound.space, stores.workspace, after=after, limit=_PAGE)
-        stored_ids = await stores.points.standing(bound.space, stores.clock.now(), after=after, limit=_PAGE)
+        stored_ids = await stores.points.index_membership(bound.space, stores.clock.now(), after=after, limit=_PAGE)
         comparison = compare_pages(index_ids, stored_ids, page=_PAGE)
         differing = sorted(comparison.missing.union(comparison.unexpected))
         if differing:
@@ -113,7 +113,7 @@ async def _settle_slice(
         written_points: list[Point] = []
         touched: list[PointId] = []
         try:
-            async with stores.points.settling(
+            async with stores.points.begin_reconciliation(
                 now=now, again_at=now + GRACE, limit=limit, also=also, dropped=dropped
             ) as unsettled:
                 touched = [*unsettled.gone, *(stored.point_id for stored in unsettled.stored)]
@@ -126,14 +126,14 @@ async def _settle_slice(
             # Postgres may have ended the transaction before the index applied the write, and others may have changed
             # these points in between: mark them to be compared again
             if touched:
-                await stores.points.doubt(touched)
+                await stores.points.mark_dirty(touched)
             raise
         if written:
             written(written_points)
         return len(touched)
 
 
-async def _write_points(stores: Stores, unsettled: Unsettled, bound: BoundSpace, now: datetime) -> list[Point]:
+async def _write_points(stores: Stores, unsettled: DirtyPoints, bound: BoundSpace, now: datetime) -> list[Point]:
     """Write the stored points to the index and delete the others; return the points written."""
     if unsettled.gone:
         for space in unsettled.spaces:

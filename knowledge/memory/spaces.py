@@ -58,7 +58,7 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, previous: Spac
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=default_calibration(space.model))
     if previous is None or previous.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
-    return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, await stores.embedder.of_space(bound.space)))
+    return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, await stores.embedder.embedder_for(bound.space)))
 
 
 def _mean_terms(entries: Sequence[Entry]) -> float:
@@ -74,7 +74,7 @@ async def is_retired(stores: Stores, bound: BoundSpace) -> bool:
 
 
 async def _embedder_of(stores: Stores, bound: BoundSpace) -> Embedder | None:
-    embedder = await stores.embedder.of_space(bound.space)
+    embedder = await stores.embedder.embedder_for(bound.space)
     return embedder if (await embedder.space()).fingerprint == bound.space.fingerprint else None
 
 

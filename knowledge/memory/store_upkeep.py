@@ -69,7 +69,7 @@ class StoreUpkeepService:
     of: Callable[[str], KnowledgeUpkeepService]
     use: Callable[[Embedder], Awaitable[None]]
     make: Callable[[ModelChoice], Embedder]
-    let_go: Callable[[Embedder], Awaitable[None]]
+    release: Callable[[Embedder], Awaitable[None]]
     audit: Auditor = NO_AUDIT
 
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
@@ -81,11 +81,11 @@ class StoreUpkeepService:
             return await self._rebuild_cost()
         report = RebuildReport(points=0, embedded=0)
         async for upkeep in self._each():
-            await upkeep.stores.points.doubt_all()
+            await upkeep.stores.points.mark_all_dirty()
         if not await self._drop_in_use():
             return report
         async for upkeep in self._each():  # including workspaces that appeared just before the drop
-            await upkeep.stores.points.doubt_all()  # points that a checkpoint wrote before the drop
+            await upkeep.stores.points.mark_all_dirty()  # points that a checkpoint wrote before the drop
             refilled = await upkeep.refill(progress=_offset_progress(report.points, progress))
             documents = await upkeep.documents.refill()
             report = RebuildReport(
@@ -138,7 +138,7 @@ class StoreUpkeepService:
         try:
             return await self._reembed_to(choice, embedder, force=force, forget_old=forget_old, progress=progress)
         finally:
-            await self.let_go(embedder)
+            await self.release(embedder)
 
     async def _reembed_to(
         self,
@@ -152,7 +152,7 @@ class StoreUpkeepService:
         every = await self._list_upkeeps()
         if not every:
             return await self.reembed(embedder, force=force, progress=progress)
-        async with every[0].upkeep.changing():
+        async with every[0].upkeep.lock_model_change():
             report = await self._reembed(every, embedder, force=force, progress=progress)
             if report.switched:
                 await self.audit.record("embedding model changed", model=choice.model, forgot_others=forget_old)
@@ -177,7 +177,7 @@ class StoreUpkeepService:
             await self.use(embedder)
             model = (await embedder.space()).model
             return ReembedReport(from_model=None, to_model=model, embedded=0, kept=1.0, switched=False)
-        async with every[0].upkeep.changing():
+        async with every[0].upkeep.lock_model_change():
             return await self._reembed(every, embedder, force=force, progress=progress)
 
     async def finish(self) -> bool:
@@ -187,19 +187,19 @@ class StoreUpkeepService:
         this process embeds with another model.
         """
         every = await self._list_upkeeps()
-        if not every or not await every[0].upkeep.unused_spaces():
+        if not every or not await every[0].upkeep.find_unused_spaces():
             return False
         async with AsyncExitStack() as locks:
             try:
-                await locks.enter_async_context(every[0].upkeep.changing())
+                await locks.enter_async_context(every[0].upkeep.lock_model_change())
             except Conflict:
                 return False
-            was_interrupted = await every[0].upkeep.unfinished()
+            was_interrupted = await every[0].upkeep.has_unfinished_change()
             if was_interrupted and (in_use := await space_in_use(every[0].stores)):
                 space = in_use.bound.space
-                embedded = await self._finish(space, await every[0].stores.embedder.of_space(space))
+                embedded = await self._finish(space, await every[0].stores.embedder.embedder_for(space))
                 log.warning("space_switch_finished", model=space.model, embedded=embedded)
-            for other in await every[0].upkeep.unused_spaces():
+            for other in await every[0].upkeep.find_unused_spaces():
                 await every[0].documents.leave(other)
         return was_interrupted
 
@@ -243,7 +243,7 @@ class StoreUpkeepService:
             )
         # from here on queries in either space are embedded by its own embedder
         await self.use(embedder)
-        async with every[0].upkeep.switching(space):
+        async with every[0].upkeep.begin_switch(space):
             # entries captured since, in new workspaces too: nothing is marked while the lock is held
             every_now = await self._list_upkeeps()
             for upkeep in every_now:
@@ -262,14 +262,16 @@ class StoreUpkeepService:
         """
         every = await self._list_upkeeps()
         embedded = await self._backfill_documents(every, space, embedder)  # documents added since, to the old space
-        others = [other for other in await every[0].stores.spaces.known() if other.fingerprint != space.fingerprint]
+        others = [
+            other for other in await every[0].stores.spaces.list_spaces() if other.fingerprint != space.fingerprint
+        ]
         for upkeep in every:
             for other in others:
                 await upkeep.documents.note_switch(other, space)
         await every[0].stores.index.ensure(space)
         for upkeep in every:  # deleted or changed since they were written, now or when the space was last in use
             await upkeep.verify(repair=True)
-        await every[0].upkeep.finished()
+        await every[0].upkeep.mark_change_finished()
         return embedded
 
     async def _backfill_documents(
@@ -289,7 +291,7 @@ class StoreUpkeepService:
 
     async def _forget_unused(self, every: Sequence[KnowledgeUpkeepService]) -> int:
         """Drop collections and vectors of unused spaces; going back then costs embedding again."""
-        spaces = await every[0].upkeep.unused_spaces()
+        spaces = await every[0].upkeep.find_unused_spaces()
         for space in spaces:  # patterns' collections are shared by all workspaces: any will do
             for upkeep in every:
                 await upkeep.documents.forget(space)

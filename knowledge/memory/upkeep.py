@@ -142,7 +142,7 @@ class KnowledgeUpkeepService:
         bound = in_use.bound
         await self.stores.index.ensure(bound.space)
         if repair:
-            await self.upkeep.doubt_unsupported()
+            await self.upkeep.mark_unsupported_dirty()
             await settle(self.stores, whole=False)  # missing points are found below, and reported
             await reach_if_possible(self.stores, tries=None)
         report = VerifyReport(points=0)

@@ -61,7 +61,7 @@ class WordCounter:
                 await self.stores.points.count_words(words)
 
     async def _count_leftover(self, space: EmbeddingSpace) -> None:
-        while left := await self.stores.points.uncounted(space, _MAX_WAITING):
+        while left := await self.stores.points.find_uncounted(space, _MAX_WAITING):
             await self.stores.points.count_words(
                 {stored.point_id: term_counts(point_text(stored)).keys() for stored in left}
             )

@@ -1,6 +1,6 @@
-"""What the services need from the outside. Adapters inherit these; `knowledge.wiring` picks them.
+"""Ports: the interfaces of stores, index, embedder and clock. Adapters inherit them; `knowledge.wiring` picks them.
 
-Every method that talks to a store or endpoint raises an `Unavailable` of `knowledge.errors` when that does not answer.
+Every method that calls a store or an endpoint raises an `Unavailable` of `knowledge.errors` when that does not answer.
 """
 
 from __future__ import annotations
@@ -8,29 +8,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from knowledge.ports.clock import Clock, StoreClock
-from knowledge.ports.contexts import MOST_HANDED_OUT, ContextStore
+from knowledge.ports.contexts import MAX_CONTEXTS, ContextStore
 from knowledge.ports.embedding import ChatModel, Embedder
-from knowledge.ports.entries import MOST_OF_TASK, Claim, EntryStore, Selection
+from knowledge.ports.entries import MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
 from knowledge.ports.index import VectorIndex
-from knowledge.ports.patterns import Deciding, DistillationStore, GroupingStore, PatternStore, Regrouping, Undistilled
-from knowledge.ports.points import PointStore, Unsettled
-from knowledge.ports.runs import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore, Progress
+from knowledge.ports.patterns import (
+    DecisionTransaction,
+    DistillationCandidate,
+    DistillationStore,
+    GroupingStore,
+    PatternStore,
+    RegroupingTransaction,
+)
+from knowledge.ports.points import DirtyPoints, PointStore
+from knowledge.ports.runs import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore, Progress
 from knowledge.ports.spaces import SpaceStore
 from knowledge.ports.spending import SpendingStore
 from knowledge.ports.upkeep import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore
 
 __all__ = [
     "CANCELLED",
-    "MOST_HANDED_OUT",
-    "MOST_OF_TASK",
-    "RUNS_KEPT",
+    "MAX_CONTEXTS",
+    "MAX_ENTRIES_OF_TASK",
+    "RUN_RETENTION",
     "ArchiveStore",
     "ChatModel",
     "CheckpointStore",
     "Claim",
     "Clock",
     "ContextStore",
-    "Deciding",
+    "DecisionTransaction",
+    "DirtyPoints",
+    "DistillationCandidate",
     "DistillationStore",
     "Embedder",
     "EntryStore",
@@ -40,7 +49,7 @@ __all__ = [
     "PatternStore",
     "PointStore",
     "Progress",
-    "Regrouping",
+    "RegroupingTransaction",
     "Restore",
     "Selection",
     "Snapshot",
@@ -48,8 +57,6 @@ __all__ = [
     "SpendingStore",
     "StoreClock",
     "Stores",
-    "Undistilled",
-    "Unsettled",
     "UpkeepStore",
     "VectorIndex",
 ]

@@ -1,4 +1,4 @@
-"""The time, here and where the store is."""
+"""The time, on this machine and at the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Clock(Protocol):
 
 
 class StoreClock(Protocol):
-    """The time by the clock of the store, to compare that of this machine with."""
+    """The time by the clock of the store, to compare this machine's clock with."""
 
     async def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""

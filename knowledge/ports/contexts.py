@@ -1,4 +1,4 @@
-"""What agents were told, and what came of it."""
+"""Contexts that were handed to agents, and their outcomes."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ from typing import Protocol
 
 from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 
-MOST_HANDED_OUT = 1000
-"""Contexts of one task that are looked at, the latest: a task that is run each night has thousands in a year; ours."""
+MAX_CONTEXTS = 1000
+"""The latest contexts of one task that are read: a task that runs each night has thousands in a year; ours."""
 
 
 class ContextStore(Protocol):
-    """Which context was handed out for which task with which patterns, of one workspace."""
+    """The contexts of one workspace: for which task each was handed out, and with which patterns."""
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
-        """Keep the context's ids. Need not survive a power cut."""
+        """Store the context's ids. Need not survive a power cut."""
         ...
 
     async def get(self, context_id: ContextId) -> StoredContext:
-        """Return a context that was handed out with patterns. Raises NotFound."""
+        """Return a context that had patterns. Raises NotFound."""
         ...
 
-    async def handed_out(
-        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    async def contexts_of_run(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MAX_CONTEXTS
     ) -> list[StoredContext]:
-        """Return up to `limit` contexts of a task's run, the latest first; one without a run is of any."""
+        """Return up to `limit` contexts of a task's run, latest first; contexts without a run belong to every run."""
         ...
 
-    async def untold(
-        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    async def contexts_to_report(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MAX_CONTEXTS
     ) -> list[StoredContext]:
-        """Return those contexts, the latest first, with those of their patterns of which nothing was told since.
+        """Return those contexts, latest first, each with its patterns that have no outcome recorded since.
 
-        And with those that were told to have worked since; contexts with neither are left out. Without a run, what was
-        told of any counts; of what was handed out for none, the run that was told of it first.
+        Each also has those whose outcome since then is a success; contexts with neither are left out. Without a run,
+        outcomes of any run count; a context without a run belongs to the first run that reports an outcome of it.
         """
         ...
 
-    async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
-        """Return which of these patterns were told to have failed in a run of a task, and in none to have worked."""
+    async def find_failed_patterns(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
+        """Return those of the patterns that failed in some run of a task and worked in none."""
         ...
 
     async def record_outcomes(
         self, outcomes: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
     ) -> None:
-        """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
+        """Store outcomes of patterns and recount them; a second outcome of the same run replaces the first.
 
-        Not where it is the same, and told by a key of lower trust.
+        An equal outcome from a key of lower trust changes nothing.
 
-        `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there; what it told
-        is found by its id from then on. Raises NotFound for a pattern or a context that is gone.
+        `instead_of`: the entry that reported the outcome; it is deleted in the same transaction if it exists, and its
+        outcome is found by the entry's id from then on. Raises NotFound for a pattern or a context that is gone.
         """
         ...
 
-    async def told_by(self, entry_id: EntryId) -> PatternId | None:
-        """Return the pattern of whose outcome an entry told that was deleted for it, None where there is none."""
+    async def pattern_reported_by(self, entry_id: EntryId) -> PatternId | None:
+        """Return the pattern whose outcome an entry reported that was deleted for it, None if there is none."""
         ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:

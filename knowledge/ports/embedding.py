@@ -1,4 +1,4 @@
-"""What embeds, and the chat model."""
+"""Embedders and chat models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Embedder(Protocol):
     """Texts to vectors of one embedding space. Batching, retries and limits are the adapter's."""
 
     @property
-    def enough_at_once(self) -> int | None:
-        """How many texts one call embeds as quickly, each, as it would more of them; None: the more the better.
+    def efficient_batch_size(self) -> int | None:
+        """Batch size from which on a larger batch is no faster per text; None: the larger the better.
 
-        With a number, it works in this process: a call made in vain sends nothing anywhere, and calls wait in line, so
-        that one may be made while another is under way, and follows it without a pause.
+        With a number, the embedder works in this process: an unused call sends nothing to anyone, and calls queue up,
+        so that one may be made while another runs, and follows it without a pause.
         """
         return None
 
@@ -32,15 +32,15 @@ class Embedder(Protocol):
         ...
 
     async def recognise(self, space: EmbeddingSpace) -> None:  # noqa: ARG002 - most know their model by its weights
-        """Raise ModelReplaced where this embeds otherwise than what is stored in a space was embedded."""
+        """Raise ModelReplaced if this model no longer embeds as it did when the vectors of a space were stored."""
         return
 
     def forget(self) -> None:
-        """Forget what was embedded lately, where anything is kept of it."""
+        """Clear the cache of embeddings, if there is one."""
         return
 
-    async def of_space(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 - most know one space only
-        """Return the embedder of a space among those known here; where none is, one whose space differs."""
+    async def embedder_for(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 - most know one space only
+        """Return the embedder of a space if it is open here, else one whose space differs."""
         return self
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Entries, and what a checkpoint takes of them."""
+"""Entries, and their selection and leases for checkpoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from knowledge.models import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Entries leased to one checkpoint until `lease_until`, oldest first. Empty when nothing is left to take."""
+    """Entries leased to one checkpoint until `lease_until`, oldest first. Empty when no entry is left."""
 
     token: LeaseToken
     entries: tuple[Entry, ...]
@@ -32,9 +32,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What a checkpoint takes: staged entries of a project (None: of every project).
+    """Staged entries that a checkpoint takes: those of a project (None: of every project).
 
-    `only_vouched`: only those with a verifier named or decided by a human; `captured_before`: only those captured
+    `only_vouched`: only those that name a verifier or were decided by a human; `captured_before`: only those captured
     before then.
     """
 
@@ -43,38 +43,38 @@ class Selection:
     captured_before: datetime | None = None
 
 
-MOST_OF_TASK = 100
-"""At most so many entries of one task are looked at; nobody fails more often before somebody looks."""
+MAX_ENTRIES_OF_TASK = 100
+"""Entries of one task that are read at most; nobody fails more often before a person looks."""
 
 
 class EntryStore(Protocol):
     """Entries of one workspace, the truth. Rows are the queue as well: no second bookkeeping."""
 
     async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
-        """Store new entries and their projects in one transaction; answer each, in order.
+        """Store new entries and their projects in one transaction; return the result of each, in order.
 
         A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
-        duplicate; a repeated key with other content is refused (field `idempotency_key`). What was told without a key
-        takes that of its first duplicate that has one, but for one of low trust of what somebody else told.
+        duplicate; a repeated key with other content is refused (field `idempotency_key`). An entry stored without a key
+        takes the key of its first duplicate that has one, unless a key of low trust repeats another caller's entry.
         """
         ...
 
-    async def known(self, entry: Entry) -> CaptureResult | None:
-        """Return what `add` would answer to an entry that is told again, None for one that is new."""
+    async def find_duplicate(self, entry: Entry) -> CaptureResult | None:
+        """Return the result that `add` would give for a repeated entry, None for a new one."""
         ...
 
-    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
-        """Let an entry that is quarantined go on as who is trusted tells the very same; return whether it does.
+    async def vouch(self, entry_id: EntryId, entry: Entry) -> bool:
+        """Release an entry from quarantine because a trusted caller sent the same one; return whether it was released.
 
-        It is theirs from then on, and so is one of low trust that is open. One that was given a resolution since, which
-        was not told, waits on.
+        The entry is the trusted caller's from then on, and so is an open one of low trust. An entry that was given a
+        resolution since, which the caller did not send, stays in quarantine.
         """
         ...
 
-    async def reopen(self, entry_id: EntryId, told: Entry) -> bool:
-        """Let an abandoned entry go on as who is trusted tells the very same anew; return whether it does.
+    async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
+        """Revive an abandoned entry because a trusted caller sent the same one again; return whether it was revived.
 
-        It is theirs from then on, and was captured now.
+        The entry is the trusted caller's from then on, and counts as captured now.
         """
         ...
 
@@ -95,7 +95,7 @@ class EntryStore(Protocol):
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.
 
-        Quarantined where it was, or where `by` names suspicions; low trust where either is.
+        Quarantined if the entry was, or if `by` names suspicions; of low trust if either is.
 
         Raises NotFound, or NotOpen for an entry that has another resolution or was abandoned.
         """
@@ -113,46 +113,47 @@ class EntryStore(Protocol):
         applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry | None:
-        """Stage an entry with a trusted resolution in the place of one that a key of low trust gave it.
+        """Replace the resolution that a key of low trust gave an entry by a trusted one, and stage it.
 
-        Nothing of that stays, nor the lease of who was embedding it. None, and nothing changes, where it is neither
-        staged nor quarantined, is of a pattern already, or was not resolved by that key.
+        Nothing of the old resolution stays, nor the lease of a checkpoint that is embedding it. Returns None, and
+        changes nothing, if the entry is neither staged nor quarantined, belongs to a pattern, or was not resolved by
+        that key.
         """
         ...
 
-    async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
+    async def find_rejection(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         """Return a rejection of the same project, gate and task, if there is one.
 
-        Of no task, where every proposal at the gate would be the same one, none that was abandoned.
+        Without a task, where every proposal at the gate would match, abandoned rejections do not count.
         """
         ...
 
-    async def of_task(
+    async def entries_of_task(
         self,
         project_id: str,
         task_id: str | None,
         entry_type: EntryType,
         *,
         gate_type: str | None = None,
-        limit: int = MOST_OF_TASK,
+        limit: int = MAX_ENTRIES_OF_TASK,
     ) -> list[Entry]:
-        """Return the entries of a task, or of none, and of a gate where one is named.
+        """Return the entries of a task, or of no task, and of a gate if one is given.
 
-        Open ones first, of those the ones that are of no low trust, then the latest.
+        Open ones first, among those the trusted ones, then the latest.
         """
         ...
 
     async def unresolved(
         self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
     ) -> list[Entry]:
-        """Return up to `limit` open entries, of a project or of all, the latest first, from behind `after` on.
+        """Return up to `limit` open entries, of a project or of all, latest first, starting after `after`.
 
-        Raises NotFound for an entry to go on from that is none.
+        Raises NotFound if `after` is not an entry.
         """
         ...
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
-        """Lease up to `limit` due entries, oldest first, by the database's clock; skips what others hold."""
+        """Lease up to `limit` due entries, oldest first, by the database's clock; skips entries leased by others."""
         ...
 
     async def extend(self, claim: Claim, lease: timedelta) -> int:
@@ -160,7 +161,7 @@ class EntryStore(Protocol):
         ...
 
     async def release(self, claim: Claim) -> None:
-        """Give back what a lease still holds."""
+        """Give up the lease of the entries that are still held."""
         ...
 
     async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
@@ -168,7 +169,7 @@ class EntryStore(Protocol):
         ...
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
-        """Abandon a project's open entries and, where `unvouched`, staged ones nobody vouches for; return how many."""
+        """Abandon a project's open entries and, if `unvouched`, staged ones without a verifier; return how many."""
         ...
 
     async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
@@ -179,33 +180,33 @@ class EntryStore(Protocol):
         """Return the projects with staged entries captured before then, ascending."""
         ...
 
-    async def pending(self, selection: Selection) -> int:
-        """Return how many entries a checkpoint of this selection would take now, leased ones included."""
+    async def count_pending(self, selection: Selection) -> int:
+        """Count the entries that a checkpoint of this selection would take now, leased ones included."""
         ...
 
     async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
-        """Delete an entry, note down its points, recount; with a status only while it has that.
+        """Delete an entry, mark its points dirty and recount its pattern; with `while_it_is`, only in that status.
 
-        Raises NotFound, or Conflict where its status is another one.
+        Raises NotFound, or Conflict if the entry has another status.
         """
         ...
 
     async def delete_all(self, entry_ids: Sequence[EntryId]) -> int:
-        """Delete entries as `delete` does, all at once; return how many there were."""
+        """Delete entries as `delete` does, in one transaction; return how many existed."""
         ...
 
-    async def of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
+    async def ids_of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
         """Return up to `limit` embedded entries of a pattern, ascending."""
         ...
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:
-        """Return the points that rest on this entry alone."""
+        """Return the points that no other entry supports."""
         ...
 
-    async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
-        """Return up to `limit` entries of a project, ascending. Raises NotFound where there is no such project."""
+    async def ids_of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        """Return up to `limit` entries of a project, ascending. Raises NotFound if there is no such project."""
         ...
 
     async def forget_project(self, project_id: str) -> bool:
-        """Delete a project without entries and what is recorded of it; return False while an entry is there."""
+        """Delete a project without entries and its records; return False if it has an entry."""
         ...

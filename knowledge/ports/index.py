@@ -21,13 +21,13 @@ class VectorIndex(Protocol):
         ...
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
-        """Write all points or raise; once it returns they survive a kill and are found. Refuses a bad batch whole."""
+        """Write all points or raise; on return they survive a kill and are found. A bad point rejects the batch."""
         ...
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
-        """Return the union of the `limit` nearest points by each vector, both raw scores of each, in one round trip.
+        """Return the union of the `limit` nearest points by each vector, with both raw scores, in one round trip.
 
         Ordered by point id; the caller ranks.
         """
@@ -36,20 +36,20 @@ class VectorIndex(Protocol):
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
-        """Return for each vector the `limit` points of the highest cosine that have at least that one, highest first.
+        """Return for each vector the `limit` points of the highest cosine, `at_least` or more, highest first.
 
         Many vectors take few round trips.
         """
         ...
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        """Delete points; absent ids are no error, nor is a collection that is not there."""
+        """Delete points; absent ids and an absent collection are not errors."""
         ...
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
         """Delete a workspace's points with `expires_at <= now`, by the payload index; return how many there were.
 
-        A collection that is not there has none.
+        An absent collection has none.
         """
         ...
 
@@ -62,12 +62,12 @@ class VectorIndex(Protocol):
     ) -> list[tuple[PointId, Point | None]]:
         """Return up to `limit` points with ids above `after`, ascending by id, vectors included.
 
-        A row that is no point of ours, whatever is wrong with it, comes as None.
+        A row that is not a valid point of hardwon comes as None.
         """
         ...
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
-        """Return up to `limit` ids of points above `after`, ascending, whatever is wrong with what they have."""
+        """Return up to `limit` ids of points above `after`, ascending, valid or not."""
         ...
 
     async def drop(self, space: EmbeddingSpace) -> None:
@@ -75,10 +75,10 @@ class VectorIndex(Protocol):
         ...
 
     async def recreate(self, space: EmbeddingSpace) -> None:
-        """Drop the collection of the space in use and make it anew, empty."""
+        """Drop the collection of the space in use and create it empty."""
         await self.drop(space)
         await self.ensure(space)
 
     async def aclose(self) -> None:
-        """Flush and let go of the index."""
+        """Flush and close the index."""
         ...

@@ -1,4 +1,4 @@
-"""Patterns: what joins and founds them, what a person joins and splits, what a chat model wrote of them."""
+"""Patterns: deciding which entry joins which pattern, merging and splitting by a person, distillation by a model."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from knowledge.models import (
 )
 
 
-class Deciding(Protocol):
-    """A transaction in which entries are given to patterns, alone in its workspace until it ends."""
+class DecisionTransaction(Protocol):
+    """A transaction that assigns entries to patterns; no other one runs in its workspace meanwhile."""
 
-    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
-        """Return those entries that the lease still holds, with the pattern an earlier attempt decided on."""
+    async def find_leased(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
+        """Return those entries that the lease still covers, each with the pattern an earlier attempt decided on."""
         ...
 
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
         """Return the patterns that entries with one of the keys belong to.
 
-        As ruled or decided before, or founded with it.
+        By an earlier decision or ruling, or because the pattern was founded with the key.
         """
         ...
 
     async def resolutions(self, pattern_ids: Collection[PatternId]) -> Mapping[PatternId, Collection[str]]:
-        """Return the resolutions of the entries of some patterns, each text once; a pattern without any is left out."""
+        """Return the distinct resolutions of the entries of each pattern; patterns without any are left out."""
         ...
 
-    async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
-        """Return those of the patterns that are there."""
+    async def find_existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
+        """Return those of the patterns that exist."""
         ...
 
     async def write(
@@ -55,8 +55,8 @@ class Deciding(Protocol):
     ) -> Mapping[PointId, bool]:
         """Write patterns, links, points and vectors; return the points kept, at most `MAX_POINTS` a pattern.
 
-        True for those whose words are in the lexicon already. An entry that joined for other reasons than equal texts
-        (`why`) binds its key to the pattern, so that whoever repeats it comes there too.
+        The value is True if the words of a point are in the lexicon already. An entry that joined for another reason
+        than equal texts (`why`) binds its key to the pattern, so that its repetitions join there too.
         """
         ...
 
@@ -64,8 +64,8 @@ class Deciding(Protocol):
 class PatternStore(Protocol):
     """Patterns of one workspace and the points that stand for their texts."""
 
-    def deciding(self, token: LeaseToken) -> AbstractAsyncContextManager[Deciding]:
-        """Open the transaction in which leased entries join or found patterns; it commits when the block ends well."""
+    def begin_decisions(self, token: LeaseToken) -> AbstractAsyncContextManager[DecisionTransaction]:
+        """Open the transaction in which leased entries join or found patterns; commits if the block succeeds."""
         ...
 
     async def mark_embedded(
@@ -77,29 +77,29 @@ class PatternStore(Protocol):
         embedded_at: datetime,
         expires_at: datetime,
     ) -> set[EntryId]:
-        """Mark entries embedded and recount their patterns, in one transaction; return those that were.
+        """Mark entries embedded and recount their patterns, in one transaction; return those marked.
 
-        Left out are entries the token no longer holds; all of them, where `space`, into whose index their points were
-        put, is no longer in use.
+        Entries that the token no longer holds are left out; so are all of them if `space`, into whose index their
+        points were put, is no longer in use.
         """
         ...
 
-    async def bound_to(self, match_key: str) -> PatternId | None:
-        """Return the pattern that a key was bound to by a decision or a ruling, None where it was not."""
+    async def pattern_of_key(self, match_key: str) -> PatternId | None:
+        """Return the pattern that a decision or a ruling bound a key to, None if there is none."""
         ...
 
     async def analyse(self) -> None:
-        """Have the store look at what it holds now, so that it plans its queries well after many entries came in."""
+        """Refresh the store's planner statistics after many entries came in."""
         ...
 
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
-        """Return what the patterns of points are compared by; left out are those without entries or a vector."""
+        """Return the founders that the patterns of points are compared by, without patterns that have no vector."""
         ...
 
     async def evidence(
         self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
     ) -> Mapping[PointId, Evidence]:
-        """Return the live patterns behind points, with words; points without live evidence are left out.
+        """Return the live patterns of points, with texts; points without live evidence are left out.
 
         With `project_id` also whether an entry of that project is among the evidence of each.
         """
@@ -114,41 +114,42 @@ class PatternStore(Protocol):
         ...
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
-        """Delete up to `limit` expired entries, and those that were never embedded since before `open_before`; recount.
+        """Delete up to `limit` expired entries and entries not embedded since `open_before`; recount their patterns.
 
-        Expired points go too: the index is pruned first, by its own filter. Others of these entries are noted down.
+        Deletes expired points too: the index is pruned first, by its own filter. Other points of these entries are
+        marked dirty.
         """
         ...
 
     async def forget_projects(self, *, limit: int) -> int:
-        """Delete up to `limit` projects of which nothing is left; return how many: fewer do not mean that none is."""
+        """Delete up to `limit` projects that are empty; return how many: fewer than `limit` may leave some."""
         ...
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
-        """Return what a whole prune would delete."""
+        """Return the counts that a complete prune would delete."""
         ...
 
 
-class Regrouping(Protocol):
-    """A transaction in which entries change patterns, alone in its workspace until it ends."""
+class RegroupingTransaction(Protocol):
+    """A transaction that moves entries between patterns; no other one runs in its workspace meanwhile."""
 
     async def patterns_of(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId]:
-        """Return the patterns of entries; left out are those that are of none."""
+        """Return the patterns of entries; entries without one are left out."""
         ...
 
     async def members(self, pattern_id: PatternId, *, now: datetime) -> Members | None:
-        """Return the entries of a pattern without their words, None where it has none."""
+        """Return the entries of a pattern without their texts, None if it has none."""
         ...
 
-    async def told(self, entry_ids: Sequence[EntryId]) -> list[Entry]:
-        """Return those of some entries that are there, whole."""
+    async def load_entries(self, entry_ids: Sequence[EntryId]) -> list[Entry]:
+        """Return those of the entries that exist, complete."""
         ...
 
     async def key_of(self, pattern_id: PatternId) -> str | None:
-        """Return the key that a pattern was founded with, None where there is no such pattern."""
+        """Return the key that a pattern was founded with, None if there is no such pattern."""
         ...
 
-    async def found(
+    async def create_pattern(
         self,
         pattern_id: PatternId,
         founder: EntryId,
@@ -161,17 +162,17 @@ class Regrouping(Protocol):
         ...
 
     async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
-        """Give entries to a pattern, with their points under new ids and their keys, for good; recount."""
+        """Move entries to a pattern for good, with their keys and with their points under new ids; recount."""
         ...
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
-        """Give a pattern the keys, outcomes and links of one whose entries are to move to it next.
+        """Give a pattern the keys, outcomes and links of another one, whose entries are moved to it next.
 
         `key` stands for the other one itself, and is bound to the pattern too.
         """
         ...
 
-    async def part(
+    async def split_contexts(
         self,
         old: PatternId,
         new: PatternId,
@@ -180,75 +181,75 @@ class Regrouping(Protocol):
         staying: Sequence[EntryId],
         keys: Collection[str],
     ) -> None:
-        """Give a pattern the contexts that showed entries which are to move to it and none that stay, with outcomes.
+        """Give the new pattern the contexts, with outcomes, that showed `leaving` entries and none of `staying`.
 
-        Of `keys`, those that are bound to the old pattern are bound to the new one.
+        Those of `keys` that are bound to the old pattern are bound to the new one.
         """
         ...
 
     async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
-        """Write down that two patterns are never to be proposed as one."""
+        """Record that two patterns are never to be proposed for merging."""
         ...
 
 
 class GroupingStore(Protocol):
-    """Which entries of one workspace make up a pattern, for a person who sees it otherwise."""
+    """The entries of each pattern of one workspace, to be merged and split by a person."""
 
     async def links(self, kind: LinkKind, *, of: PatternId | None, now: datetime, limit: int) -> list[LinkedPatterns]:
-        """Return up to `limit` linked pairs, both of them live, the likeliest first; `of`: those of one pattern."""
+        """Return up to `limit` linked pairs of live patterns, likeliest first; `of`: those of one pattern."""
         ...
 
     async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
-        """Return up to `limit` entries of a pattern, the oldest first."""
+        """Return up to `limit` entries of a pattern, oldest first."""
         ...
 
     async def patterns_of(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId]:
-        """Return the patterns of entries; left out are those that are of none."""
+        """Return the patterns of entries; entries without one are left out."""
         ...
 
     def all_entries(self, pattern_id: PatternId) -> AsyncIterator[list[Entry]]:
-        """Yield all entries of a pattern, some at a time, in any order; nothing is held up meanwhile."""
+        """Yield all entries of a pattern in batches, in any order, without a lock."""
         ...
 
-    def regrouping(self) -> AbstractAsyncContextManager[Regrouping]:
-        """Open the transaction in which entries change patterns; it commits when the block ends well."""
+    def begin_regrouping(self) -> AbstractAsyncContextManager[RegroupingTransaction]:
+        """Open the transaction in which entries change patterns; commits if the block succeeds."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undistilled:
-    """A pattern to distil, with how many embedded entries it has now."""
+class DistillationCandidate:
+    """A pattern to distil, with the number of embedded entries it has now."""
 
     pattern_id: PatternId
     evidence: int
 
 
 class DistillationStore(Protocol):
-    """What a model wrote of the patterns of one workspace. It goes with any entry that it was made of."""
+    """Distillations: what a model wrote of the patterns of one workspace. Deleted with any entry it was made of."""
 
-    def distilling(self) -> AbstractAsyncContextManager[bool]:
-        """Say whether nobody else distils patterns of the workspace, and let nobody until the block ends.
+    def lock_distilling(self) -> AbstractAsyncContextManager[bool]:
+        """Yield whether this process may distil patterns of the workspace, and lock out others until the block ends.
 
-        What a process that died was at is free at once. Waits where this process is at it in many workspaces already.
+        The lock of a process that died is free at once. Waits while this process distils in many workspaces already.
         """
         ...
 
-    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
+    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[DistillationCandidate]:
         """Return the patterns to distil, those with most evidence first.
 
-        They have at least `least` live entries, and no answer yet, or one that has expired, or one of a time when they
-        had at most a `grown`-th of the evidence; or their answer was refused and came from another model.
+        They have at least `least` live entries and no distillation, an expired one, or one made of at most a `grown`-th
+        of their evidence; or their distillation was refused and came from another model.
         """
         ...
 
     async def material(self, pattern_id: PatternId, *, now: datetime, limit: int) -> list[Entry]:
-        """Return up to `limit` live entries of a pattern, the most trusted, then latest first."""
+        """Return up to `limit` live entries of a pattern, most trusted first, then latest."""
         ...
 
     async def keep(self, distillation: Distillation) -> bool:
-        """Keep an answer in place of the one before; False, and nothing kept, where one of its entries is gone.
+        """Replace a pattern's distillation; return False, and store nothing, if one of its entries is gone.
 
-        It is shown until the first of its entries expires. A refused one leaves what was written before as it is, which
-        is then due again once the evidence has grown from there.
+        It is shown until the first of its entries expires. A refused one leaves the text before as it is; the pattern
+        is then due again once its evidence has grown from there.
         """
         ...

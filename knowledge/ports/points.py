@@ -1,4 +1,4 @@
-"""What stands in the index, as Postgres has it."""
+"""The points that the index must hold, as Postgres has them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from knowledge.models import BoundSpace, EmbeddingSpace, Entry, EntryId, PointId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsettled:
-    """Points with which the index may differ: those to be as stored, and those that nothing stands behind any more.
+class DirtyPoints:
+    """Points in which the index may differ: those to be written as stored, and those to be deleted.
 
-    They are to be as stored in the space in use, `bound`; what is gone is to be in none of all `spaces`.
+    `stored` ones are written to the space in use, `bound`; `gone` ones are deleted from all `spaces`.
     """
 
     bound: BoundSpace | None = field(default=None, compare=False)
@@ -25,50 +25,50 @@ class Unsettled:
 
 
 class PointStore(Protocol):
-    """What the index is to hold of one workspace, and where it may hold something else."""
+    """The points that the index must hold for one workspace, and those in which it may differ (dirty points)."""
 
-    async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        """Return those of the ids that are points of this workspace with an entry behind them."""
+    async def find_existing(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        """Return those of the ids that are points of this workspace with an entry."""
         ...
 
-    async def doubt(self, point_ids: Sequence[PointId]) -> None:
-        """Note down that the index may differ from these."""
+    async def mark_dirty(self, point_ids: Sequence[PointId]) -> None:
+        """Mark points dirty: the index may differ from them."""
         ...
 
-    async def doubt_all(self) -> int:
-        """Note down every point that is not yet, since the index was dropped or lost; return how many.
+    async def mark_all_dirty(self) -> int:
+        """Mark every point dirty, because the index was dropped or lost; return how many were not yet.
 
-        Those that a checkpoint decided about and has not marked yet are settled once it has: what it put into an index
-        that was dropped meanwhile is put there again.
+        Points that a checkpoint has decided on and not marked yet are reconciled after it has: what it wrote to an
+        index that was dropped meanwhile is written again.
         """
         ...
 
-    async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
-        """Return how many points the index must hold in a space: live ones with a vector, none of them noted down.
+    async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
+        """Return the number of points the index must hold in a space: live, with a vector, and not dirty.
 
-        `roughly`: at a tenth of the time, and rather too many than too few.
+        `roughly`: in a tenth of the time, and rather too many than too few.
         """
         ...
 
-    async def standing(
+    async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
     ) -> dict[PointId, bool]:
-        """Return points ascending by id, and of each whether the index must hold it in a space, as `fewest` counts."""
+        """Return points ascending by id, and for each whether the index must hold it, by the rule of `min_count`."""
         ...
 
-    async def any_learned(self, now: datetime) -> bool:
-        """Return whether the index is to hold any point of this workspace, noted down or not."""
+    async def has_any(self, now: datetime) -> bool:
+        """Return whether the index must hold any point of this workspace, dirty or not."""
         ...
 
-    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
-        """Note down those that a later decision was made about than that of `embedded_at`, and those noted down since.
+    async def mark_overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        """Mark dirty those points that were decided on after `embedded_at` or marked dirty since; return how many.
 
-        Whoever decided then has written them just now: others may have taken them from the index before. Returns how
-        many.
+        The caller has just written them by the decision of `embedded_at`, while others may have deleted them from the
+        index.
         """
         ...
 
-    def settling(
+    def begin_reconciliation(
         self,
         *,
         now: datetime,
@@ -76,42 +76,42 @@ class PointStore(Protocol):
         limit: int,
         also: Sequence[PointId] = (),
         dropped: bool = True,
-    ) -> AbstractAsyncContextManager[Unsettled]:
-        """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
+    ) -> AbstractAsyncContextManager[DirtyPoints]:
+        """Yield up to `limit` dirty points, and `also`; no entry joins or leaves them until the block ends.
 
-        None while nothing was ever embedded. Left out are those that a checkpoint is about to write: they stay noted;
-        and, unless `dropped`, those noted only because the index was dropped or lost, which else come last. When it
-        ends well they are settled; those gone come once more after `again_at`, and are forgotten then. Raises
-        SpaceSwitched where another space came into use by the end, and settles nothing.
+        Yields none while nothing was ever embedded. Points that a checkpoint is about to write are left out and stay
+        dirty; so are, unless `dropped`, those dirty only because the index was dropped or lost, which else come last.
+        If the block succeeds, the points are clean; those gone come once more after `again_at`, and are forgotten then.
+        Raises SpaceSwitched, and cleans nothing, if another space came into use by the end.
         """
         ...
 
-    async def out_of_reach(
+    async def entries_without_points(
         self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
     ) -> list[Entry]:
-        """Return live entries that no point stands for, whose patterns have room for them, the latest of each first.
+        """Return live entries that have no point and whose patterns have room for points, latest of each pattern first.
 
-        They came to a pattern that had `MAX_POINTS` others, some of which went since. Passed over, as if they were not
-        there, are those of `without`, and those with so many `tries` behind them.
+        They joined a pattern that had `MAX_POINTS` points, some of which went since. Ignored as if absent: those of
+        `without`, and those with `tries` attempts.
         """
         ...
 
-    async def tried(self, entry_ids: Collection[EntryId]) -> None:
-        """Count one attempt more of embedded entries: their texts were refused."""
+    async def count_attempt(self, entry_ids: Collection[EntryId]) -> None:
+        """Count one more attempt for embedded entries whose texts were refused."""
         ...
 
-    async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
-        """Let points stand for entries, as far as their patterns have room, and note these down; return how many.
+    async def attach(self, entry_points: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
+        """Attach points to entries, as far as their patterns have room, and mark the points dirty; return how many.
 
-        Entries that went, came to another pattern or have points by now are passed over. Raises SpaceSwitched, and
-        keeps nothing, where another space came into use by the end.
+        Entries that are gone, moved to another pattern or have points by now are skipped. Raises SpaceSwitched, and
+        stores nothing, if another space came into use by the end.
         """
         ...
 
-    async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
-        """Add the distinct words of these points to the lexicon, of each point once, whoever comes first."""
+    async def count_words(self, words: Mapping[PointId, Collection[int]]) -> None:
+        """Add the distinct words of these points to the lexicon; each point is counted once, by whoever comes first."""
         ...
 
-    async def uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
-        """Return up to `limit` points of embedded entries whose words were not counted."""
+    async def find_uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        """Return up to `limit` points of embedded entries whose words are not counted yet."""
         ...

@@ -1,4 +1,4 @@
-"""Checkpoints and jobs, and how far they are."""
+"""Checkpoints and job runs, with their progress."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class CheckpointStore(Protocol):
     """The checkpoints of one workspace."""
 
     async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
-        """Record that a checkpoint began."""
+        """Record the start of a checkpoint."""
         ...
 
     async def finish(self, report: CheckpointReport) -> None:
-        """Record what it did."""
+        """Record the report of a finished checkpoint."""
         ...
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
@@ -24,72 +24,72 @@ class CheckpointStore(Protocol):
         ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:
-        """Delete up to `limit` checkpoints that began before a moment; return how many."""
+        """Delete up to `limit` checkpoints that began before `before`; return how many."""
         ...
 
     async def stats(self) -> WorkspaceStats:
-        """Return the counts of the workspace; `points` is left None."""
+        """Count the workspace; `points` is left None."""
         ...
 
 
 CANCELLED = "cancelled"
-"""The error on record of a run that was stopped on its way."""
+"""The error recorded for a run that was stopped before its end."""
 
-RUNS_KEPT = timedelta(days=90)
-"""How long before a run its job's earlier ones stay on record; ours: a job of every ten minutes has 53,000 a year."""
+RUN_RETENTION = timedelta(days=90)
+"""Age up to which earlier runs of a job are kept; ours: a job of every ten minutes has 53,000 a year."""
 
 
 class JobStore(Protocol):
-    """One run per job and slot, over any number of processes; jobs go over all workspaces."""
+    """Runs of jobs: one per job and slot, over any number of processes; jobs cover all workspaces."""
 
     async def begin(
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
     ) -> int | None:
-        """Return the number of the try if this process is to run the slot, which no other then is, else None.
+        """Return the number of the attempt if this process is to run the slot, which no other then does, else None.
 
-        A run that gave no sign of life for `takeover_after` died, and is taken over. One that failed is repeated, up to
-        `tries` in all: after `retry_after`, then twice that, and so on; one that was cancelled at once.
+        A run without a heartbeat for `takeover_after` is dead, and taken over. A failed one is repeated, up to `tries`
+        attempts: after `retry_after`, then twice that, and so on; a cancelled one at once.
         """
         ...
 
-    async def alive(self, job: str, slot: datetime, tried: int) -> None:
-        """Record that a try is still at work."""
+    async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
+        """Record that an attempt is still running."""
         ...
 
     async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
-        """Record the end of a try, unless it was taken over: an error, CANCELLED, or None if it did its work.
+        """Record the end of an attempt, unless it was taken over: an error, CANCELLED, or None if it succeeded.
 
-        Those of long ago go.
+        Deletes records older than `RUN_RETENTION`.
         """
         ...
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Return the workspaces that hold anything, ascending, from behind `after` on."""
+        """Return the workspaces that are not empty, ascending, starting after `after`."""
         ...
 
     async def holds_anything(self, workspace: str) -> bool:
-        """Return whether a workspace holds anything: a project, or documents."""
+        """Return whether a workspace has a project or documents."""
         ...
 
-    async def tended(self) -> list[str]:
+    async def workspaces_with_work(self) -> list[str]:
         """Return the workspaces in which a job may have work, ascending.
 
-        Those, and where anything that was deleted, or is on record of the work, has yet to go.
+        Those that are not empty, and those with deleted points or old records left to remove.
         """
         ...
 
-    async def tidy(self) -> None:
-        """Have the room used again that rows took which were deleted: a store that is open for seconds never does."""
+    async def vacuum(self) -> None:
+        """Vacuum the tables: Postgres never does so by itself in a store that is open for seconds."""
         ...
 
-    async def staged(self) -> int:
-        """Return how many entries wait for a checkpoint, of all workspaces."""
+    async def count_staged(self) -> int:
+        """Count the entries that wait for a checkpoint, over all workspaces."""
         ...
 
 
 class Progress(Protocol):
-    """Told how far long work is. Called often; must be quick."""
+    """Callback for the progress of long work. Called often; must be quick."""
 
     def __call__(self, done: int, total: int | None, /) -> None:
-        """`done` of `total` items are done; a total of None is unknown."""
+        """Report that `done` of `total` items are done; a total of None is unknown."""
         ...

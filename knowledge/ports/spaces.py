@@ -9,14 +9,14 @@ from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, Ter
 
 
 class SpaceStore(Protocol):
-    """The embedding spaces of a store, and how common terms are in one workspace."""
+    """The embedding spaces of a store, and the term statistics of one workspace."""
 
     async def bound(self) -> BoundSpace | None:
-        """Return the space in use, if one is bound."""
+        """Return the space in use, None if none is bound."""
         ...
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
-        """Bind a space, once, whoever comes first. Raises SpaceMismatch if another one already has vectors."""
+        """Bind a space once, by whoever comes first. Raises SpaceMismatch if another one has vectors already."""
         ...
 
     async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
@@ -24,39 +24,39 @@ class SpaceStore(Protocol):
         ...
 
     async def probes(self, space: EmbeddingSpace) -> Vector | None:
-        """Return what a space's model made of its probe texts (n, dims), None where that was not kept."""
+        """Return the vectors of a space's probe texts (n, dims), None if they were not stored."""
         ...
 
     async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
-        """Keep what a space's model made of its probe texts, float32 (n, dims), unless that is kept already.
+        """Store the vectors of a space's probe texts, float32 (n, dims), unless they are stored already.
 
-        Return False, and keep nothing, where the space is not written down.
+        Returns False, and stores nothing, if the space is not recorded.
         """
         ...
 
     async def local_only(self) -> bool:
-        """Return whether no text of this workspace may go to an endpoint."""
+        """Return whether no text of this workspace may be sent to an endpoint."""
         ...
 
     async def keep_local(self, *, on: bool) -> None:
-        """Say whether no text of this workspace may go to an endpoint."""
+        """Set whether no text of this workspace may be sent to an endpoint."""
         ...
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
-        """Return how common these terms are in this workspace."""
+        """Return the statistics of these terms in this workspace."""
         ...
 
-    async def known(self) -> list[EmbeddingSpace]:
-        """Return every space written down: the one in use first, then those there may be a collection of."""
+    async def list_spaces(self) -> list[EmbeddingSpace]:
+        """Return every recorded space: the one in use first, then those that may have a collection."""
         ...
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
-        """Return up to `limit` entries of this workspace, spread over all, with their situations' vectors (n, dims)."""
+        """Return up to `limit` entries of this workspace, spread evenly, with their situations' vectors (n, dims)."""
         ...
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
-        """Return up to `limit` vectors of this workspace's situations in two spaces, (n, dims) each, row by row alike.
+        """Return up to `limit` situation vectors of this workspace in two spaces, (n, dims) each, row by row the same.
 
-        They are spread over all that have one in both.
+        They are spread evenly over all that have a vector in both.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a workspace spends at endpoints."""
+"""Tokens that a workspace spends at endpoints."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ class SpendingStore(Protocol):
 
     @property
     def budget(self) -> int | None:
-        """The tokens it may spend a day; None: any number."""
+        """The tokens it may spend a day; None: unlimited."""
         ...
 
     async def reserve(self, day: date, tokens: int) -> bool:
-        """Count tokens for a day; return False, and count nothing, where the budget of the day was spent before.
+        """Count tokens for a day; return False, and count nothing, if the day's budget was spent before.
 
-        The last one may go beyond the budget; of several at once, one.
+        The last call may exceed the budget; of several concurrent ones, one may.
         """
         ...
 
     async def correct(self, day: date, by: int) -> None:
-        """Count so many tokens more for a day, or fewer, to none at least."""
+        """Correct the count of a day by so many tokens, down to zero at least."""
         ...
 
-    async def spent(self, day: date) -> int:
-        """Return the tokens that were counted for a day."""
+    async def tokens_used(self, day: date) -> int:
+        """Return the tokens counted for a day."""
         ...

@@ -1,4 +1,4 @@
-"""Stores as upkeep and archives see them."""
+"""Stores as upkeep and archives read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from knowledge.models import (
 
 
 class UpkeepStore(Protocol):
-    """What keeping the index true needs of one workspace."""
+    """The store operations that keep the index of one workspace true."""
 
     async def points(
         self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
@@ -30,15 +30,15 @@ class UpkeepStore(Protocol):
         ...
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
-        """Keep vectors of points in a space; points that are gone are passed over."""
+        """Store vectors of points in a space; points that are gone are skipped."""
         ...
 
-    async def doubt_unsupported(self) -> int:
-        """Note down the points that no entry stands behind any more; return how many."""
+    async def mark_unsupported_dirty(self) -> int:
+        """Mark dirty the points that no entry supports any more; return how many."""
         ...
 
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
-        """Replace the term statistics of the workspace by those of some points; checkpoints count what is in no other.
+        """Replace the workspace's term statistics by those of the `counted` points; checkpoints count all others.
 
         `frequencies`: in how many of these points each term occurs.
         """
@@ -49,37 +49,37 @@ class UpkeepStore(Protocol):
         ...
 
     async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
-        """Return up to `limit` dead entries with their reasons, the latest first, from behind `after` on.
+        """Return up to `limit` dead entries with their reasons, latest first, starting after `after`.
 
-        Raises NotFound where that one is gone.
+        Raises NotFound if `after` is gone.
         """
         ...
 
     async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
-        """Write down a space beside the one in use; one that was used before keeps what was fixed for it."""
+        """Record a space beside the one in use; one that was used before keeps its values."""
         ...
 
-    def changing(self) -> AbstractAsyncContextManager[None]:
-        """Let nobody else change the embedding model of the store until the block ends.
+    def lock_model_change(self) -> AbstractAsyncContextManager[None]:
+        """Lock the embedding model of the store against other changes until the block ends.
 
-        Raises Conflict where somebody does. The work of a process that died is free at once.
+        Raises Conflict if it is locked. The lock of a process that died is free at once.
         """
         ...
 
-    def switching(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
-        """Make a prepared space the one in use when the block ends well; nothing is marked meanwhile.
+    def begin_switch(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
+        """Make a prepared space the one in use if the block succeeds; no entry is marked embedded meanwhile.
 
-        The change is `unfinished` from then on, until `finished` is told.
-        Raises Conflict where that space was forgotten, StorageUnavailable where the block takes more than a minute.
+        From then on the change is unfinished, until `mark_change_finished`. Raises Conflict if the space was forgotten,
+        StorageUnavailable if the block takes more than a minute.
         """
         ...
 
-    async def unfinished(self) -> bool:
-        """Return whether a change of model switched, and nobody told that it is finished: it goes on, or died."""
+    async def has_unfinished_change(self) -> bool:
+        """Return whether a change of model switched spaces and was not marked finished: it is running, or died."""
         ...
 
-    async def finished(self) -> None:
-        """Take note that nothing is left to do of any change of model."""
+    async def mark_change_finished(self) -> None:
+        """Record that nothing is left to do for any change of model."""
         ...
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
@@ -87,15 +87,15 @@ class UpkeepStore(Protocol):
         ...
 
     async def forget_unknown(self) -> None:
-        """Delete vectors that a checkpoint kept, which was under way, of spaces that were forgotten meanwhile."""
+        """Delete vectors that a running checkpoint stored in spaces that were forgotten meanwhile."""
         ...
 
-    async def unused_spaces(self) -> list[EmbeddingSpace]:
-        """Return the spaces of the store that are not in use, and whose vectors may still be kept."""
+    async def find_unused_spaces(self) -> list[EmbeddingSpace]:
+        """Return the spaces that are not in use and may still have vectors."""
         ...
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
-        """Return how many points the workspace has, and how many of them have no vector in a space."""
+        """Count the workspace's points, and those of them that have no vector in a space."""
         ...
 
 

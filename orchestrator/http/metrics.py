@@ -45,7 +45,7 @@ class _Staged:
             try:
                 async with asyncio.timeout(COUNT_SECONDS):
                     workspaces = float(len(await self._knowledge.workspaces()))
-                    staged = float(await self._knowledge.jobs.staged())
+                    staged = float(await self._knowledge.jobs.count_staged())
             except (TimeoutError, Unavailable) as error:
                 log.warning("staged_not_counted", reason=str(error) or "too slow")
             metrics.staged.set(staged)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from jobs.table import run_job
 from knowledge.adapters.postgres import counting
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.adapters.postgres.tables import vectors
 from knowledge.errors import (
     Conflict,
@@ -285,7 +285,7 @@ async def test_g22_checkpoints_that_wait_for_the_switch_leave_it_the_connections
         patterns.mark_embedded(LeaseToken(uuid4()), [], bound.space, embedded_at=now, expires_at=later)
         for _ in range(2 * knowledge.settings.database_connections)
     ]
-    async with knowledge.upkeep.upkeep.switching(bound.space):
+    async with knowledge.upkeep.upkeep.begin_switch(bound.space):
         waiting = asyncio.gather(*many)
         await asyncio.sleep(0.5)
         async with asyncio.timeout(5):
@@ -298,7 +298,7 @@ async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G4: then Postgres takes back what it did, and it is asked for again."""
-    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=300))
+    monkeypatch.setattr(counting, "MAX_IDLE", timedelta(milliseconds=300))
     await learn(knowledge, failure(task_id="1"))
     there, ended = asyncio.Event(), asyncio.Event()
 
@@ -356,10 +356,10 @@ async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_t
     async def change() -> None:
         await forget_old(knowledge, another())
 
-    await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
+    await wired(knowledge, Trips({"points.find_uncounted:after:1": change})).checkpoints.process_all()
     assert (await knowledge.stats()).entries == {"embedded": 2}
     await forget_old(knowledge, another())
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         kept = (await connection.execute(sa.select(vectors.c.space).distinct())).scalars().all()
     assert kept == [(await another().space()).fingerprint]
     assert (await knowledge.upkeep.verify()).sound
@@ -383,7 +383,7 @@ class InThisProcess(HashingEmbedder):
     """An embedder that questions are given to before anybody knows whether it is the one in use."""
 
     @property
-    def enough_at_once(self) -> int | None:
+    def efficient_batch_size(self) -> int | None:
         return 64
 
 

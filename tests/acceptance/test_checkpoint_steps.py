@@ -99,7 +99,7 @@ class OneAtATime(HashingEmbedder):
         self.under_way, self.most, self.sizes = 0, 0, list[int]()
 
     @property
-    def enough_at_once(self) -> int | None:
+    def efficient_batch_size(self) -> int | None:
         return 3
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
@@ -172,7 +172,7 @@ async def test_what_a_checkpoint_before_left_uncounted_is_counted_before_anythin
     await capture(small, *different(4))
     heard = Heard({})
     assert (await wired(small, heard).checkpoints.process_all()).embedded == 1
-    assert heard.nth("points.count_words:after", 0) < heard.nth("deciding.held:before", 0)
+    assert heard.nth("points.count_words:after", 0) < heard.nth("deciding.find_leased:before", 0)
     assert await number(small, UNCOUNTED) == 0
     assert (await small.stores.spaces.statistics([])).documents == 4
 
@@ -316,7 +316,7 @@ async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_no
         ]
         assert steps == sorted(steps)
         if batch:
-            assert heard.nth("deciding.commit:after", batch - 1) < heard.nth("deciding.held:before", batch)
+            assert heard.nth("deciding.commit:after", batch - 1) < heard.nth("deciding.find_leased:before", batch)
             assert heard.nth("index.upsert:after", batch - 1) < heard.nth("index.upsert:before", batch)
             assert heard.nth("patterns.mark_embedded:after", batch - 1) < heard.nth(
                 "patterns.mark_embedded:before", batch
@@ -414,16 +414,16 @@ async def test_however_a_checkpoint_ends_its_record_says_so(
 async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while_only(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=200))
+    monkeypatch.setattr(counting, "MAX_IDLE", timedelta(milliseconds=200))
     await capture(small, *different(2))
     hangs, goes_on = asyncio.Event(), asyncio.Event()
 
     async def hang() -> None:
-        async with small.stores.patterns.deciding(LeaseToken(numbered(1))) as deciding:
-            await deciding.held([])
+        async with small.stores.patterns.begin_decisions(LeaseToken(numbered(1))) as deciding:
+            await deciding.find_leased([])
             hangs.set()
             await goes_on.wait()
-            await deciding.held([])
+            await deciding.find_leased([])
 
     hanging = asyncio.create_task(hang())
     await hangs.wait()
@@ -440,7 +440,7 @@ async def test_a_process_that_hangs_while_it_settles_holds_up_others_for_a_while
     """An index that never answers would keep the patterns of a workspace locked for good."""
     first, second = await capture(small, *different(2))
     await small.checkpoints.process_all()
-    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=200))
+    monkeypatch.setattr(counting, "MAX_IDLE", timedelta(milliseconds=200))
     hangs, never = asyncio.Event(), asyncio.Event()
 
     async def hang() -> None:
@@ -464,7 +464,9 @@ async def test_what_was_put_into_the_index_after_its_turn_was_over_is_taken_back
     """G13: Postgres ended the transaction of one who settles; what was deleted before it went on is back for a day."""
     (entry_id,) = await capture(small, failure())
     await small.checkpoints.process_all()
-    await small.stores.points.doubt(await small.stores.index.ids(await in_use(small), "default", after=None, limit=9))
+    await small.stores.points.mark_dirty(
+        await small.stores.index.ids(await in_use(small), "default", after=None, limit=9)
+    )
 
     async def deleted_meanwhile() -> None:
         async with small.engine.connect() as connection:

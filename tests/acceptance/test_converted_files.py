@@ -173,7 +173,7 @@ async def test_a_process_that_tells_without_an_end_is_stopped(
     endless = tmp_path / "endless.py"
     endless.write_text("import sys\nwhile True:\n    sys.stdout.write('x' * 65536)\n")
     monkeypatch.setattr(conversion, "_CHILD", endless)
-    monkeypatch.setattr(conversion, "_MOST_TOLD", most)
+    monkeypatch.setattr(conversion, "_MAX_OUTPUT", most)
     async with asyncio.timeout(30):
         for _ in range(3):
             with pytest.raises(Unreadable, match=says):

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.errors import NotFound, StorageUnavailable
 from knowledge.models import Context, EntryId, NewEntry, PatternId, Task
 from knowledge.wiring import Knowledge
@@ -171,7 +171,7 @@ async def patterns_by_entry(knowledge: Knowledge) -> dict[EntryId, PatternId]:
 async def end_idle_transactions(knowledge: Knowledge) -> None:
     """Do what Postgres does to a transaction that is idle for too long."""
     idle = "state = 'idle in transaction' and datname = current_database()"
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         await connection.execute(sa.text(f"select pg_terminate_backend(pid) from pg_stat_activity where {idle}"))
 
 
@@ -198,5 +198,5 @@ async def test_whoever_settles_is_told_that_postgres_ended_its_transaction(knowl
     (point,) = await knowledge.stores.entries.sole_points(entry_id)
     now = knowledge.stores.clock.now()
     with pytest.raises(StorageUnavailable):
-        async with knowledge.stores.points.settling(now=now, again_at=now, limit=1, also=(point,)):
+        async with knowledge.stores.points.begin_reconciliation(now=now, again_at=now, limit=1, also=(point,)):
             await end_idle_transactions(knowledge)

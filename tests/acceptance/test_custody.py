@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.audit import PostgresAudit
-from knowledge.adapters.postgres.database import transaction, within
+from knowledge.adapters.postgres.database import engine_of_workspace, transaction
 from knowledge.adapters.postgres.tables import contexts
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
 from knowledge.memory.revoking import MAX_AFFECTED
@@ -310,7 +310,7 @@ async def test_t23_rows_that_were_cut_off_at_the_end_are_told_by_the_head_that_w
 async def test_t23_the_application_can_add_to_the_log_and_no_more(knowledge: Knowledge, statement: str) -> None:
     await decided(knowledge)
     with pytest.raises(DBAPIError, match="permission denied"):
-        async with within(knowledge.engine, "default").begin() as connection:
+        async with engine_of_workspace(knowledge.engine, "default").begin() as connection:
             await connection.execute(sa.text(statement))
 
 

@@ -27,7 +27,7 @@ from dulwich.repo import Repo
 from dulwich.server import DictBackend
 from dulwich.web import make_wsgi_chain
 
-from knowledge.adapters.git_guards import Pools
+from knowledge.adapters.git_guards import OriginPools
 from knowledge.adapters.git_packs import CheckedClient, PackCheck
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Event, EventId, NewEscalation
@@ -398,7 +398,7 @@ def sender() -> Iterator[str]:
 
 def test_t15_what_a_server_points_at_elsewhere_is_not_asked(sender: str) -> None:
     """A redirect, a pack or a list of objects on another host: allowed by nobody."""
-    pools = Pools("https://git.example.org/team/a", inside=True, most_bytes=1_000_000)
+    pools = OriginPools("https://git.example.org/team/a", inside=True, most_bytes=1_000_000)
     for url in (sender, "https://evil.example/a", "https://git.example.org:8443/a", "http://git.example.org/a"):
         with pytest.raises(GitProtocolError, match="another host"):
             pools.request("GET", url)
@@ -406,7 +406,7 @@ def test_t15_what_a_server_points_at_elsewhere_is_not_asked(sender: str) -> None
 
 
 def test_t15_a_repository_that_is_too_large_is_broken_off_while_it_comes(sender: str) -> None:
-    pools = Pools(sender, inside=True, most_bytes=1_000_000)
+    pools = OriginPools(sender, inside=True, most_bytes=1_000_000)
     response = pools.request("GET", f"{sender}/a", preload_content=False)
     for _ in range(15):
         assert len(response.read(65_536)) == 65_536
@@ -418,7 +418,7 @@ def test_t15_a_repository_that_is_too_large_is_broken_off_while_it_comes(sender:
 def test_t15_a_server_that_does_not_speak_git_is_not_read(sender: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Pack, "kind", "text/plain")
     with pytest.raises(GitProtocolError, match="smart protocol"):
-        Pools(sender, inside=True, most_bytes=1_000_000).request("GET", sender)
+        OriginPools(sender, inside=True, most_bytes=1_000_000).request("GET", sender)
 
 
 def pack_of(*objects: Blob) -> bytes:
@@ -490,7 +490,7 @@ def test_a_repository_comes_whole_past_all_that_is_looked_at(tmp_path: Path) -> 
         thread.start()
         url = f"http://127.0.0.1:{serving.server_port}"
         with Repo.init_bare(str(tmp_path / "mirror"), mkdir=True) as mirror:
-            pools = Pools(url, inside=True, most_bytes=10_000_000)
+            pools = OriginPools(url, inside=True, most_bytes=10_000_000)
             client = CheckedClient(url, pool_manager=pools, quiet=True)
             client.fetch("/", mirror, determine_wants=cast("Any", lambda *_, **__: [tip]))
             objects = cast("Any", mirror)

@@ -315,7 +315,7 @@ async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
     opens: Opens, writes: Writes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tag of a file, and a tree that never ends where it is walked."""
-    monkeypatch.setattr(git_repositories, "_MOST_ENTRIES", 20_000)  # the shipped limit takes ten seconds to reach
+    monkeypatch.setattr(git_repositories, "_MAX_ENTRIES", 20_000)  # the shipped limit takes ten seconds to reach
     writes.commit({"a.md": POOL})
     bad = Writes(tmp_path / "bad")
     bad.commit({"a.md": POOL})
@@ -326,7 +326,7 @@ async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
     repo.refs[Ref(b"refs/heads/deep")] = repo.get_worktree().commit(
         b"deep", committer=WHO, author=WHO, tree=folders_in_folders(repo), ref=None
     )
-    monkeypatch.setattr(git_repositories, "_MOST_OF_PATHS", 1_000_000)
+    monkeypatch.setattr(git_repositories, "_MAX_PATH_BYTES", 1_000_000)
     bottom = Tree()
     repo.object_store.add_object(bottom)
     inner = bottom.id
@@ -342,7 +342,7 @@ async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
         for branch, says in (
             ("long", "holds paths of more than 1,000,000 bytes together"),
-            ("file", "what is to be read of it is no commit"),
+            ("file", "its branch or tag is not a commit"),
             ("deep", "holds more than 20,000 files and folders"),
         ):
             await knowledge.kb.add_source("global", None, NewSource(url=f"file://{bad.folder}", branch=branch))
@@ -394,8 +394,8 @@ def with_a_torn_pack(writes: Writes) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (of_another_format, "it is of a format that is not read here (ofTomorrow)"),
-        (without_a_tree, f"it is not whole: it lacks {'2' * 40}"),
+        (of_another_format, "its format is not supported (ofTomorrow)"),
+        (without_a_tree, f"it is incomplete: {'2' * 40} is missing"),
         (with_a_torn_pack, "a file of it is not whole"),
     ],
 )
@@ -465,8 +465,8 @@ async def test_a_repository_that_a_forge_asks_a_password_for_is_told_so_and_stop
         fetched, refused = await knowledge.kb.sync("global", None)
         assert (fetched.error, fetched.added) == (None, 1)
         assert refused.error == (
-            f"{forge}/team/mistyped cannot be fetched: it asks for a password: there is none of that name, or not for "
-            "everybody; passwords are not sent"
+            f"{forge}/team/mistyped cannot be fetched: it asks for a password: it does not exist, or is private; "
+            "passwords are not sent"
         )
 
 
@@ -656,7 +656,7 @@ async def test_a_copy_of_a_repository_that_is_not_whole_is_fetched_anew(
         await knowledge.kb.sync("global", None)
         damaged(home / "git" / str(source.source_id))
         (report,) = await knowledge.kb.sync("global", None)
-        assert report.error in {None, "what was fetched of it is gone: the next sync fetches it again"}
+        assert report.error in {None, "its local copy is gone: the next sync fetches it again"}
         (report,) = await knowledge.kb.sync("global", None)
         assert (report.error, report.unchanged) == (None, 1)
 

@@ -394,7 +394,7 @@ async def test_a_join_keeps_apart_what_a_person_keeps_apart_from_either(knowledg
     keep, other = await patterns_of(knowledge, *await two(knowledge))
     (third,) = [each.pattern_id for each in await knowledge.queries.query_for_failure(THIRD, min_relevance=0.9)]
     now = knowledge.stores.clock.now()
-    async with knowledge.grouping.grouping.regrouping() as regrouping:
+    async with knowledge.grouping.grouping.begin_regrouping() as regrouping:
         await regrouping.keep_apart(other, third, now=now)
     async with transaction(knowledge.engine) as connection:
         pair = {"lower_id": min(keep, third), "upper_id": max(keep, third), "workspace": knowledge.workspace}
@@ -575,7 +575,7 @@ async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_fo
     """As many as are read together, at the front, kept all behind them out, and were embedded hour after hour."""
     await left_with_room(knowledge)
     monkeypatch.setattr(reaching, "_SLICE", 1)
-    (first,) = await knowledge.stores.points.out_of_reach(knowledge.stores.clock.now(), 1)
+    (first,) = await knowledge.stores.points.entries_without_points(knowledge.stores.clock.now(), 1)
     embedder.refuses = first.failure_description
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     assert await in_the_index(knowledge) == 1

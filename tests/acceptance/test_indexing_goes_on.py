@@ -417,7 +417,7 @@ async def test_partitions_take_turns_and_huge_documents_leave_room_for_others(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever added a thousand documents, or three huge ones, held up everybody else."""
-    monkeypatch.setattr("knowledge.adapters.postgres.document_indexing._HUGE", kb_documents.c.uri.like("big%"))
+    monkeypatch.setattr("knowledge.adapters.postgres.document_indexing._IS_HUGE", kb_documents.c.uri.like("big%"))
     store = knowledge.documents.indexing.store
 
     async def taken() -> list[str]:

@@ -175,13 +175,13 @@ async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_p
         assert await knowledge.capture.delete_project("web-shop") == 1
     assert await knowledge.stores.index.count(bound.space, "default") > 0
     assert await knowledge.workspaces() == [], "nothing that anybody would look for"
-    assert await knowledge.jobs.tended() == ["asked", "default", "escalated", "thanked"]
+    assert await knowledge.jobs.workspaces_with_work() == ["asked", "default", "escalated", "thanked"]
     clock.move(timedelta(days=366))
     await run_job(knowledge, "prune", once_per_slot=False)
     assert await knowledge.stores.index.count(bound.space, "default") == 0
     for table in ("points", "patterns", "contexts", "checkpoints", "qa_events", "escalations", "answer_feedback"):
         assert await fetch(database_url, f"select count(*) from {table}") == [(0,)], table
-    assert await knowledge.jobs.tended() == []
+    assert await knowledge.jobs.workspaces_with_work() == []
 
 
 @pytest.mark.long
@@ -205,7 +205,7 @@ async def test_a_workspace_that_cannot_be_pruned_keeps_neither_ended_keys_nor_th
         await fail(knowledge.in_workspace(workspace))
         await knowledge.in_workspace(workspace).checkpoints.process_all()
     clock.move(timedelta(days=366))
-    prune, tidy, tidied = KnowledgePruningService.prune, type(knowledge.jobs).tidy, 0
+    prune, tidy, tidied = KnowledgePruningService.prune, type(knowledge.jobs).vacuum, 0
 
     async def counted(jobs: JobStore) -> None:
         nonlocal tidied
@@ -219,7 +219,7 @@ async def test_a_workspace_that_cannot_be_pruned_keeps_neither_ended_keys_nor_th
 
     with monkeypatch.context() as patched:
         patched.setattr(KnowledgePruningService, "prune", but_for_one)
-        patched.setattr(type(knowledge.jobs), "tidy", counted)
+        patched.setattr(type(knowledge.jobs), "vacuum", counted)
         with pytest.raises(type(why)):
             await run_job(knowledge, "prune", once_per_slot=False)
     assert len(await knowledge.keys.list()) == 1 + kept

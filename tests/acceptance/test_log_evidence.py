@@ -357,9 +357,7 @@ async def test_lines_without_times_are_never_counted_as_none_of_a_time(knowledge
     await add(knowledge, "server.log", b"ERROR one\nERROR two\n", "case", "1")
     for question in ("How many ERROR entries since 2025-10-19?", "Show me all lines on 2025-10-19"):
         told = await facts(knowledge.documents, question, knowledge)
-        assert told == [
-            "server.log: none of its 2 lines has a readable timestamp; they cannot be selected by time."
-        ]
+        assert told == ["server.log: none of its 2 lines has a readable timestamp; they cannot be selected by time."]
     assert (await facts(knowledge.documents, "How many ERROR entries?", knowledge))[-1].startswith(
         "server.log: 2 ERROR"
     )

@@ -132,7 +132,7 @@ async def test_a_postgres_that_takes_connections_and_is_silent_is_told_of_before
 ) -> None:
     """Ten seconds without a word, and then not one on the address."""
     monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.4)
-    monkeypatch.setattr(migrating, "_TOLD_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(migrating, "_WARN_AFTER_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"postgresql://someone@127.0.0.1:{silent.getsockname()[1]}/x"
         told = settings.model_copy(update={"database_url": SecretStr(address)})

@@ -286,7 +286,7 @@ def test_a_place_for_the_socket_that_others_can_open_is_refused(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("below", "says"),
     [
-        ("", r"\(it is no directory\): set HARDWON_HOME to another directory$"),
+        ("", r"\(it is not a directory\): set HARDWON_HOME to another directory$"),
         ("x", r"file: Not a directory\): set HARDWON_HOME to another directory$"),
     ],
 )

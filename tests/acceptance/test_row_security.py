@@ -14,10 +14,16 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import make_engine, reading, transaction, within
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, make_engine, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
-from knowledge.adapters.postgres.row_security import GRANTS, OWNED, THROUGH, ensure_role, row_security
+from knowledge.adapters.postgres.row_security import (
+    GRANTS,
+    PARENT_CONDITIONS,
+    WORKSPACE_TABLES,
+    ensure_role,
+    row_security,
+)
 from knowledge.adapters.postgres.schema import metadata
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.documents.journal import Event, EventId, NewEscalation
@@ -67,7 +73,7 @@ async def as_user(server: str, *, may: str = "") -> AsyncIterator[AsyncEngine]:
 
 async def seen(engine: AsyncEngine, table: str = "knowledge_staging") -> int:
     """Return what a statement sees that forgot to ask for its workspace."""
-    async with reading(engine) as connection:
+    async with autocommit(engine) as connection:
         return await connection.scalar(sa.text(f"SELECT count(*) FROM {table}")) or 0
 
 
@@ -83,22 +89,22 @@ async def two_workspaces(engine: AsyncEngine) -> None:
 
 
 async def test_every_table_is_closed_and_forced(engine: AsyncEngine) -> None:
-    assert {*OWNED, *THROUGH} | OF_THE_STORE == set(metadata.tables)
+    assert {*WORKSPACE_TABLES, *PARENT_CONDITIONS} | OF_THE_STORE == set(metadata.tables)
     carrying = {name for name, table in metadata.tables.items() if "workspace" in table.c}
-    assert carrying - OF_THE_STORE == set(OWNED)
-    assert set(GRANTS) >= {*OWNED, *THROUGH}
+    assert carrying - OF_THE_STORE == set(WORKSPACE_TABLES)
+    assert set(GRANTS) >= {*WORKSPACE_TABLES, *PARENT_CONDITIONS}
     forced = "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity"
-    async with reading(engine) as connection:
-        assert set((await connection.execute(sa.text(forced))).scalars()) == {*OWNED, *THROUGH}
+    async with autocommit(engine) as connection:
+        assert set((await connection.execute(sa.text(forced))).scalars()) == {*WORKSPACE_TABLES, *PARENT_CONDITIONS}
 
 
 async def test_t7_a_statement_without_its_condition_sees_one_workspace_alone(engine: AsyncEngine) -> None:
     """D44."""
     assert await row_security(engine) is RowSecurity.BY_ROLE
     await two_workspaces(engine)
-    assert await seen(within(engine, "ours")) == 3
-    assert await seen(within(engine, "theirs")) == 5
-    assert await seen(within(engine, "nobody's")) == 0
+    assert await seen(engine_of_workspace(engine, "ours")) == 3
+    assert await seen(engine_of_workspace(engine, "theirs")) == 5
+    assert await seen(engine_of_workspace(engine, "nobody's")) == 0
     assert await seen(engine) == 8  # whoever names none: jobs, exports, the release before
 
 
@@ -143,11 +149,14 @@ async def test_t7_a_statement_on_documents_without_its_condition_sees_one_worksp
     for table in OF_DOCUMENTS:
         ours, theirs, all_of_them = [
             await seen(engine, table)
-            for engine in (*(within(knowledge.engine, name) for name in ("ours", "theirs")), knowledge.engine)
+            for engine in (
+                *(engine_of_workspace(knowledge.engine, name) for name in ("ours", "theirs")),
+                knowledge.engine,
+            )
         ]
         assert ours == theirs > 0, table
         assert all_of_them == ours + theirs, table
-        assert await seen(within(knowledge.engine, "nobody's"), table) == 0, table
+        assert await seen(engine_of_workspace(knowledge.engine, "nobody's"), table) == 0, table
         async with transaction(knowledge.engine) as connection:
             await connection.execute(sa.text("SET LOCAL ROLE hardwon_app"))
             assert await connection.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 0, table
@@ -157,26 +166,28 @@ async def test_t8_nothing_of_documents_is_written_into_another_workspace(knowled
     for workspace in ("ours", "theirs"):
         await documents_of(knowledge, workspace)
     owned = [name for name in OF_DOCUMENTS if "workspace" in metadata.tables[name].c]
-    through = [name for name in OF_DOCUMENTS if name in THROUGH]
+    through = [name for name in OF_DOCUMENTS if name in PARENT_CONDITIONS]
     assert {*owned, *through} == set(OF_DOCUMENTS)
     theirs = "SELECT id FROM kb_documents WHERE workspace = 'theirs' LIMIT 1"
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         document_id = await connection.scalar(sa.text(theirs))
     for table in owned:
         with pytest.raises(DBAPIError, match="row-level security"):
-            await execute(within(knowledge.engine, "ours"), sa.text(f"UPDATE {table} SET workspace = 'theirs'"))
+            await execute(
+                engine_of_workspace(knowledge.engine, "ours"), sa.text(f"UPDATE {table} SET workspace = 'theirs'")
+            )
     for table in through:
         moved = sa.text(f"UPDATE {table} SET document_id = :there").bindparams(there=document_id)
         with pytest.raises(DBAPIError, match="row-level security"):
-            await execute(within(knowledge.engine, "ours"), moved)
+            await execute(engine_of_workspace(knowledge.engine, "ours"), moved)
     for table in OF_DOCUMENTS:
         column = "document_id" if table in through else "workspace"
-        async with transaction(within(knowledge.engine, "nobody's")) as connection:
+        async with transaction(engine_of_workspace(knowledge.engine, "nobody's")) as connection:
             same = sa.text(f"UPDATE {table} SET {column} = {column}")
             assert (await connection.execute(same)).rowcount == 0, table
     for table in ("qa_events", "escalations", "answer_feedback"):
         with pytest.raises(DBAPIError, match="permission denied"):
-            await execute(within(knowledge.engine, "ours"), sa.text(f"DELETE FROM {table}"))
+            await execute(engine_of_workspace(knowledge.engine, "ours"), sa.text(f"DELETE FROM {table}"))
 
 
 async def test_t8_a_guessed_id_of_a_document_of_another_workspace_opens_nothing(knowledge: Knowledge) -> None:
@@ -211,13 +222,16 @@ async def test_what_another_workspace_embedded_is_embedded_again(
         assert embedder.texts > before
     old = sa.text("UPDATE kb_vectors SET made_at = now() - interval '2 hours'")
     await execute(knowledge.engine, old)
-    ours, kept = knowledge.in_workspace("ours"), await seen(within(knowledge.engine, "theirs"), "kb_vectors")
+    ours, kept = (
+        knowledge.in_workspace("ours"),
+        await seen(engine_of_workspace(knowledge.engine, "theirs"), "kb_vectors"),
+    )
     assert await ours.documents.upkeep.purge() == 0
     listed = await ours.documents.library.list_documents(await readable(ours))
     await ours.documents.library.delete(await writable(ours), [each.document_id for each in listed])
     await ours.documents.indexing.run()
     assert await ours.documents.upkeep.purge() == kept
-    assert await seen(within(knowledge.engine, "theirs"), "kb_vectors") == kept
+    assert await seen(engine_of_workspace(knowledge.engine, "theirs"), "kb_vectors") == kept
     assert await knowledge.in_workspace("theirs").documents.upkeep.reconcile() == ReconcileReport()
 
 
@@ -231,7 +245,7 @@ async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEng
 async def test_a_session_that_runs_sql_of_somebody_else_can_name_another_workspace(engine: AsyncEngine) -> None:
     """As docs/security.md says: what keeps that out is that no SQL is put together from text."""
     await two_workspaces(engine)
-    async with reading(within(engine, "ours")) as connection:
+    async with autocommit(engine_of_workspace(engine, "ours")) as connection:
         for injected, rows in (("SELECT set_config('hardwon.workspace', 'theirs', false)", 5), ("RESET ROLE", 8)):
             await connection.execute(sa.text(injected))
             assert await connection.scalar(sa.select(sa.func.count()).select_from(knowledge_staging)) == rows
@@ -241,10 +255,10 @@ async def test_t7_a_connection_goes_from_one_workspace_to_another_and_keeps_noth
     engine = make_engine(database_url, connections=2)
     await two_workspaces(engine)
     for _ in range(3):
-        assert [await seen(within(engine, name)) for name in ("ours", "theirs", "nobody's")] == [3, 5, 0]
+        assert [await seen(engine_of_workspace(engine, name)) for name in ("ours", "theirs", "nobody's")] == [3, 5, 0]
         with pytest.raises(DBAPIError, match="division"):
-            await execute(within(engine, "theirs"), sa.text("SELECT 1 / 0"))
-        assert await seen(within(engine, "ours")) == 3
+            await execute(engine_of_workspace(engine, "theirs"), sa.text("SELECT 1 / 0"))
+        assert await seen(engine_of_workspace(engine, "ours")) == 3
         assert await seen(engine) == 8
     await engine.dispose()
 
@@ -255,9 +269,9 @@ async def test_t8_nothing_is_written_into_another_workspace(engine: AsyncEngine)
     away = sa.text("UPDATE knowledge_staging SET workspace = 'theirs'")
     for statement in (into, away):
         with pytest.raises(DBAPIError, match="row-level security"):
-            await execute(within(engine, "ours"), statement)
+            await execute(engine_of_workspace(engine, "ours"), statement)
     for change in ("UPDATE knowledge_staging SET verified_by = 'me'", "DELETE FROM knowledge_staging"):
-        async with transaction(within(engine, "nobody's")) as connection:
+        async with transaction(engine_of_workspace(engine, "nobody's")) as connection:
             assert (await connection.execute(sa.text(change))).rowcount == 0
 
 
@@ -285,7 +299,7 @@ async def test_t8_the_role_changes_no_table_and_no_rule(engine: AsyncEngine) -> 
         "SELECT secret_hash FROM api_keys",
     ):
         with pytest.raises(DBAPIError, match=r"must be owner|permission denied"):
-            await execute(within(engine, "ours"), sa.text(statement))
+            await execute(engine_of_workspace(engine, "ours"), sa.text(statement))
 
 
 async def test_a_user_who_may_not_make_roles_is_held_by_the_workspace_it_names(postgres_dsn: str) -> None:
@@ -295,7 +309,7 @@ async def test_a_user_who_may_not_make_roles_is_held_by_the_workspace_it_names(p
         assert not await ensure_role(engine)
         assert await row_security(engine) is RowSecurity.BY_NAME
         await two_workspaces(engine)
-        assert [await seen(within(engine, name)) for name in ("ours", "theirs")] == [3, 5]
+        assert [await seen(engine_of_workspace(engine, name)) for name in ("ours", "theirs")] == [3, 5]
         assert await seen(engine) == 8
 
 
@@ -309,7 +323,7 @@ async def test_a_role_that_is_granted_later_is_taken_from_the_next_start_on(post
         await migrate(engine)
         assert await row_security(engine) is RowSecurity.BY_ROLE
         await two_workspaces(engine)
-        async with transaction(within(engine, "ours")) as connection:
+        async with transaction(engine_of_workspace(engine, "ours")) as connection:
             assert await connection.scalar(sa.text("SELECT current_user")) == "hardwon_app"
             assert await connection.scalar(sa.text("SELECT count(*) FROM knowledge_staging")) == 3
 
@@ -319,12 +333,12 @@ async def test_dead_connections_in_the_pool_are_replaced_when_they_are_held_to_a
 ) -> None:
     engine = make_engine(database_url, connections=8)
     await two_workspaces(engine)
-    await asyncio.gather(*(seen(within(engine, "ours")) for _ in range(4)))
+    await asyncio.gather(*(seen(engine_of_workspace(engine, "ours")) for _ in range(4)))
     other = await asyncpg.connect(postgres_dsn)
     ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
     await other.execute(ours.replace("$1", f"'{engine.url.database}'"))
     await other.close()
-    assert [await seen(within(engine, "theirs")) for _ in range(6)] == [5] * 6
+    assert [await seen(engine_of_workspace(engine, "theirs")) for _ in range(6)] == [5] * 6
     await engine.dispose()
 
 

@@ -151,8 +151,8 @@ async def test_what_a_checkpoint_holds_no_other_takes_until_its_lease_ran_out(kn
     assert (await knowledge.checkpoints.process_all()).embedded == 1
 
     now = knowledge.stores.clock.now()
-    async with patterns.deciding(late.token) as deciding:
-        assert await deciding.held([entry_id]) == {}
+    async with patterns.begin_decisions(late.token) as deciding:
+        assert await deciding.find_leased([entry_id]) == {}
     later = now + timedelta(days=1)
     space = await knowledge.stores.embedder.space()
     assert await patterns.mark_embedded(late.token, [entry_id], space, embedded_at=later, expires_at=later) == set()

@@ -258,7 +258,7 @@ async def test_a_project_of_which_nothing_is_left_is_forgotten_and_with_the_last
     clock.move(timedelta(days=2))
     for workspace in (other, knowledge):
         await workspace.pruning.prune()
-    assert await knowledge.jobs.tended() == [knowledge.stores.workspace]
+    assert await knowledge.jobs.workspaces_with_work() == [knowledge.stores.workspace]
     await fail(other, project_id="secret")
     assert await knowledge.workspaces() == ["customer", knowledge.stores.workspace]
 

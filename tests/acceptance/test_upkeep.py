@@ -119,7 +119,7 @@ async def break_off_rebuilding(knowledge: Knowledge, moment: str) -> None:
             await knowledge.stores.index.drop(bound.space)
         raise _BrokenOff(moment)
 
-    at = "index.anew:before:1" if moment == HALF_WAY else moment
+    at = "index.recreate:before:1" if moment == HALF_WAY else moment
     with pytest.raises(_BrokenOff, match=moment):
         await wired(knowledge, Trips({at: die})).store_upkeep.rebuild()
 
@@ -150,7 +150,7 @@ async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_r
     """G15: nobody has to know that it was killed, and to ask for it again."""
     await learn(knowledge, 260)
     ids, texts = await in_index(knowledge), embedder.texts
-    for moment in ("index.anew:before:1", HALF_WAY, "index.anew:after:1", "index.upsert:after:1"):
+    for moment in ("index.recreate:before:1", HALF_WAY, "index.recreate:after:1", "index.upsert:after:1"):
         for comes in (knowledge.checkpoints.process_all, knowledge.pruning.prune):
             await break_off_rebuilding(knowledge, moment)
             await comes()
@@ -269,7 +269,7 @@ async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowled
 async def test_nothing_is_taken_for_lost_while_checkpoints_and_deletions_come_and_go(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PostgresPoints, "doubt_all", pytest.fail)
+    monkeypatch.setattr(PostgresPoints, "mark_all_dirty", pytest.fail)
     await learn(knowledge, 40)
     *going, _ = [await fail(knowledge, failure_description=f"case {n} broke") for n in range(30)]
 
@@ -294,7 +294,7 @@ async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_
     await knowledge.checkpoints.process_all()
     ids = await in_index(knowledge)
     of_entry = await knowledge.stores.entries.sole_points(entry_id)
-    await break_off_rebuilding(knowledge, "index.anew:after:1")
+    await break_off_rebuilding(knowledge, "index.recreate:after:1")
     await knowledge.capture.delete(entry_id)
     assert await in_index(knowledge) == []
     await knowledge.checkpoints.process_all()

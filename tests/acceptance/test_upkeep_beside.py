@@ -82,14 +82,14 @@ async def test_g23_a_rebuild_that_is_given_up_leaves_a_collection_that_a_checkpo
     await capture(knowledge, *lessons(4)[3:])
     index, dropped = knowledge.stores.index, asyncio.Event()
     assert isinstance(index, QdrantEdgeIndex)
-    make = index._make
+    make = index._create
 
     async def tell_and_make(space: EmbeddingSpace, path: Path) -> None:
         dropped.set()
         await make(space, path)
 
     async def give_up() -> None:
-        index._make = tell_and_make  # type: ignore[method-assign]
+        index._create = tell_and_make  # type: ignore[method-assign]
         rebuilding = asyncio.create_task(knowledge.store_upkeep.rebuild())
         await dropped.wait()
         rebuilding.cancel()
@@ -111,7 +111,7 @@ async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_
     async def change() -> None:
         await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128), force=True)
 
-    await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
+    await wired(knowledge, Trips({"points.find_uncounted:after:1": change})).checkpoints.process_all()
     assert (await knowledge.stats()).entries == {"embedded": 2}
     assert (await knowledge.upkeep.verify()).sound
     clock.move(timedelta(days=270))  # a year after the first, not after the second

@@ -28,11 +28,11 @@ from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.connecting import CONNECT_SECONDS
 from knowledge.adapters.postgres.database import (
     _Pool,
+    autocommit,
+    engine_of_workspace,
     make_engine,
-    reading,
     transaction,
     translate,
-    within,
 )
 from knowledge.adapters.postgres.tables import points
 from knowledge.errors import InvalidSetting, StorageBusy, StorageUnavailable
@@ -62,7 +62,7 @@ async def fails(engine: AsyncEngine, opening: Opening, statement: str) -> None:
         await connection.execute(sa.text(statement), {"text": SECRET})
 
 
-@pytest.mark.parametrize("opening", [transaction, reading])
+@pytest.mark.parametrize("opening", [transaction, autocommit])
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
@@ -96,13 +96,13 @@ def test_what_is_busy_says_when_to_come_again_and_what_is_down_does_not(busy: Ex
 async def test_whoever_waits_too_long_for_a_connection_is_told_to_come_again(postgres_dsn: str) -> None:
     engine = make_engine(postgres_dsn, connections=2)
     engine.sync_engine.pool._timeout = 0.05  # type: ignore[attr-defined]
-    async with reading(engine), reading(engine):
-        for opened in (reading, transaction):
+    async with autocommit(engine), autocommit(engine):
+        for opened in (autocommit, transaction):
             with pytest.raises(StorageUnavailable, match="come again") as refused:
                 async with opened(engine):
                     pass
             assert refused.value.retry_after_seconds == 1.0
-    async with reading(engine) as connection:
+    async with autocommit(engine) as connection:
         assert await connection.scalar(sa.text("SELECT 1")) == 1
     await engine.dispose()
 
@@ -114,14 +114,14 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
     engine = make_engine(postgres_dsn, connections=2)
     pool = cast(_Pool, engine.sync_engine.pool)
     pool._timeout = 0.05
-    async with reading(engine), reading(engine):
+    async with autocommit(engine), autocommit(engine):
         with pytest.raises(StorageUnavailable) as silent:
-            async with reading(engine):
+            async with autocommit(engine):
                 pass
     assert not isinstance(silent.value, StorageBusy)
-    async with reading(engine), reading(engine):
+    async with autocommit(engine), autocommit(engine):
         with pytest.raises(StorageBusy, match="come again"):
-            async with reading(engine):
+            async with autocommit(engine):
                 pass
         pool.answered_at -= CONNECT_SECONDS
         with pytest.raises(StorageUnavailable) as silent:
@@ -135,14 +135,14 @@ async def test_a_workspace_never_gets_a_connection_that_postgres_said_it_would_c
     """What it says at its end comes before the end, and the driver takes it for work that is under way."""
     with Relay(str(socket_of(database_url))) as wire:
         engine, others = make_engine(over_tcp(database_url, wire.port), connections=2), make_engine(database_url)
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
         wire.be(Wire.HALF_OPEN)
-        async with reading(others) as connection:
+        async with autocommit(others) as connection:
             await connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
         await asyncio.sleep(0.1)
         wire.be(Wire.SOUND)
-        async with reading(within(engine, "default")) as connection:
+        async with autocommit(engine_of_workspace(engine, "default")) as connection:
             assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
         await engine.dispose()
         await others.dispose()
@@ -152,17 +152,19 @@ async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction forgotten in a terminal kept every caller, and every connection, until the process was ended."""
-    monkeypatch.setattr(connecting, "TURN_SECONDS", 0.3)
+    monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.3)
     engine, other = make_engine(database_url), make_engine(database_url)
     try:
         async with transaction(other) as forgotten:
             await forgotten.execute(sa.text("LOCK TABLE points IN ACCESS EXCLUSIVE MODE"))
             async with asyncio.timeout(10):
-                for opening, held in itertools.product((reading, transaction), (engine, within(engine, "default"))):
+                for opening, held in itertools.product(
+                    (autocommit, transaction), (engine, engine_of_workspace(engine, "default"))
+                ):
                     with pytest.raises(StorageUnavailable, match="another program holds a lock"):
                         async with opening(held) as connection:
                             await connection.execute(sa.select(points.c.id))
-        async with reading(within(engine, "default")) as connection:
+        async with autocommit(engine_of_workspace(engine, "default")) as connection:
             assert (await connection.execute(sa.select(points.c.id))).all() == []
     finally:
         await engine.dispose()
@@ -174,13 +176,13 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
 ) -> None:
     """Servers and networks end what is idle, and upgrades everything: the first call afterwards failed."""
     engine, others = make_engine(postgres_dsn, connections=2), make_engine(postgres_dsn)
-    for opened in (reading, transaction):
+    for opened in (autocommit, transaction):
         async with opened(engine) as connection:
             pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
-        async with reading(others) as connection:
+        async with autocommit(others) as connection:
             await connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
         with monkeypatch.context() as later:
-            later.setattr(database, "_TRUSTED_SECONDS", 0.0)
+            later.setattr(database, "_ALIVE_SECONDS", 0.0)
             async with opened(engine) as connection:
                 assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
     await engine.dispose()
@@ -195,19 +197,19 @@ async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
     with Relay(str(socket_of(database_url))) as wire:
         engine = make_engine(over_tcp(database_url, wire.port))
         for _ in range(2):
-            async with reading(engine), reading(engine):
+            async with autocommit(engine), autocommit(engine):
                 pass
-        monkeypatch.setattr(database, "_TRUSTED_SECONDS", 0.0)
+        monkeypatch.setattr(database, "_ALIVE_SECONDS", 0.0)
         monkeypatch.setattr(database, "CONNECT_SECONDS", 0.2)
         monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.2)  # the second has to connect anew
         wire.be(Wire.HANG)
-        for opened in (reading, transaction):
+        for opened in (autocommit, transaction):
             async with asyncio.timeout(10):
                 with pytest.raises(StorageUnavailable, match="does not answer in time"):
                     async with opened(engine):
                         pass
         wire.be(Wire.SOUND)
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             assert await connection.scalar(sa.text("SELECT 1")) == 1
         await engine.dispose()
 
@@ -216,10 +218,10 @@ async def test_a_postgres_that_fell_silent_keeps_no_process_from_ending(
     database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each idle connection waited for its good-bye, so that a server that was told to end never did."""
-    monkeypatch.setattr(connecting, "_GOODBYE_SECONDS", 0.1)
+    monkeypatch.setattr(connecting, "_CLOSE_SECONDS", 0.1)
     with Relay(str(socket_of(database_url))) as wire:
         engine = make_engine(over_tcp(database_url, wire.port))
-        async with reading(engine), reading(engine):
+        async with autocommit(engine), autocommit(engine):
             pass
         wire.be(Wire.HANG)
         async with asyncio.timeout(10):
@@ -232,7 +234,7 @@ async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(dat
     """Nothing tells a driver that it is gone: what had asked it something waited for good, and kept its connection."""
     with Relay(str(socket_of(database_url))) as wire:
         engine = make_engine(over_tcp(database_url, wire.port))
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             driver = cast(Any, await connection.get_raw_connection()).driver_connection
             connected = driver._transport.get_extra_info("socket")
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -267,7 +269,7 @@ async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(dat
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+asyncpg"])
 async def test_an_address_may_say_what_those_of_hosted_servers_say(postgres_dsn: str, scheme: str, more: str) -> None:
     engine = make_engine(postgres_dsn.replace("postgresql", scheme, 1) + f"&{more}")
-    async with reading(engine) as connection:
+    async with autocommit(engine) as connection:
         assert await connection.scalar(sa.text("SHOW application_name")) == "hardwon"
     await engine.dispose()
 
@@ -276,7 +278,7 @@ async def test_a_server_asked_to_encrypt_that_cannot_is_not_spoken_to(postgres_d
     with Relay(str(socket_of(postgres_dsn))) as wire:
         engine = make_engine(over_tcp(postgres_dsn, wire.port) + "?sslmode=require")
         with pytest.raises(StorageUnavailable, match=r"SSL.*HARDWON_DATABASE_URL"):
-            async with reading(engine):
+            async with autocommit(engine):
                 pass
         await engine.dispose()
 
@@ -293,7 +295,7 @@ def encrypted(postgres_dsn: str) -> Iterator[str]:
 async def encrypts(address: str, asked: str) -> bool:
     engine = make_engine(f"{address}?{asked}")
     try:
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             return bool(await connection.scalar(sa.text("SELECT 1")))
     finally:
         await engine.dispose()
@@ -332,7 +334,7 @@ def test_a_file_that_an_address_names_and_that_is_not_there_is_named(postgres_ds
 async def test_what_an_address_asks_for_and_nobody_knows_is_told(postgres_dsn: str, more: str) -> None:
     engine = make_engine(f"{postgres_dsn}&{more}")
     with pytest.raises(StorageUnavailable, match=rf"{more.partition('=')[0]}.*HARDWON_DATABASE_URL"):
-        async with reading(engine):
+        async with autocommit(engine):
             pass
     await engine.dispose()
 
@@ -360,7 +362,7 @@ async def test_after_a_failover_the_same_pool_reaches_the_server_that_takes_chan
             await connection.execute(sa.text("SET TRANSACTION READ WRITE"))
             await connection.execute(sa.text(statement))
 
-    async with reading(outside) as connection:
+    async with autocommit(outside) as connection:
         name = await connection.scalar(sa.text("SELECT quote_ident(current_database())"))
     await administer(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     with pytest.raises(StorageUnavailable, match="takes no changes"):
@@ -374,7 +376,7 @@ async def test_after_a_failover_the_same_pool_reaches_the_server_that_takes_chan
 async def test_a_statement_that_the_server_gives_no_time_is_named_as_that(postgres_dsn: str) -> None:
     """It was told to look whether Postgres runs and whether its address is right, and both were well."""
     engine = make_engine(f"{postgres_dsn}&statement_timeout=200")
-    for opened in (reading, transaction):
+    for opened in (autocommit, transaction):
         with pytest.raises(StorageUnavailable, match=r"broke off .*due to statement timeout.*statement_timeout = 0"):
             async with opened(engine) as connection:
                 await connection.execute(sa.text("SELECT pg_sleep(5)"))
@@ -395,12 +397,12 @@ async def test_g21_a_disk_that_takes_no_more_or_fails_is_named_whatever_its_code
 ) -> None:
     """G21: a quota that is reached is an internal error to Postgres, and so it looked like a defect of ours."""
     engine = make_engine(postgres_dsn)
-    for opened in (reading, transaction):
+    for opened in (autocommit, transaction):
         with pytest.raises(StorageUnavailable, match=told):
             async with opened(engine) as connection:
                 await connection.execute(sa.text(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '{code}'; END $$"))
     with pytest.raises(DBAPIError, match="another"):
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             await connection.execute(sa.text("DO $$ BEGIN RAISE 'another' USING ERRCODE = 'XX000'; END $$"))
     await engine.dispose()
 
@@ -418,7 +420,7 @@ async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(
     engine = make_engine(database_url)
     names = sa.text("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%FROM pg_prepared_statements%'")
     try:
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             first = set((await connection.scalars(names)).all())
             await connection.execute(Analyze(points, ["id", "workspace"]))
             assert set((await connection.scalars(names)).all()) == first != set()
@@ -431,10 +433,10 @@ async def test_all_that_works_in_a_workspace_shares_an_engine_that_goes_with_the
 ) -> None:
     """One each, 36 in a workspace, made a server that many workspaces ask stand still when it looked for garbage."""
     engine = make_engine(database_url)
-    held = within(engine, "one")
-    assert within(engine, "one") is held
-    assert within(held, "two") is not held
-    async with reading(held) as connection:
+    held = engine_of_workspace(engine, "one")
+    assert engine_of_workspace(engine, "one") is held
+    assert engine_of_workspace(held, "two") is not held
+    async with autocommit(held) as connection:
         assert await connection.scalar(sa.text("SELECT current_setting('hardwon.workspace')")) == "one"
     gone = weakref.ref(held)
     del held, connection
@@ -461,7 +463,7 @@ async def test_a_database_that_cannot_hold_every_text_is_refused_at_the_start(po
     options = f"ENCODING '{encoding}' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'"
     engine = make_engine(await made(postgres_dsn, f"in_{encoding.lower()}", options))
     with pytest.raises(StorageUnavailable, match=f"encoded in {encoding}"):
-        async with reading(engine):
+        async with autocommit(engine):
             pass
     await engine.dispose()
 
@@ -470,7 +472,7 @@ async def test_statements_of_their_own_are_isolated_as_we_count_on_whatever_is_u
     """Captures of the same event, and leases, failed of each other where a server has another isolation as its own."""
     address = await made(postgres_dsn, "serial", "", "SET default_transaction_isolation = 'serializable'")
     engine = make_engine(address)
-    for opened in (reading, transaction):
+    for opened in (autocommit, transaction):
         async with opened(engine) as connection:
             assert await connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
     await engine.dispose()

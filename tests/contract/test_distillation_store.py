@@ -16,7 +16,7 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.errors import NotFound
 from knowledge.memory.retention import add_years
 from knowledge.models import Distillation, DistilledText, Entry, EntryId, PatternId
-from knowledge.ports import Stores, Undistilled
+from knowledge.ports import DistillationCandidate, Stores
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import Store, learn, numbered
@@ -62,7 +62,7 @@ def refusal(pattern_id: PatternId, **changes: Any) -> Distillation:
     return answer(pattern_id, distilled=None, refused="title: names 'X1'", **changes)
 
 
-async def due(stores: Stores, *, now: datetime = NOON, model: str = MODEL) -> list[Undistilled]:
+async def due(stores: Stores, *, now: datetime = NOON, model: str = MODEL) -> list[DistillationCandidate]:
     return await stores.distillations.due(model, now=now, least=3, grown=2)
 
 
@@ -76,7 +76,7 @@ async def test_a_pattern_is_due_from_three_embedded_entries_on(stores: Stores) -
     await stores.entries.add([told(9)])  # staged only
     assert await due(stores) == []
     await learned(stores, 1, first=3)
-    assert await due(stores) == [Undistilled(pattern_id=pattern_id, evidence=4)]
+    assert await due(stores) == [DistillationCandidate(pattern_id=pattern_id, evidence=4)]
 
 
 async def test_patterns_with_most_evidence_come_first_and_only_of_ones_own_workspace(store: Store) -> None:
@@ -89,9 +89,9 @@ async def test_patterns_with_most_evidence_come_first_and_only_of_ones_own_works
 
 async def test_one_distils_the_patterns_of_a_workspace_at_a_time(stores: Stores) -> None:
     store = stores.distillations
-    async with store.distilling() as first, store.distilling() as second:
+    async with store.lock_distilling() as first, store.lock_distilling() as second:
         assert (first, second) == (True, False)
-    async with store.distilling() as again:
+    async with store.lock_distilling() as again:
         assert again
 
 
@@ -99,7 +99,7 @@ async def test_many_workspaces_that_distil_at_once_leave_connections_to_others(s
     """A model takes minutes: twenty of them kept every connection of a server, and no capture got through."""
 
     async def distil(workspace: str) -> None:
-        async with store.of(workspace).distillations.distilling():
+        async with store.of(workspace).distillations.lock_distilling():
             await asyncio.sleep(3600)
 
     at_work = [asyncio.create_task(distil(f"w{number}")) for number in range(40)]
@@ -128,7 +128,7 @@ async def test_it_is_due_again_once_the_evidence_has_doubled_and_is_then_replace
     await learned(stores, 2, first=4)
     assert await due(stores) == []
     await learned(stores, 1, first=6)
-    assert await due(stores) == [Undistilled(pattern_id=pattern_id, evidence=6)]
+    assert await due(stores) == [DistillationCandidate(pattern_id=pattern_id, evidence=6)]
     later = replace(WRITTEN, title="Anything missing breaks a sum")
     assert await stores.distillations.keep(answer(pattern_id, 1, 2, 3, 4, evidence=6, distilled=later))
     assert await shown(stores, pattern_id) == later

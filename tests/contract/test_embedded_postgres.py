@@ -182,7 +182,7 @@ def ordinary_user(place: Path) -> pwd.struct_passwd:
     if not AM_ROOT:
         pytest.skip("only root can become another user")
     user = pwd.getpwnam("nobody")
-    if not binaries.runs(binaries.locate(), user):
+    if not binaries.can_run(binaries.locate(), user):
         pytest.skip("the Postgres of this environment is closed to nobody")
     os.chown(place, user.pw_uid, user.pw_gid)
     return user
@@ -573,7 +573,7 @@ def test_a_data_directory_that_is_not_postgres_is_refused_and_left_as_it_is(home
     true_data = data.rename(data.with_name("true"))
     data.mkdir()
     (data / "photo.jpg").write_text("mine")
-    with pytest.raises(StoreIncompatible, match="no data directory of Postgres"):
+    with pytest.raises(StoreIncompatible, match="not a data directory of Postgres"):
         server(home).__enter__()
     assert [path.name for path in data.iterdir()] == ["photo.jpg"]
     shutil.rmtree(data)
@@ -852,6 +852,6 @@ def test_a_limit_on_processes_is_named_where_postgres_cannot_start_for_it(home: 
         '2026-11-23 22:53:04.428 UTC [19926] LOG:  could not fork "startup" process: Resource temporarily unavailable\n'
         "2026-11-23 22:53:04.429 UTC [19926] LOG:  database system is shut down\n"
     )
-    told = EmbeddedPostgres(home)._sentence(said)
+    told = EmbeddedPostgres(home)._describe_failure(said)
     assert 'could not fork "startup" process: Resource temporarily unavailable' in told
     assert "redirecting" not in told

@@ -107,10 +107,10 @@ async def test_the_same_key_with_the_same_body_is_a_duplicate_that_names_the_fir
     again = replace(first, entry_id=numbered(2))
     (answer,) = await stores.entries.add([again])
     assert (answer.outcome, answer.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
-    assert await stores.entries.known(again) == answer
-    assert await stores.entries.known(staged(3)) is None
+    assert await stores.entries.find_duplicate(again) == answer
+    assert await stores.entries.find_duplicate(staged(3)) is None
     assert answer.status is EntryStatus.STAGED, "what it is now, not what it was told as"
-    assert await stores.entries.pending(EVERYTHING) == 1
+    assert await stores.entries.count_pending(EVERYTHING) == 1
 
 
 @pytest.mark.parametrize("changed", [{"failure_description": "Another"}, {"task_id": "T-9"}, {"project_id": "other"}])
@@ -287,14 +287,14 @@ async def test_two_workspaces_never_meet(store: Store) -> None:
         await theirs.resolve(unsolved.entry_id, solution_steps="mend it", verified_by="pytest")
     with pytest.raises(NotFound):
         await theirs.delete(entry.entry_id)
-    assert await theirs.rejection_on_record("web-shop", "design_review", None) is None
+    assert await theirs.find_rejection("web-shop", "design_review", None) is None
     assert not (await theirs.claim(EVERYTHING, limit=10, lease=MINUTE)).entries
-    assert await theirs.pending(EVERYTHING) == 0
+    assert await theirs.count_pending(EVERYTHING) == 0
     assert await theirs.due_projects(NOON + 100 * HOUR) == []
     assert await theirs.abandon("web-shop", unvouched=True) == 0
     (answer,) = await theirs.add([replace(entry, entry_id=numbered(9))])
     assert answer.outcome is CaptureOutcome.ACCEPTED, "keys and events are a workspace's own"
-    assert await ours.pending(EVERYTHING) == 1
+    assert await ours.count_pending(EVERYTHING) == 1
 
 
 # resolving
@@ -379,7 +379,7 @@ async def test_a_rejection_on_record_is_of_the_same_project_gate_and_task(stores
     told = opened(rejection(revision_approach=None, task_id="T-1"))
     late = replace(told, entry_id=numbered(2), run_id="2", captured_at=NOON + HOUR)
     await stores.entries.add([late, told, stored(approval(task_id="T-2"), numbered(3))])
-    on_record = stores.entries.rejection_on_record
+    on_record = stores.entries.find_rejection
     assert await on_record("web-shop", "design_review", "T-1") == told.entry_id, "the first one"
     assert await on_record("web-shop", "design_review", "T-2") is None, "an approval is none"
     assert await on_record("web-shop", "design_review", None) is None, "no task is not any task"
@@ -422,7 +422,7 @@ async def test_the_entries_of_a_task_come_open_ones_first_then_the_latest(stores
             stored(approval(), numbered(8)),
         ]
     )
-    of_task = stores.entries.of_task
+    of_task = stores.entries.entries_of_task
     found = await of_task("web-shop", "T-4", EntryType.FAILURE_SOLUTION)
     assert ids(found) == [numbered(4), numbered(3), numbered(1)]
     assert found[0] == replace(waits, workspace="default")
@@ -477,10 +477,10 @@ async def test_a_claim_takes_what_its_selection_says(stores: Stores, selection: 
     await stores.entries.add(
         [staged(1), staged(2, project_id="b"), staged(3, verified_by=None), gate, opened(number=5)]
     )
-    assert await stores.entries.pending(selection) == len(expected)
+    assert await stores.entries.count_pending(selection) == len(expected)
     claim = await stores.entries.claim(selection, limit=10, lease=MINUTE)
     assert ids(claim.entries) == [numbered(number) for number in expected]
-    assert await stores.entries.pending(selection) == len(expected), "leased ones included"
+    assert await stores.entries.count_pending(selection) == len(expected), "leased ones included"
 
 
 async def test_a_lease_that_ran_out_is_taken_over_and_one_that_runs_is_not(stores: Stores) -> None:
@@ -586,16 +586,16 @@ async def test_a_project_is_forgotten_once_nothing_of_it_is_left(store: Store) -
     told = [staged(number, project_id="going", task_id=str(number)) for number in range(3)]
     await ours.add([*told, staged(9, project_id="staying")])
     await theirs.add([replace(told[0], entry_id=numbered(20))])
-    assert await ours.of_project("going", limit=2) == [told[0].entry_id, told[1].entry_id]
+    assert await ours.ids_of_project("going", limit=2) == [told[0].entry_id, told[1].entry_id]
     assert not await ours.forget_project("going"), "entries are left"
     for entry in told:
         await ours.delete(entry.entry_id)
-    assert await ours.of_project("going", limit=2) == []
+    assert await ours.ids_of_project("going", limit=2) == []
     assert await ours.forget_project("going")
     with pytest.raises(NotFound):
-        await ours.of_project("going", limit=2)
+        await ours.ids_of_project("going", limit=2)
     assert (await store.of("ours").checkpoints.stats()).projects == 1
-    assert await theirs.of_project("going", limit=2) == [numbered(20)], "a workspace's own"
+    assert await theirs.ids_of_project("going", limit=2) == [numbered(20)], "a workspace's own"
 
 
 # low trust
@@ -611,7 +611,7 @@ async def test_a_resolution_that_gives_orders_is_held_back_and_says_by_whom(stor
     told = (resolved.status, resolved.resolved_by, resolved.low_trust, resolved.suspicions)
     assert told == (EntryStatus.QUARANTINED, "agent", True, ("override",))
     assert resolved.source == "agent"
-    assert await entries.pending(Selection()) == 0
+    assert await entries.count_pending(Selection()) == 0
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.adapters.openai_replies import LONGEST_PAUSE_SECONDS, told_seconds
+from knowledge.adapters.openai_replies import MAX_PAUSE_SECONDS, retry_delay
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting, TextRejected
 from tests.support import openai_server as replies
 from tests.support.embedders import hashed_bag
@@ -284,13 +284,13 @@ async def test_a_pause_longer_than_our_patience_is_handed_on_at_once(server: Ope
 
 def test_retry_after_is_read_in_each_of_its_forms() -> None:
     date = {"date": "Sun, 06 Nov 1994 08:49:37 GMT", "retry-after": "Sun, 06 Nov 1994 08:50:07 GMT"}
-    assert told_seconds(date) == 30
-    assert told_seconds({"retry-after": "2.5"}) == 2.5
-    assert told_seconds({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
-    assert told_seconds({"retry-after": "-3"}) == 0
+    assert retry_delay(date) == 30
+    assert retry_delay({"retry-after": "2.5"}) == 2.5
+    assert retry_delay({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
+    assert retry_delay({"retry-after": "-3"}) == 0
     far = {"date": date["date"], "retry-after": "Sun, 06 Nov 2094 08:50:07 GMT"}
     for too_long in ({"retry-after": "1764000000"}, {"retry-after-ms": "1764000000000"}, far):
-        assert told_seconds(too_long) == LONGEST_PAUSE_SECONDS
+        assert retry_delay(too_long) == MAX_PAUSE_SECONDS
     endless = date | {"retry-after": "Sun, 06 Nov 99999999999999999999 08:50:07 GMT"}
     for unusable in (
         endless,
@@ -299,7 +299,7 @@ def test_retry_after_is_read_in_each_of_its_forms() -> None:
         {"retry-after": "nan"},
         {"retry-after": date["retry-after"]},
     ):
-        assert told_seconds(unusable) is None
+        assert retry_delay(unusable) is None
 
 
 def test_delays_double_up_to_a_limit_and_differ() -> None:

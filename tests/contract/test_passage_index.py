@@ -164,7 +164,7 @@ async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(t
     shard = qdrant_edge.EdgeShard.load(str(tmp_path / "documents" / collection_name(own)))
     there = shard.info().payload_schema
     shard.close()
-    assert there.keys() >= {*passage_points.KEYWORDS, *passage_points.MOMENTS, *passage_points.NUMBERS}
+    assert there.keys() >= {*passage_points.KEYWORDS, *passage_points.TIMES, *passage_points.NUMBERS}
     assert there["partition"].points == 1
 
 
@@ -181,7 +181,7 @@ async def test_others_have_their_turns_while_an_index_is_made(tmp_path: Path) ->
     ticker = asyncio.create_task(tick())
     index = EdgePassages(tmp_path / "documents", reserve_mb=1)
     await asyncio.gather(*(index.ensure(SPACE) for _ in range(2)))
-    made = len(passage_points.KEYWORDS) + len(passage_points.MOMENTS) + len(passage_points.NUMBERS)
+    made = len(passage_points.KEYWORDS) + len(passage_points.TIMES) + len(passage_points.NUMBERS)
     assert turns >= made + 10
     await index.upsert(SPACE, [point(1)])
     ticker.cancel()

@@ -69,7 +69,7 @@ def told(number: int, **changes: Any) -> Entry:
 
 async def pattern_with_the_words_of(stores: Stores, entry: Entry) -> PatternId | None:
     key = texts.match_key(entry)
-    async with stores.patterns.deciding(LeaseToken(uuid4())) as deciding:
+    async with stores.patterns.begin_decisions(LeaseToken(uuid4())) as deciding:
         return (await deciding.patterns_by_key([key])).get(key)
 
 
@@ -95,13 +95,13 @@ async def test_what_was_decided_is_there_once_the_block_ended_well(stores: Store
     await stores.entries.add([entry])
     claim = await claim_all(stores)
     point = situation_point(stores, entry)
-    async with stores.patterns.deciding(claim.token) as deciding:
-        assert await deciding.held([entry.entry_id]) == {entry.entry_id: None}
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
+        assert await deciding.find_leased([entry.entry_id]) == {entry.entry_id: None}
         made = decision(stores.workspace, entry)
         assert await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER) == {point: False}
         assert await deciding.patterns_by_key([made.match_key, "another"]) == {made.match_key: made.pattern_id}
-        assert await stores.points.known([point]) == set(), "nobody else sees it yet"
-    assert await stores.points.known([point]) == {point}
+        assert await stores.points.find_existing([point]) == set(), "nobody else sees it yet"
+    assert await stores.points.find_existing([point]) == {point}
     assert await pattern_with_the_words_of(stores, entry) == made.pattern_id
     assert (await stores.entries.get(entry.entry_id)).pattern_id == made.pattern_id
 
@@ -112,14 +112,14 @@ async def test_the_resolutions_of_a_pattern_are_told_once_each(store: Store) -> 
     await learn(stores, told(2))
     approved = await learn(stores, stored(approval(approved_approach="In two steps"), numbered(3)))
     asked = [pattern, approved, PatternId(uuid4())]
-    async with stores.patterns.deciding(LeaseToken(uuid4())) as deciding:
+    async with stores.patterns.begin_decisions(LeaseToken(uuid4())) as deciding:
         found = await deciding.resolutions(asked)
         assert {pattern_id: list(each) for pattern_id, each in found.items()} == {
             pattern: [solution],
             approved: ["In two steps"],
         }
         assert not await deciding.resolutions([])
-    async with store.of("theirs").patterns.deciding(LeaseToken(uuid4())) as deciding:
+    async with store.of("theirs").patterns.begin_decisions(LeaseToken(uuid4())) as deciding:
         assert not await deciding.resolutions(asked)
 
 
@@ -129,12 +129,12 @@ async def test_the_words_that_joined_a_pattern_founded_with_others_are_bound_to_
     await stores.entries.add([second])
     claim = await claim_all(stores)
     joins = replace(decision("ours", second, pattern), why=("situation: likeness 0.97",))
-    async with stores.patterns.deciding(claim.token) as deciding:
-        await deciding.held([second.entry_id])
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
+        await deciding.find_leased([second.entry_id])
         await deciding.write([joins], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
-    assert await stores.patterns.bound_to(joins.match_key) == pattern
-    assert await stores.patterns.bound_to(texts.match_key(first)) is None, "it was founded with these"
-    assert await store.of("theirs").patterns.bound_to(joins.match_key) is None
+    assert await stores.patterns.pattern_of_key(joins.match_key) == pattern
+    assert await stores.patterns.pattern_of_key(texts.match_key(first)) is None, "it was founded with these"
+    assert await store.of("theirs").patterns.pattern_of_key(joins.match_key) is None
 
 
 async def test_a_block_that_fails_leaves_nothing(stores: Stores) -> None:
@@ -142,12 +142,12 @@ async def test_a_block_that_fails_leaves_nothing(stores: Stores) -> None:
     await stores.entries.add([entry])
     claim = await claim_all(stores)
     with pytest.raises(ZeroDivisionError):  # noqa: PT012 - it is the block that fails
-        async with stores.patterns.deciding(claim.token) as deciding:
-            await deciding.held([entry.entry_id])
+        async with stores.patterns.begin_decisions(claim.token) as deciding:
+            await deciding.find_leased([entry.entry_id])
             made = decision(stores.workspace, entry)
             await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
             raise ZeroDivisionError
-    assert await stores.points.known([situation_point(stores, entry)]) == set()
+    assert await stores.points.find_existing([situation_point(stores, entry)]) == set()
     assert await pattern_with_the_words_of(stores, entry) is None
     assert (await stores.entries.get(entry.entry_id)).pattern_id is None
     assert await stores.entries.extend(claim, MINUTE) == 1, "it can be decided on again"
@@ -160,7 +160,7 @@ async def test_two_checkpoints_that_decide_on_the_same_new_words_make_one_patter
 
     async def found_or_join(claim: Claim) -> PatternId:
         (entry,) = claim.entries
-        async with stores.patterns.deciding(claim.token) as deciding:
+        async with stores.patterns.begin_decisions(claim.token) as deciding:
             there = await deciding.patterns_by_key([texts.match_key(entry)])
             await asyncio.sleep(0.05)  # time for the other one to look, too
             made = decision(stores.workspace, entry, there.get(texts.match_key(entry)))
@@ -174,7 +174,7 @@ async def test_two_checkpoints_that_decide_on_the_same_new_words_make_one_patter
 
 
 async def test_another_workspace_does_not_wait_for_a_decision(store: Store) -> None:
-    async with store.of("ours").patterns.deciding(LeaseToken(uuid4())), asyncio.timeout(5):
+    async with store.of("ours").patterns.begin_decisions(LeaseToken(uuid4())), asyncio.timeout(5):
         pattern = await learn(store.of("theirs"), told(1))
     assert counts(await store.of("theirs").patterns.get(pattern, now=NOON)) == (1, 1, 1)
 
@@ -185,12 +185,12 @@ async def test_entries_of_a_pattern_are_deleted_together_and_what_is_left_counts
     await learn(stores, told(2), told(3), told(4), joins=pattern)
     await stores.entries.add([told(5)])
     await decide(stores, await claim_all(stores), joins=pattern)
-    assert await stores.entries.of_pattern(pattern, limit=3) == [numbered(1), numbered(2), numbered(3)]
-    assert await theirs.of_pattern(pattern, limit=9) == []
+    assert await stores.entries.ids_of_pattern(pattern, limit=3) == [numbered(1), numbered(2), numbered(3)]
+    assert await theirs.ids_of_pattern(pattern, limit=9) == []
     assert await theirs.delete_all([numbered(1)]) == 0
     assert await stores.entries.delete_all([numbered(1), numbered(3), numbered(4), numbered(99)]) == 3
     assert counts(await stores.patterns.get(pattern, now=NOON)) == (1, 1, 1)
-    assert await stores.entries.of_pattern(pattern, limit=9) == [numbered(2)], "the last one is not embedded yet"
+    assert await stores.entries.ids_of_pattern(pattern, limit=9) == [numbered(2)], "the last one is not embedded yet"
     assert await stores.entries.delete_all([numbered(1)]) == 0
     assert await stores.entries.delete_all([]) == 0
 
@@ -205,8 +205,8 @@ async def test_a_decision_made_before_stands(stores: Stores) -> None:
     await stores.entries.delete(first.entry_id)
     await asyncio.sleep(2 * MOMENT.total_seconds())
     again = await claim_all(stores)
-    async with stores.patterns.deciding(again.token) as deciding:
-        held = await deciding.held([joined.entry_id])
+    async with stores.patterns.begin_decisions(again.token) as deciding:
+        held = await deciding.find_leased([joined.entry_id])
     assert held == {joined.entry_id: pattern_id_of("default", first.entry_id)}, "though its founder is gone"
 
 
@@ -217,8 +217,8 @@ async def test_a_lost_lease_decides_and_marks_nothing(stores: Stores) -> None:
     stale = await claim_all(stores, lease=MOMENT)
     await asyncio.sleep(2 * MOMENT.total_seconds())
     taken = await claim_all(stores)
-    async with stores.patterns.deciding(stale.token) as deciding:
-        assert await deciding.held([entry.entry_id]) == {}
+    async with stores.patterns.begin_decisions(stale.token) as deciding:
+        assert await deciding.find_leased([entry.entry_id]) == {}
     await decide(stores, taken)
     assert await mark(stores, stale) == set()
     assert await status(stores, entry.entry_id) is EntryStatus.STAGED
@@ -229,8 +229,8 @@ async def test_no_claim_takes_over_what_a_decision_is_being_made_about(stores: S
     entry = told(1)
     await stores.entries.add([entry])
     claim = await claim_all(stores, lease=MOMENT)
-    async with stores.patterns.deciding(claim.token) as deciding:
-        await deciding.held([entry.entry_id])
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
+        await deciding.find_leased([entry.entry_id])
         await asyncio.sleep(2 * MOMENT.total_seconds())
         assert not (await claim_all(stores)).entries
     assert (await claim_all(stores)).entries
@@ -249,7 +249,7 @@ async def test_a_pattern_has_at_most_eight_points_and_keeps_the_first_ones(store
     assert kept == {ids[0], ids[MAX_POINTS - 1]}, "one more fits; one there already stays"
     _, kept = await decide(stores, claims[2], joins=pattern, points=[f"way {MAX_POINTS}"])
     assert kept == set()
-    assert await stores.points.known(ids) == set(ids[:MAX_POINTS])
+    assert await stores.points.find_existing(ids) == set(ids[:MAX_POINTS])
     for claim in claims:
         assert len(await mark(stores, claim)) == 1, "evidence without a point of its own is evidence all the same"
     assert (await only(stores, ids[0])).success_count == 3
@@ -383,7 +383,7 @@ async def test_of_many_rivals_those_with_the_most_evidence_are_told(stores: Stor
     claim = await claim_all(stores)
     link = Link(kind=LinkKind.RIVAL, pattern_id=beside, probability=1.0, why=("another way",))
     decisions = [replace(decision(stores.workspace, entry), links=(link,)) for entry in claim.entries]
-    async with stores.patterns.deciding(claim.token) as deciding:
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
         await deciding.write(decisions, SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
     await mark(stores, claim)
     proven = [each.pattern_id for each in decisions[-3:]]
@@ -588,8 +588,8 @@ async def test_patterns_and_points_of_another_workspace_are_unknown(store: Store
     ours, theirs = store.of("ours"), store.of("theirs")
     pattern = await learn(ours, told(1))
     point = situation_point(ours, told(1))
-    assert await ours.points.known([point, PointId(uuid4())]) == {point}
-    assert await theirs.points.known([point]) == set()
+    assert await ours.points.find_existing([point, PointId(uuid4())]) == {point}
+    assert await theirs.points.find_existing([point]) == set()
     assert await theirs.patterns.evidence([point], now=NOON) == {}
     assert await theirs.entries.sole_points(numbered(1)) == []
     with pytest.raises(NotFound):
@@ -628,14 +628,14 @@ async def test_deleting_an_entry_takes_its_own_points_and_recounts(stores: Store
     pattern = await learn(stores, first, told(2, project_id="b"))
     sole = await stores.entries.sole_points(first.entry_id)
     await stores.entries.delete(first.entry_id)
-    assert await stores.points.known(sole) == set()
+    assert await stores.points.find_existing(sole) == set()
     left = await only(stores, situation_point(stores, first))
     assert counts(left) == (1, 1, 1)
     assert left.entry_ids == (numbered(2),)
     assert left.pattern_id == pattern == pattern_id_of("default", first.entry_id), "it outlives its founder"
 
     await stores.entries.delete(numbered(2))
-    assert await stores.points.known([situation_point(stores, first)]) == set()
+    assert await stores.points.find_existing([situation_point(stores, first)]) == set()
     with pytest.raises(NotFound):
         await stores.patterns.get(pattern, now=NOON)
     stats = await stores.checkpoints.stats()
@@ -649,7 +649,7 @@ async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(stores: 
     _, points = await decide(stores, claim)
     await stores.entries.delete(numbered(1))
     assert await mark(stores, claim) == set()
-    assert await stores.points.known(sorted(points)) == set()
+    assert await stores.points.find_existing(sorted(points)) == set()
     assert (await stores.checkpoints.stats()).patterns == 0
 
 
@@ -667,8 +667,8 @@ async def test_a_pattern_is_not_taken_away_while_an_entry_is_joining_it(stores: 
         else:
             await stores.patterns.prune(A_YEAR_LATER, open_before=NOON, limit=10)
 
-    async with stores.patterns.deciding(claim.token) as deciding:
-        await deciding.held([second.entry_id])
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
+        await deciding.find_leased([second.entry_id])
         assert (await deciding.patterns_by_key([texts.match_key(second)])).values()
         taking = asyncio.create_task(take_away())
         await asyncio.sleep(0.05)
@@ -678,7 +678,7 @@ async def test_a_pattern_is_not_taken_away_while_an_entry_is_joining_it(stores: 
     assert await mark(stores, claim, at=A_YEAR_LATER) == {second.entry_id}
     evidence = await stores.patterns.get(pattern, now=A_YEAR_LATER)
     assert (counts(evidence), evidence.entry_ids) == ((1, 1, 1), (second.entry_id,))
-    assert await stores.points.known([situation_point(stores, first)]), "which the second one stands behind"
+    assert await stores.points.find_existing([situation_point(stores, first)]), "which the second one stands behind"
 
 
 async def test_deletions_of_one_pattern_at_once_leave_the_right_count(stores: Stores) -> None:

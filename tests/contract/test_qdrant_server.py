@@ -130,7 +130,7 @@ async def test_the_nearest_of_many_vectors_take_few_requests(inside: Inside) -> 
 async def test_points_filters_and_selectors_are_the_clients_own_types() -> None:
     """D2, D3, D4, D5: dicts pass over the wire and break in memory, or the other way round; None matches nothing."""
     (point,) = make_points(1)
-    stored = adapter._stored(point)
+    stored = adapter._to_point(point)
     assert isinstance(stored, models.PointStruct)
     assert stored.payload is not None
     assert None not in stored.payload.values()

@@ -210,7 +210,7 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
         return context.context_id
 
     async def untold(run_id: str | None = "1") -> list[tuple[ContextId, tuple[PatternId, ...]]]:
-        found = await ours.contexts.untold("web-shop", "T-1", run_id)
+        found = await ours.contexts.contexts_to_report("web-shop", "T-1", run_id)
         return [(each.context_id, each.pattern_ids) for each in found]
 
     first = await hand_out(11, 0)
@@ -233,11 +233,11 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
     await ours.contexts.record_outcomes(
         [replace(outcome, context_id=second, pattern_id=known[1], worked=True)], NOON + 4 * HOUR
     )
-    (worked, again) = await ours.contexts.untold("web-shop", "T-1", "1")
+    (worked, again) = await ours.contexts.contexts_to_report("web-shop", "T-1", "1")
     assert (worked.context_id, worked.pattern_ids, worked.worked) == (second, (), (known[1],))
     assert (again.context_id, again.worked) == (first, (known[1],))
     assert await untold("2") == [(other, tuple(known))]
-    assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
+    assert await store.of("theirs").contexts.contexts_to_report("web-shop", "T-1", "1") == []
 
 
 async def test_of_a_task_that_is_run_again_and_again_the_latest_contexts_are_looked_at(store: Store) -> None:
@@ -248,7 +248,7 @@ async def test_of_a_task_that_is_run_again_and_again_the_latest_contexts_are_loo
         task = Task(description="Fix", project_id="web-shop", task_id="T-1", run_id=str(number))
         await ours.contexts.record(context, task, "backend", NOON + number * HOUR)
     latest = [ContextId(numbered(number)) for number in (14, 13)]
-    for ask in (ours.contexts.handed_out, ours.contexts.untold):
+    for ask in (ours.contexts.contexts_of_run, ours.contexts.contexts_to_report):
         assert [each.context_id for each in await ask("web-shop", "T-1", None, limit=2)] == latest
 
 
@@ -265,7 +265,7 @@ async def test_a_task_with_a_long_history_is_told_of_in_time(stores: Stores) -> 
         async with transaction(contexts._engine) as connection:
             await connection.execute(sa.text(HISTORY), {"number": 8000, "pattern": known, "at": NOON - 2 * day})
     async with asyncio.timeout(5):
-        found = await contexts.untold("web-shop", "nightly", None)
+        found = await contexts.contexts_to_report("web-shop", "nightly", None)
     assert [each.context_id for each in found if each.pattern_ids] == [ContextId(numbered(n)) for n in (11, 12)]
 
 
@@ -304,7 +304,7 @@ async def test_what_is_told_in_another_run_is_told_where_one_of_the_two_names_no
     await ours.contexts.record_outcomes([told], NOON + HOUR)
 
     async def left(run_id: str | None) -> set[ContextId]:
-        found = await ours.contexts.untold("web-shop", "T-1", run_id)
+        found = await ours.contexts.contexts_to_report("web-shop", "T-1", run_id)
         return {each.context_id for each in found if each.pattern_ids}
 
     assert await left(None) == set()
@@ -325,10 +325,10 @@ async def test_what_a_task_was_tried_with_and_failed_is_known_of_all_its_runs(st
             run_id=run_id, worked=worked,
         )  # fmt: skip
         await ours.contexts.record_outcomes([outcome], NOON + HOUR)
-    assert await ours.contexts.failed("web-shop", "T-1", known) == {known[0]}
-    assert await ours.contexts.failed("web-shop", "T-1", known[1:]) == set()
-    assert await ours.contexts.failed("web-shop", "T-2", known) == set()
-    assert await store.of("theirs").contexts.failed("web-shop", "T-1", known) == set()
+    assert await ours.contexts.find_failed_patterns("web-shop", "T-1", known) == {known[0]}
+    assert await ours.contexts.find_failed_patterns("web-shop", "T-1", known[1:]) == set()
+    assert await ours.contexts.find_failed_patterns("web-shop", "T-2", known) == set()
+    assert await store.of("theirs").contexts.find_failed_patterns("web-shop", "T-1", known) == set()
 
 
 async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_none(store: Store) -> None:
@@ -351,9 +351,9 @@ async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_non
     with pytest.raises(NotFound, match="there is no entry"):
         await ours.entries.get(echo.entry_id)
     assert (await ours.patterns.get(known, now=NOON)).success_count == 2
-    assert await ours.contexts.told_by(echo.entry_id) == known
-    assert await ours.contexts.told_by(numbered(1)) is None
-    assert await store.of("theirs").contexts.told_by(echo.entry_id) is None
+    assert await ours.contexts.pattern_reported_by(echo.entry_id) == known
+    assert await ours.contexts.pattern_reported_by(numbered(1)) is None
+    assert await store.of("theirs").contexts.pattern_reported_by(echo.entry_id) is None
 
 
 async def test_an_outcome_is_not_taken_over_by_a_key_of_lower_trust_that_tells_the_same(store: Store) -> None:
@@ -436,7 +436,7 @@ async def test_a_run_that_died_is_taken_over_by_one_after_its_time(store: Store)
 async def test_a_run_that_gives_signs_of_life_is_not_taken_over_however_long_it_takes(store: Store) -> None:
     assert await winners(store.jobs) == 1
     await asyncio.sleep(0.6)
-    await store.jobs.alive("prune", SLOT, 1)
+    await store.jobs.heartbeat("prune", SLOT, 1)
     await asyncio.sleep(0.6)
     assert await winners(store.jobs, timedelta(seconds=1)) == 0
     await asyncio.sleep(0.6)
@@ -450,7 +450,7 @@ async def test_a_run_that_was_taken_over_says_nothing_of_the_one_that_did(store:
     await asyncio.sleep(0.6)
     assert await winners(store.jobs, dead_after) == 1
     await asyncio.sleep(0.6)
-    await store.jobs.alive("prune", SLOT, 1)
+    await store.jobs.heartbeat("prune", SLOT, 1)
     await store.jobs.finish("prune", SLOT, 1, None)
     assert await winners(store.jobs, dead_after) == 1, "the second one was at work, and died"
     await store.jobs.finish("prune", SLOT, 3, None)
@@ -507,23 +507,23 @@ async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Stor
 
 
 async def test_jobs_also_tend_workspaces_that_hold_nothing_but_what_has_yet_to_go(store: Store) -> None:
-    assert await store.jobs.tended() == []
+    assert await store.jobs.workspaces_with_work() == []
     await store.of("checked").checkpoints.start("web-shop", CheckpointType.MANUAL, NOON)
     for number in (11, 12):
         shown = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=(pattern(),))
         await store.of("shown").contexts.record(shown, Task(description="Fix"), "backend", NOON)
     await learn(store.of("deleted"), stored(failure()))
     entries = store.of("deleted").entries
-    await entries.delete_all(await entries.of_project("web-shop", limit=9))
+    await entries.delete_all(await entries.ids_of_project("web-shop", limit=9))
     await entries.forget_project("web-shop")
     await store.of("default").entries.add([stored(failure())])
-    assert await store.jobs.tended() == ["checked", "default", "deleted", "shown"]
+    assert await store.jobs.workspaces_with_work() == ["checked", "default", "deleted", "shown"]
     assert await store.jobs.workspaces() == ["default"]
 
 
 async def test_what_waits_for_a_checkpoint_is_counted_over_all_workspaces(store: Store) -> None:
-    assert await store.jobs.staged() == 0
+    assert await store.jobs.count_staged() == 0
     for workspace in ("zebra", "default"):
         waits = replace(stored(failure(solution_steps=None, success_verified=False)), status=EntryStatus.OPEN)
         await store.of(workspace).entries.add([stored(failure()), waits])
-    assert await store.jobs.staged() == 2
+    assert await store.jobs.count_staged() == 2

@@ -203,4 +203,4 @@ async def test_a_point_that_several_entries_share_stands_for_one_that_is_left(st
         await stores.entries.delete(gone)
         sample, _ = await stores.spaces.sample_situations(SPACE, 10)
         assert [entry.entry_id for entry in sample] == left
-    assert await stores.points.known([situation_point(stores, founder, pattern)]) == set()
+    assert await stores.points.find_existing([situation_point(stores, founder, pattern)]) == set()

@@ -29,12 +29,12 @@ OFTEN = (
     "entries.claim",
     "spaces.bound",
     "embedder.embed",
-    "deciding.held",
+    "deciding.find_leased",
     "deciding.patterns_by_key",
     "deciding.write",
     "deciding.commit",
     "index.upsert",
-    "points.overtaken",
+    "points.mark_overtaken",
     "patterns.mark_embedded",
 )
 _SLOW = {"embed_seconds": 0.25, "lease_seconds": 0.3}
@@ -51,12 +51,12 @@ _DELETED = {
 RARE: dict[str, dict[str, Any]] = {
     "entries.extend": _SLOW,
     "entries.bury": _POISONED,
-    "points.doubt": _DELETED,
+    "points.mark_dirty": _DELETED,
     "index.delete": _DELETED,
     "entries.release": _DELETED,
 }
 """Passed only where something else goes wrong, too."""
-ORPHANS = ("points.doubt:before:1", "points.doubt:after:1", "index.delete:before:1")
+ORPHANS = ("points.mark_dirty:before:1", "points.mark_dirty:after:1", "index.delete:before:1")
 """A worker killed there was about to take back the point of an entry that had been deleted while it was embedded:
 the point stays, shown by no query, until it is looked at again a day later, or until `verify --repair`."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
 from knowledge.models import MAX_POINTS, EntryId, PointId
 from knowledge.wiring import Knowledge
@@ -108,14 +108,14 @@ async def lost_by_a_kill(knowledge: Knowledge) -> tuple[str, ...]:
     marked = sa.exists().where(row.status == "embedded", points.c.id == sa.any_(row.point_ids))
     live = (points.c.look_at.is_(None), points.c.expires_at > knowledge.stores.clock.now())
     query = sa.select(points.c.id).where(points.c.workspace == knowledge.workspace, *live, marked)
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         expected = set((await connection.execute(query)).scalars())
     return tuple(f"point {i} of a marked entry was not in the index" for i in expected - await _found(knowledge))
 
 
 async def _rows(knowledge: Knowledge) -> list[dict[str, Any]]:
     query = sa.select(knowledge_staging).where(knowledge_staging.c.workspace == knowledge.workspace)
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 
@@ -125,7 +125,7 @@ async def _stored_points(knowledge: Knowledge) -> dict[Any, set[PointId]]:
         points.c.workspace == knowledge.workspace, points.c.look_at.is_(None)
     )
     found: dict[Any, set[PointId]] = defaultdict(set)
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         for row in await connection.execute(query):
             found[row.pattern_id].add(row.id)
     return found
@@ -134,7 +134,7 @@ async def _stored_points(knowledge: Knowledge) -> dict[Any, set[PointId]]:
 async def _expired_points(knowledge: Knowledge) -> set[PointId]:
     """Return the points that the index need not have any more."""
     query = sa.select(points.c.id).where(points.c.expires_at <= knowledge.stores.clock.now())
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
 
@@ -158,7 +158,7 @@ async def _expiries_that_differ(knowledge: Knowledge, embedded: list[dict[str, A
     for row in embedded:
         for point in row["point_ids"]:
             last[point] = max(last.get(point, row["expires_at"]), row["expires_at"])
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         rows = await connection.execute(sa.select(points.c.id, points.c.expires_at))
         return [
             f"point {row.id} expires at {row.expires_at}, its last entry at {last[row.id]}"
@@ -206,7 +206,7 @@ async def _counts_that_differ(knowledge: Knowledge, embedded: list[dict[str, Any
         key_id = row["agent_key"] if row["low_trust"] else None
         heard[row["pattern_id"]].append(Heard(run=run, worked=True, at=row["timestamp"], key_id=key_id))
     said = []
-    async with reading(knowledge.engine) as connection:
+    async with autocommit(knowledge.engine) as connection:
         told = sa.select(outcomes).where(outcomes.c.workspace == knowledge.workspace)
         for each in await connection.execute(told):
             key_id = each.recorded_by if each.low_trust else None

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.adapters.postgres.tables import points
 from knowledge.errors import HardwonError, InvalidInput, NotFound
 from knowledge.models import ContextId, EntryId, PatternId, PointFilter, PointId, SparseVector, Task
@@ -154,7 +154,7 @@ class Life:
         foreign = sa.select(points.c.workspace).where(
             points.c.id.in_(ids), points.c.workspace != self._of[here].workspace
         )
-        async with reading(self._store.engine) as connection:
+        async with autocommit(self._store.engine) as connection:
             if found := (await connection.execute(foreign)).scalars().all():
                 raise Leak(f"the index showed workspace {here} points of {set(found)}")
 

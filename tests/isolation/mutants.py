@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters import edge_queries, passage_points, qdrant_edge
 from knowledge.adapters.postgres import document_passages, entries
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
@@ -45,7 +45,7 @@ GUARDED = (Mutant.GUARDED, Mutant.GUARDED_DOCUMENTS)
 
 async def _get_any(self: PostgresEntries, entry_id: EntryId) -> Entry:
     """`PostgresEntries.get` without its workspace."""
-    async with reading(self._engine) as connection:
+    async with autocommit(self._engine) as connection:
         query = sa.select(*ENTRY_COLUMNS).where(knowledge_staging.c.id == entry_id)
         row = (await connection.execute(query)).first()
     if row is None:
@@ -77,13 +77,13 @@ def _conditions_of_any(where: PassageWhere) -> passage_points.Conditions:
 
 
 _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
-    Mutant.INDEX: [(each, "within_workspace", _within_any) for each in (qdrant_edge, edge_queries)],
-    Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "within", _whole_store)],
+    Mutant.INDEX: [(each, "workspace_filter", _within_any) for each in (qdrant_edge, edge_queries)],
+    Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "engine_of_workspace", _whole_store)],
     Mutant.GUARDED: [(PostgresEntries, "get", _get_any)],
     Mutant.PASSAGES: [(passage_points, "conditions", _conditions_of_any)],
     Mutant.DOCUMENTS: [
         (document_passages, "in_scope", _in_scope_of_any),
-        (document_passages, "within", _whole_store),
+        (document_passages, "engine_of_workspace", _whole_store),
     ],
     Mutant.GUARDED_DOCUMENTS: [(document_passages, "in_scope", _in_scope_of_any)],
 }

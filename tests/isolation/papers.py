@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import autocommit
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents
 from knowledge.documents.access import Principal, Scope
 from knowledge.documents.journal import Event, EventId, NewEscalation
@@ -136,7 +136,7 @@ class Papers:
         of = self._of[here]
         owner = sa.select(kb_documents.c.workspace).join(kb_chunks, kb_chunks.c.document_id == kb_documents.c.id)
         foreign = owner.where(kb_chunks.c.id.in_(ids), kb_documents.c.workspace != of.workspace)
-        async with reading(of.engine) as connection:
+        async with autocommit(of.engine) as connection:
             if found := (await connection.execute(foreign)).scalars().all():
                 raise Leak(f"the index showed workspace {here} passages of {set(found)}")
 

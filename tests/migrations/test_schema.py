@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import migrating
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, make_engine, transaction, within
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, engine_of_workspace, make_engine, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
@@ -501,7 +501,7 @@ async def plans(engine: AsyncEngine, statement: str, parameters: Sequence[Any]) 
 
     As it does for the product: under the policies some conditions are looked up in no index, and the owner never sees.
     """
-    async with transaction(within(engine, "default")) as connection:
+    async with transaction(engine_of_workspace(engine, "default")) as connection:
         assert await connection.scalar(sa.text("SELECT current_user")) == APPLICATION_ROLE
         these = await connection.exec_driver_sql(f"EXPLAIN {statement}", tuple(parameters))
         custom = "\n".join(these.scalars())
@@ -537,7 +537,7 @@ async def test_a_claim_reads_what_is_pending_and_not_what_is_done(big: str, sele
 @pytest.mark.long
 async def test_counting_what_is_pending_reads_the_partial_index(big: str) -> None:
     async with watched(big) as (engine, sent):
-        assert await PostgresEntries(engine, "default").pending(Selection()) == 200
+        assert await PostgresEntries(engine, "default").count_pending(Selection()) == 200
         for plan in await plans(engine, *sent[0]):
             assert "ix_knowledge_staging_pending" in plan
             assert "Seq Scan" not in plan
@@ -589,7 +589,9 @@ async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_take
 async def test_what_is_told_of_a_task_is_looked_up_and_not_searched_for(big: str, task_id: str | None) -> None:
     """Every context of a task asks it, and has 300 ms for all."""
     async with watched(big) as (engine, sent):
-        found = await PostgresEntries(engine, "default").of_task("web-shop", task_id, EntryType.FAILURE_SOLUTION)
+        found = await PostgresEntries(engine, "default").entries_of_task(
+            "web-shop", task_id, EntryType.FAILURE_SOLUTION
+        )
         assert len(found) == (task_id is not None)
         for plan in await plans(engine, *sent[0]):
             assert "knowledge_staging_event" in plan

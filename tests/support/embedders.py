@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, unit
+from knowledge.adapters.embedding_space import refuse_unembeddable, unit, with_fingerprint
 from knowledge.errors import EmbedderUnavailable, TextRejected
 from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
@@ -55,7 +55,7 @@ class HashingEmbedder(Embedder):
         self, *, dims: int = 64, model: str = "hashing", max_tokens: int = 512, refuses: str | None = None
     ) -> None:
         revision = hashlib.sha256(model.encode()).hexdigest()[:16]
-        self._space = fingerprinted(
+        self._space = with_fingerprint(
             EmbeddingSpace(provider="test", model=model, revision=revision, dims=dims, max_tokens=max_tokens)
         )
         self._closed = False

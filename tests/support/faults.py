@@ -33,7 +33,7 @@ from knowledge.models import (
 )
 from knowledge.ports import (
     CheckpointStore,
-    Deciding,
+    DecisionTransaction,
     EntryStore,
     PatternStore,
     PointStore,
@@ -87,9 +87,9 @@ class _WiredPatterns(Wired):
     """The transaction that decides has its own calls, and a place before and after its commit."""
 
     @asynccontextmanager
-    async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
-        async with self._port.deciding(token) as deciding:  # type: ignore[attr-defined]
-            yield cast(Deciding, Wired(deciding, "deciding", self._wire))
+    async def begin_decisions(self, token: LeaseToken) -> AsyncIterator[DecisionTransaction]:
+        async with self._port.begin_decisions(token) as deciding:  # type: ignore[attr-defined]
+            yield cast(DecisionTransaction, Wired(deciding, "deciding", self._wire))
             await self._wire("deciding.commit:before")
         await self._wire("deciding.commit:after")
 
@@ -98,8 +98,8 @@ class _WiredUpkeep(Wired):
     """The switch of spaces has a place before its commit, and one after it."""
 
     @asynccontextmanager
-    async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
-        async with self._port.switching(space):  # type: ignore[attr-defined]
+    async def begin_switch(self, space: EmbeddingSpace) -> AsyncIterator[None]:
+        async with self._port.begin_switch(space):  # type: ignore[attr-defined]
             yield
             await self._wire("upkeep.switch:before")
         await self._wire("upkeep.switch:after")
@@ -200,7 +200,7 @@ class _Around:
 class _NoticesNothing(_Around):
     """Does not see what went from the index between a decision and its write."""
 
-    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+    async def mark_overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         return 0
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.checkpoints import PostgresJobs
-from knowledge.adapters.postgres.database import make_engine, reading, transaction
+from knowledge.adapters.postgres.database import autocommit, make_engine, transaction
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.memory import texts
@@ -64,7 +64,7 @@ class Store:
 
     async def recorded(self) -> list[Mapping[str, Any]]:
         """Return the contexts on record, of all workspaces."""
-        async with reading(self.engine) as connection:
+        async with autocommit(self.engine) as connection:
             return [dict(row) for row in (await connection.execute(sa.select(contexts))).mappings()]
 
 
@@ -107,8 +107,8 @@ async def decide(
     """Decide on what is claimed: by hand where `joins` is given, else by the same words; return patterns and points."""
     if await stores.spaces.bound() is None:
         await stores.spaces.bind(SPACE, mean_terms=DEFAULT_MEAN_TERMS, calibration=default_calibration(SPACE.model))
-    async with stores.patterns.deciding(claim.token) as deciding:
-        held = await deciding.held([entry.entry_id for entry in claim.entries])
+    async with stores.patterns.begin_decisions(claim.token) as deciding:
+        held = await deciding.find_leased([entry.entry_id for entry in claim.entries])
         known = dict(await deciding.patterns_by_key([texts.match_key(entry) for entry in claim.entries]))
         decisions = []
         for entry in claim.entries:

@@ -1,4 +1,4 @@
-"""Entries added in Postgres, each once: what keeps one out, by its idempotency key or its content, answers for it."""
+"""Adding entries to Postgres once each: a duplicate, by idempotency key or content, returns the entry that is there."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import locked_in_order
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.counting import lock_in_order
+from knowledge.adapters.postgres.database import autocommit, transaction
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, to_row
 from knowledge.adapters.postgres.tables import contexts, event_run, event_task, knowledge_staging, projects
 from knowledge.errors import StorageUnavailable
 from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryId, EntryStatus
 
 _E = knowledge_staging.c
-_TOLD = [_E[name] for name in COLUMN_NAMES]
+_COLUMNS = [_E[name] for name in COLUMN_NAMES]
 _PROJECT = (
     insert(projects)
     .values(workspace=sa.bindparam("workspace"), project_id=sa.bindparam("project_id"))
@@ -29,10 +29,10 @@ _PROJECT = (
     .returning(projects.c.project_id)
     .cte("project")
 )
-# The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
-# entry's keys while waiting for a project that a batch inserts would be a deadlock.
+# The entry is selected from the project's insert, so that the project comes first, as in a batch: holding the entry's
+# keys while waiting for a project that a batch inserts would be a deadlock.
 _OF_ITS_TASK = sa.exists().where(
-    # spelt out: the row that is inserted, and not a table to be read
+    # spelt out: the row being inserted, not a table to read
     contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
     contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
     contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
@@ -45,8 +45,8 @@ _WAS_INFORMED = sa.and_(
 _INSERT_ONE = (
     insert(knowledge_staging)
     .from_select(
-        _TOLD,
-        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _TOLD)).select_from(
+        _COLUMNS,
+        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _COLUMNS)).select_from(
             sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first")
         ),
     )
@@ -56,8 +56,8 @@ _INSERT_ONE = (
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
 
 
-_MAKE_PROJECTS = insert(projects).on_conflict_do_nothing().returning(projects.c.project_id)
-_HOLD_THOSE_THERE = (
+_INSERT_PROJECTS = insert(projects).on_conflict_do_nothing().returning(projects.c.project_id)
+_LOCK_PROJECTS = (
     sa.select(projects.c.project_id)
     .where(
         projects.c.workspace == sa.bindparam("workspace"),
@@ -70,63 +70,65 @@ _HOLD_THOSE_THERE = (
 _DELETED_MEANWHILE = CaptureResult(
     outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
 )
-"""The answer to an entry that a unique key kept out, and that is not there any more."""
+"""The result for an entry that a unique key rejected, and whose duplicate is gone by now."""
 
-_KNOWN_BY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash")
-"""What an entry is known again by: its key, else what it says of which task and run."""
+_IDENTITY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash")
+"""Columns that identify a repeated entry: its key, else its content, task and run."""
 
 
-def _given(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
-    """Return arrays that are bound by the names of their columns as a table: one statement, however many rows."""
+def _unnest(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
+    """Return array parameters, named as the columns, as a table: one statement for any number of rows."""
     arrays = [sa.bindparam(each, type_=sa.ARRAY(type_)) for each, type_ in columns.items()]
-    told = [sa.column(each, type_) for each, type_ in columns.items()]
-    return sa.func.unnest(*arrays).table_valued(*told, with_ordinality="place").render_derived(name=name)
+    parts = [sa.column(each, type_) for each, type_ in columns.items()]
+    return sa.func.unnest(*arrays).table_valued(*parts, with_ordinality="place").render_derived(name=name)
 
 
-def _in_place() -> sa.Select[Any]:
-    """Select, of entries that are told, the rows that keep them out: by its idempotency key first, else its content."""
-    told = _given("told", **dict.fromkeys(_KNOWN_BY, sa.Text()))
-    same_key = (_E.idempotency_key == told.c.idempotency_key,)
+def _select_duplicates() -> sa.Select[Any]:
+    """Select the rows that are duplicates of given entries: by idempotency key first, else by content."""
+    incoming = _unnest("told", **dict.fromkeys(_IDENTITY, sa.Text()))
+    same_key = (_E.idempotency_key == incoming.c.idempotency_key,)
     same_event = (
-        _E.project_id == told.c.project_id,
-        event_task == told.c.task_id,
-        event_run == told.c.run_id,
-        _E.content_hash == told.c.content_hash,
+        _E.project_id == incoming.c.project_id,
+        event_task == incoming.c.task_id,
+        event_run == incoming.c.run_id,
+        _E.content_hash == incoming.c.content_hash,
     )
-    columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
-    found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the two indexes
+    columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _IDENTITY), _WAS_INFORMED)
+    found = sa.union_all(  # one condition with OR would use neither of the two indexes
         *(
             sa.select(*columns, sa.literal_column(str(rank)).label("rank"))
             .where(_E.workspace == sa.bindparam("workspace"), *same)
-            .correlate(told)
+            .correlate(incoming)
             for rank, same in enumerate((same_key, same_event))
         )
     ).subquery("found")
     there = sa.select(found).order_by(found.c.rank).limit(1).lateral("there")
-    return sa.select(told.c.place, there).join_from(told, there, sa.true())
+    return sa.select(incoming.c.place, there).join_from(incoming, there, sa.true())
 
 
-def _give_keys() -> sa.Update:
-    given = _given("given", entry_id=UUID_TYPE(), its_key=sa.Text())
+def _update_keys() -> sa.Update:
+    assignments = _unnest("given", entry_id=UUID_TYPE(), its_key=sa.Text())
     ids = sa.bindparam("entry_id", type_=sa.ARRAY(UUID_TYPE))
     mine = (_E.workspace == sa.bindparam("of_workspace"), _E.id == sa.any_(ids))
     return (
         sa.update(knowledge_staging)
-        .where(_E.id == given.c.entry_id, _E.idempotency_key.is_(None), locked_in_order(*mine))
-        .values(idempotency_key=given.c.its_key)
+        .where(_E.id == assignments.c.entry_id, _E.idempotency_key.is_(None), lock_in_order(*mine))
+        .values(idempotency_key=assignments.c.its_key)
     )
 
 
-# Built once: a replayed batch is told in them, and so is each single capture that comes twice.
-_IN_PLACE, _GIVE_KEYS = _in_place(), _give_keys()
+# Built once: they are used for every replayed batch, and for every single capture that is repeated.
+_DUPLICATES, _UPDATE_KEYS = _select_duplicates(), _update_keys()
 
 
 async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[CaptureResult]:
-    """Add entries of a workspace that are not there yet, each once; return what became of each, in order."""
-    told = [(each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries]
-    first: dict[tuple[str | None, ...], Entry] = {}  # what a batch tells again is written and looked up once
-    for entry, event in zip(entries, told, strict=True):
-        first.setdefault(event, entry)
+    """Add entries of a workspace, each once; return the result of each, in order."""
+    identities = [
+        (each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries
+    ]
+    first: dict[tuple[str | None, ...], Entry] = {}  # repetitions in a batch are written and looked up once
+    for entry, identity in zip(entries, identities, strict=True):
+        first.setdefault(identity, entry)
     rows = [to_row(entry) | {"workspace": workspace} for entry in first.values()]
     stored = None
     if len(rows) == 1:
@@ -134,11 +136,13 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
     if stored is None:
         async with transaction(engine) as connection:
             stored = await _add_many(connection, workspace, rows)
-    kept_out: dict[tuple[str | None, ...], Entry] = {}
-    for entry, event in zip(entries, told, strict=True):
+    rejected: dict[tuple[str | None, ...], Entry] = {}
+    for entry, identity in zip(entries, identities, strict=True):
         if entry.entry_id not in stored:
-            kept_out.setdefault(event, entry)
-    there = dict(zip(kept_out, await _there(engine, workspace, list(kept_out.values())), strict=True))
+            rejected.setdefault(identity, entry)
+    duplicates = dict(
+        zip(rejected, await _results_of_duplicates(engine, workspace, list(rejected.values())), strict=True)
+    )
     return [
         CaptureResult(
             outcome=CaptureOutcome.ACCEPTED,
@@ -147,18 +151,18 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
             informed=stored[entry.entry_id],
         )
         if entry.entry_id in stored
-        else there[event] or _DELETED_MEANWHILE
-        for entry, event in zip(entries, told, strict=True)
+        else duplicates[identity] or _DELETED_MEANWHILE
+        for entry, identity in zip(entries, identities, strict=True)
     ]
 
 
 async def _add_one(engine: AsyncEngine, row: dict[str, Any]) -> dict[Any, bool] | None:
     """Add an entry by one statement, a transaction of its own: one round trip, one fsync.
 
-    None, and nothing is added, where its project went just then, or Postgres refuses it for another reason.
+    Returns None, and adds nothing, if its project was deleted just then, or Postgres rejects it for another reason.
     """
     try:
-        async with reading(engine) as connection:
+        async with autocommit(engine) as connection:
             return {added.id: added.informed for added in await connection.execute(_INSERT_ONE, row)}
     except IntegrityError:
         return None
@@ -167,84 +171,86 @@ async def _add_one(engine: AsyncEngine, row: dict[str, Any]) -> dict[Any, bool] 
 async def _add_many(connection: AsyncConnection, workspace: str, rows: list[dict[str, Any]]) -> dict[Any, bool]:
     if not rows:
         return {}
-    await _hold_projects(connection, workspace, {row["project_id"] for row in rows})
-    return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
+    await _lock_projects(connection, workspace, {row["project_id"] for row in rows})
+    return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _sort_by_event(rows))}
 
 
-async def _hold_projects(connection: AsyncConnection, workspace: str, named: Collection[str]) -> None:
-    """Have projects be there until the transaction ends: one that is deleted meanwhile is made again."""
-    missing = set(named)
+async def _lock_projects(connection: AsyncConnection, workspace: str, project_ids: Collection[str]) -> None:
+    """Lock projects until the transaction ends, creating those that are missing or are deleted meanwhile."""
+    missing = set(project_ids)
     while missing:
-        asked = {"workspace": workspace, "named": sorted(missing)}
-        missing -= set((await connection.execute(_HOLD_THOSE_THERE, asked)).scalars())
+        params = {"workspace": workspace, "named": sorted(missing)}
+        missing -= set((await connection.execute(_LOCK_PROJECTS, params)).scalars())
         # in one order, so that two batches never wait for each other's projects
         new = [{"workspace": workspace, "project_id": project_id} for project_id in sorted(missing)]
         if new:
-            missing -= set((await connection.execute(_MAKE_PROJECTS, new)).scalars())
+            missing -= set((await connection.execute(_INSERT_PROJECTS, new)).scalars())
 
 
-async def _there(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[CaptureResult | None]:
-    """Return what is there in place of each; what has no idempotency key takes that of the first that has one."""
-    rows = await _in_place_of(engine, workspace, entries)
+async def _results_of_duplicates(
+    engine: AsyncEngine, workspace: str, entries: Sequence[Entry]
+) -> list[CaptureResult | None]:
+    """Return the result of each duplicate; one without idempotency key takes that of the first entry that has one."""
+    rows = await _find_duplicates(engine, workspace, entries)
     owners: dict[str, UUID] = {}
-    given: set[UUID] = set()
+    assigned: set[UUID] = set()
     for entry, row in zip(entries, rows, strict=True):
         key = entry.idempotency_key
-        if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in given:
+        if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in assigned:
             continue
         if entry.low_trust and entry.agent_key != row.agent_key:
             continue
         owners[key] = row.id
-        given.add(row.id)
+        assigned.add(row.id)
     if owners:
-        await _give(engine, workspace, owners)
-        rows = await _in_place_of(engine, workspace, entries)  # for of two with one key, the other may have it now
-    return [None if row is None else _answer(row, entry) for entry, row in zip(entries, rows, strict=True)]
+        await _set_keys(engine, workspace, owners)
+        rows = await _find_duplicates(engine, workspace, entries)  # of two with one key, the other may have taken it
+    return [None if row is None else _to_captured(row, entry) for entry, row in zip(entries, rows, strict=True)]
 
 
-async def _give(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
-    """Give entries idempotency keys, unless they have one by now, or another entry has theirs."""
+async def _set_keys(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
+    """Set idempotency keys of entries, unless they have one by now, or another entry has it."""
     try:
-        await _give_at_once(engine, workspace, owners)
+        await _set_all_keys(engine, workspace, owners)
     except (IntegrityError, StorageUnavailable):
-        # Another entry came with one of the keys just now, or a batch that has some of them in another order, and
-        # Postgres broke off one of the two. One by one, nobody waits while holding what others wait for.
+        # Another entry took one of the keys just now, or a batch with some of them in another order caused a deadlock.
+        # One by one, no call waits while holding a lock that others wait for.
         for key, entry_id in owners.items():
             with suppress(IntegrityError):
-                await _give_at_once(engine, workspace, {key: entry_id})
+                await _set_all_keys(engine, workspace, {key: entry_id})
 
 
-async def _give_at_once(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
-    asked = {"of_workspace": workspace, "entry_id": list(owners.values()), "its_key": list(owners)}
-    async with reading(engine) as connection:
-        await connection.execute(_GIVE_KEYS, asked)
+async def _set_all_keys(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
+    params = {"of_workspace": workspace, "entry_id": list(owners.values()), "its_key": list(owners)}
+    async with autocommit(engine) as connection:
+        await connection.execute(_UPDATE_KEYS, params)
 
 
-async def known_entry(engine: AsyncEngine, workspace: str, entry: Entry) -> CaptureResult | None:
-    """Return the answer to an entry that another keeps out, None where nothing does."""
-    (row,) = await _in_place_of(engine, workspace, [entry])
-    return None if row is None else _answer(row, entry)
+async def find_duplicate(engine: AsyncEngine, workspace: str, entry: Entry) -> CaptureResult | None:
+    """Return the result for an entry that is a duplicate, None for a new one."""
+    (row,) = await _find_duplicates(engine, workspace, [entry])
+    return None if row is None else _to_captured(row, entry)
 
 
-async def _in_place_of(
+async def _find_duplicates(
     engine: AsyncEngine, workspace: str, entries: Sequence[Entry]
 ) -> list[sa.Row[*tuple[Any, ...]] | None]:
-    """Return the row that keeps each entry out, in order, by one statement however many there are."""
+    """Return the duplicate of each entry, in order, by one statement for any number of entries."""
     if not entries:
         return []
-    asked = {name: [getattr(entry, name) for entry in entries] for name in _KNOWN_BY}
+    params = {name: [getattr(entry, name) for entry in entries] for name in _IDENTITY}
     for name in ("task_id", "run_id"):
-        asked[name] = [each or "" for each in asked[name]]  # as the index of events has them
-    async with reading(engine) as connection:
-        found = await connection.execute(_IN_PLACE, {"workspace": workspace, **asked})
+        params[name] = [each or "" for each in params[name]]  # as the index of events has them
+    async with autocommit(engine) as connection:
+        found = await connection.execute(_DUPLICATES, {"workspace": workspace, **params})
         rows = {row.place: row for row in found}
     return [rows.get(place) for place in range(1, len(entries) + 1)]
 
 
-def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> CaptureResult:
-    """Return the answer to an entry that this row keeps out."""
-    told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
-    if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
+def _to_captured(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> CaptureResult:
+    """Return the result for an entry that is a duplicate of this row."""
+    identity = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
+    if (row.content_hash, row.project_id, row.task_id, row.run_id) != identity:
         return CaptureResult(
             outcome=CaptureOutcome.REFUSED,
             field="idempotency_key",
@@ -259,8 +265,8 @@ def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> CaptureResult:
     )
 
 
-def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows by their events, so that two batches never wait for each other's; those of one key as they came."""
+def _sort_by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort rows by their events, so that two batches never deadlock; rows of one key stay in order."""
     events = [(row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]) for row in rows]
     of_key: dict[Any, tuple[str, ...]] = {}
     for row, event in zip(rows, events, strict=True):

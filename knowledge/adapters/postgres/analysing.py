@@ -1,4 +1,4 @@
-"""ANALYZE and VACUUM as statements of SQLAlchemy, which has none: names are quoted as the dialect quotes them."""
+"""ANALYZE and VACUUM as SQLAlchemy statements, which it lacks: names are quoted by the dialect."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sqlalchemy.sql.base import Executable
 
 
 class Analyze(Executable, sa.ClauseElement):
-    """Have Postgres look anew at how the values of a table, or of some columns of it, are spread.
+    """Update the planner statistics of a table, or of some columns of it.
 
-    No DDL to SQLAlchemy: after that it would have every statement prepared anew, on every connection.
+    Not DDL to SQLAlchemy: after that it would prepare every statement again, on every connection.
     """
 
     inherit_cache = False
@@ -26,12 +26,12 @@ class Analyze(Executable, sa.ClauseElement):
 @compiles(Analyze)
 def _analyze(element: Analyze, compiler: Any, **_: Any) -> str:
     quoted = [compiler.preparer.quote(name) for name in element.columns]
-    told = compiler.preparer.format_table(element.table)
-    return f"ANALYZE {told} ({', '.join(quoted)})" if quoted else f"ANALYZE {told}"
+    table = compiler.preparer.format_table(element.table)
+    return f"ANALYZE {table} ({', '.join(quoted)})" if quoted else f"ANALYZE {table}"
 
 
 class Vacuum(Executable, sa.ClauseElement):
-    """Have Postgres use the room again that deleted rows of tables take; what somebody else is at is passed over."""
+    """Vacuum tables; skips those that are locked."""
 
     inherit_cache = False
 

@@ -1,4 +1,4 @@
-"""The tables of answers: kept for a while, told of, escalated, thought well or ill of."""
+"""The tables of answers: cache, events, escalations and feedback."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ answer_cache = sa.Table(
     sa.Column("answer", sa.Text, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
 )
-"""Answers by a key that holds the versions of all they rest on: an old one is never found. It goes as any of its
-`partitions` changes, in the same transaction; past its time with the next answer that is kept, or by `reconcile`."""
+"""Cached answers, by a key that includes the versions of all their sources: an outdated one is never found. Deleted
+when one of its `partitions` changes, in the same transaction; after expiry with the next new answer or by
+`reconcile`."""
 
 sa.Index("ix_answer_cache_expires_at", answer_cache.c.expires_at)
 
@@ -35,7 +36,7 @@ qa_events = sa.Table(
     sa.Column("happened_at", TIME, nullable=False, server_default=NOW),
     sa.Column("reviewed", sa.Boolean, nullable=False, server_default=sa.false()),
 )
-"""What happened to questions."""
+"""Events of questions."""
 
 sa.Index("ix_qa_events_latest", qa_events.c.workspace, qa_events.c.happened_at)
 
@@ -56,7 +57,7 @@ escalations = sa.Table(
     sa.Column("closed_at", TIME),
     sa.CheckConstraint("priority IN ('normal', 'high')", name="escalations_priority"),
 )
-"""Questions that the documents do not answer; one that is open counts all who asked it."""
+"""Questions that the documents do not answer; an open one counts every time it was asked."""
 
 sa.Index(
     "ix_escalations_open",
@@ -75,4 +76,4 @@ answer_feedback = sa.Table(
     sa.Column("comment", sa.Text),
     sa.Column("given_at", TIME, nullable=False),
 )
-"""What people thought of answers."""
+"""Feedback of people on answers."""

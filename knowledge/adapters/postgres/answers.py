@@ -1,4 +1,4 @@
-"""Answers that are kept for a while, and what was told and thought of them, in Postgres."""
+"""The cache of answers, and the journal of questions, escalations and feedback, in Postgres."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedback, escalations, qa_events
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
 from knowledge.adapters.postgres.document_tables import kb_partitions
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
@@ -43,10 +43,10 @@ _P = kb_partitions.c
 
 
 class PostgresAnswers(AnswerCache):
-    """Answers of one workspace; their time is that of `clock`."""
+    """Answers of one workspace; expiry goes by `clock`."""
 
     def __init__(self, engine: AsyncEngine, workspace: str, clock: Clock) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
         self._clock = clock
 
@@ -54,7 +54,7 @@ class PostgresAnswers(AnswerCache):
         query = sa.select(_A.answer).where(
             _A.workspace == self._workspace, _A.key == key, _A.expires_at > self._clock.now()
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
@@ -71,43 +71,44 @@ class PostgresAnswers(AnswerCache):
             set_={"answer": row.excluded.answer, "expires_at": row.excluded.expires_at},
         )
         async with transaction(self._engine) as connection:
-            # an answer can be had again: it is worth less than an fsync
+            # an answer can be computed again: it is worth less than an fsync
             await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
-            if await self._stands(connection, versions):
+            if await self._lock_versions(connection, versions):
                 await connection.execute(keep)
-            await connection.execute(self._over())
+            await connection.execute(self._delete_expired())
 
-    async def _stands(self, connection: AsyncConnection, versions: Sequence[PartitionVersion]) -> bool:
-        """Return whether partitions are of these versions, and have them stay so until the transaction ends.
+    async def _lock_versions(self, connection: AsyncConnection, versions: Sequence[PartitionVersion]) -> bool:
+        """Return whether partitions have these versions, and lock them until the transaction ends.
 
-        Whatever changes one waits for that, and then deletes what was kept; one that just changes is not waited for.
+        A change of one waits for that, and then deletes the cached answers; a partition being changed is not waited
+        for.
         """
         names = sa.literal([each.partition for each in versions], sa.ARRAY(sa.Text))
-        named = sa.and_(_P.workspace == self._workspace, _P.partition == sa.any_(names))
-        query = sa.select(_P.partition, _P.version).where(named).order_by(_P.partition)
+        in_partitions = sa.and_(_P.workspace == self._workspace, _P.partition == sa.any_(names))
+        query = sa.select(_P.partition, _P.version).where(in_partitions).order_by(_P.partition)
         rows = await connection.execute(query.with_for_update(read=True, skip_locked=True))
         found = {row.partition: row.version for row in rows}
         return all(found.get(each.partition, 0) == each.version for each in versions)
 
     async def purge(self) -> int:
         async with transaction(self._engine) as connection:
-            return (await connection.execute(self._over())).rowcount
+            return (await connection.execute(self._delete_expired())).rowcount
 
-    def _over(self) -> sa.Delete:
-        """Return what deletes answers past their time; nobody finds them, and each new one sweeps them out.
+    def _delete_expired(self) -> sa.Delete:
+        """Return the statement that deletes expired answers; it runs with each new one.
 
-        Those that others keep anew just now are passed over: two would wait for each other's.
+        Rows that others are renewing are skipped: two would deadlock.
         """
-        over = (_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
-        free = sa.select(_A.key).where(*over).with_for_update(skip_locked=True)
-        return sa.delete(answer_cache).where(*over, _A.key.in_(free))
+        is_expired = (_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
+        free = sa.select(_A.key).where(*is_expired).with_for_update(skip_locked=True)
+        return sa.delete(answer_cache).where(*is_expired, _A.key.in_(free))
 
 
 class PostgresJournal(Journal):
     """The journal of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._store = engine
         self._workspace = workspace
 
@@ -116,9 +117,9 @@ class PostgresJournal(Journal):
             id=event.event_id,
             workspace=self._workspace,
             name=event.name,
-            session=_storable(event.session),
-            step=_storable(event.step),
-            payload=_storable(event.payload),
+            session=_to_storable(event.session),
+            step=_to_storable(event.step),
+            payload=_to_storable(event.payload),
             happened_at=event.happened_at,
             reviewed=event.reviewed,
         )
@@ -129,21 +130,21 @@ class PostgresJournal(Journal):
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
     ) -> list[Event]:
-        limit = as_integer("limit", limit, least=1, most=MOST_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         query = sa.select(qa_events).where(_E.workspace == self._workspace)
         if name is not None:
-            query = query.where(_E.name == _storable(name))
+            query = query.where(_E.name == _to_storable(name))
         if session is not None:
-            query = query.where(_E.session == _storable(session))
+            query = query.where(_E.session == _to_storable(session))
         query = query.order_by(_E.happened_at.desc(), _E.id).limit(limit)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             if after is not None:
                 before = sa.select(_E.happened_at).where(_E.workspace == self._workspace, _E.id == after)
                 at = await connection.scalar(before)
                 if at is None:
-                    raise NotFound(f"there is no event {after} to go on from: begin with the first page")
+                    raise NotFound(f"there is no event {after} to continue from: begin with the first page")
                 query = query.where(sa.or_(_E.happened_at < at, sa.and_(_E.happened_at == at, _E.id > after)))
-            return [_event(row) for row in await connection.execute(query)]
+            return [_to_event(row) for row in await connection.execute(query)]
 
     async def review(self, event_id: EventId) -> None:
         done = sa.update(qa_events).where(_E.workspace == self._workspace, _E.id == event_id).values(reviewed=True)
@@ -157,7 +158,7 @@ class PostgresJournal(Journal):
             workspace=self._workspace,
             question_hash=question_hash(new.question),
             question=new.question,
-            transcript=_storable(new.transcript),
+            transcript=_to_storable(new.transcript),
             passage_ids=list(new.passage_ids),
             suggested_fix=new.suggested_fix,
             created_at=now,
@@ -165,8 +166,8 @@ class PostgresJournal(Journal):
             due_at=one_business_day_after(now),
             priority=Priority.NORMAL,
         )
-        asked = sa.func.cardinality(_S.asked_at)
-        last = _S.asked_at[asked - MAX_OCCURRENCES + 2 : asked]
+        count = sa.func.cardinality(_S.asked_at)
+        last = _S.asked_at[count - MAX_OCCURRENCES + 2 : count]
         again = row.on_conflict_do_update(
             index_elements=[_S.workspace, _S.question_hash],
             index_where=_S.closed_at.is_(None),
@@ -174,30 +175,30 @@ class PostgresJournal(Journal):
                 "asked_at": sa.func.array_append(last, row.excluded.created_at),
                 "passage_ids": row.excluded.passage_ids,
                 "transcript": row.excluded.transcript,
-                "priority": sa.case((_S.asked_at[asked] > now - WEEK, Priority.HIGH), else_=_S.priority),
+                "priority": sa.case((_S.asked_at[count] > now - WEEK, Priority.HIGH), else_=_S.priority),
             },
         ).returning(escalations)
         async with transaction(self._engine) as connection:
-            return _escalation((await connection.execute(again)).one(), now)
+            return _to_escalation((await connection.execute(again)).one(), now)
 
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
     ) -> list[Escalation]:
-        limit = as_integer("limit", limit, least=1, most=MOST_LISTED)
+        limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         query = sa.select(escalations).where(_S.workspace == self._workspace, _S.closed_at.is_(None))
         if overdue:
             query = query.where(_S.due_at < now)
         less_urgent = sa.case((_S.priority == Priority.HIGH, 0), else_=1)
         query = query.order_by(less_urgent, _S.due_at, _S.id).limit(limit)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             if after is not None:
                 last = sa.select(less_urgent, _S.due_at).where(_S.workspace == self._workspace, _S.id == after)
                 row = (await connection.execute(last)).first()
                 if row is None:
-                    raise NotFound(f"there is no escalation {after} to go on from: begin with the first page")
+                    raise NotFound(f"there is no escalation {after} to continue from: begin with the first page")
                 later = sa.or_(_S.due_at > row.due_at, sa.and_(_S.due_at == row.due_at, _S.id > after))
                 query = query.where(sa.or_(less_urgent > row[0], sa.and_(less_urgent == row[0], later)))
-            return [_escalation(row, now) for row in await connection.execute(query)]
+            return [_to_escalation(row, now) for row in await connection.execute(query)]
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
         done = (
@@ -211,27 +212,27 @@ class PostgresJournal(Journal):
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
         row = insert(answer_feedback).values(
-            workspace=self._workspace, answer_id=answer_id, up=up, comment=_storable(comment), given_at=now
+            workspace=self._workspace, answer_id=answer_id, up=up, comment=_to_storable(comment), given_at=now
         )
         keep = row.on_conflict_do_update(
             index_elements=[_F.workspace, _F.answer_id],
             set_={"up": row.excluded.up, "comment": row.excluded.comment, "given_at": row.excluded.given_at},
         )
-        answered = sa.select(sa.exists().where(_E.workspace == self._workspace, _E.id == answer_id))
+        has_answer = sa.select(sa.exists().where(_E.workspace == self._workspace, _E.id == answer_id))
         async with transaction(self._engine) as connection:
-            if not await connection.scalar(answered):
+            if not await connection.scalar(has_answer):
                 raise NotFound(f"there is no answer {answer_id} in workspace {self._workspace}")
             await connection.execute(keep)
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
         query = sa.select(_F.up, _F.comment).where(_F.workspace == self._workspace, _F.answer_id == answer_id)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (row.up, row.comment)
 
     async def prune(self, before: datetime, *, limit: int) -> int:
         pruned = 0
-        # the role of a workspace may delete nothing of what was told in it
+        # the role of a workspace may not delete its records
         async with transaction(self._store) as connection:
             for table, key, at in (
                 (qa_events, _E.id, _E.happened_at),
@@ -244,27 +245,27 @@ class PostgresJournal(Journal):
         return pruned
 
 
-MOST_LISTED = 10_000
-"""Events or escalations that one call names; ours."""
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+MAX_LISTED = 10_000
+"""Events or escalations returned by one call; ours."""
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def _storable(told: Any) -> Any:
-    """Return a text, or all texts in what a payload holds, with what Postgres has no place for replaced."""
-    match told:
+def _to_storable(value: Any) -> Any:
+    """Return a text, or all texts in a payload, with characters replaced that Postgres cannot store."""
+    match value:
         case str():
-            return _NO_TEXT.sub("\ufffd", told)
+            return _UNSTORABLE.sub("\ufffd", value)
         case Mapping():
-            return {_storable(name): _storable(value) for name, value in told.items()}
+            return {_to_storable(key): _to_storable(part) for key, part in value.items()}
         case list() | tuple():
-            return [_storable(each) for each in told]
-        case float() if not math.isfinite(told):
+            return [_to_storable(each) for each in value]
+        case float() if not math.isfinite(value):
             return None
         case _:
-            return told
+            return value
 
 
-def _event(row: sa.Row[Any]) -> Event:
+def _to_event(row: sa.Row[Any]) -> Event:
     return Event(
         event_id=EventId(row.id),
         name=row.name,
@@ -276,7 +277,7 @@ def _event(row: sa.Row[Any]) -> Event:
     )
 
 
-def _escalation(row: sa.Row[Any], now: datetime) -> Escalation:
+def _to_escalation(row: sa.Row[Any], now: datetime) -> Escalation:
     return Escalation(
         escalation_id=EscalationId(row.id),
         question=row.question,
@@ -285,7 +286,7 @@ def _escalation(row: sa.Row[Any], now: datetime) -> Escalation:
         suggested_fix=row.suggested_fix,
         created_at=row.created_at,
         due_at=row.due_at,
-        occurrences=sum(asked > now - WEEK for asked in row.asked_at),
+        occurrences=sum(time > now - WEEK for time in row.asked_at),
         priority=Priority(row.priority),
         closed_at=row.closed_at,
     )

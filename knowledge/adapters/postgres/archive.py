@@ -16,7 +16,7 @@ from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.archive_rows import COLUMNS, STAGED, TABLES, add, new_rows, put, read_space, unreadable
 from knowledge.adapters.postgres.counting import recount, take_turn
-from knowledge.adapters.postgres.database import snapshot, transaction, within
+from knowledge.adapters.postgres.database import engine_of_workspace, snapshot, transaction
 from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.adapters.postgres.migrating import head_revision
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
@@ -102,7 +102,7 @@ class PostgresArchive(ArchiveStore):
 
     async def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
         query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == workspace, _E.status != "quarantined")
-        async with snapshot(within(self._engine, workspace)) as connection:
+        async with snapshot(engine_of_workspace(self._engine, workspace)) as connection:
             found = await connection.stream(
                 query.order_by(_E.timestamp, _E.id), execution_options={"yield_per": _SLICE}
             )

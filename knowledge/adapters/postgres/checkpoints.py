@@ -1,4 +1,4 @@
-"""The records around the loop in Postgres: checkpoints, contexts handed out, job runs, counts."""
+"""Checkpoints, job runs and counts in Postgres."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Vacuum
 from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
-from knowledge.adapters.postgres.database import reading, within
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.adapters.postgres.tables import (
     checkpoints,
@@ -37,21 +37,21 @@ from knowledge.models import (
     EntryId,
     WorkspaceStats,
 )
-from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore
+from knowledge.ports import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
 _PRUNED = (knowledge_staging, vectors, patterns, points, contexts, outcomes, checkpoints)
-_HOLDING = (projects, kb_partitions, kb_sources)
-_LEFT = (points, contexts, checkpoints, qa_events, answer_feedback)
-"""What may stay behind of a workspace that holds nothing else; each has an index that begins with the workspace."""
+_CONTENT_TABLES = (projects, kb_partitions, kb_sources)
+_RECORD_TABLES = (points, contexts, checkpoints, qa_events, answer_feedback)
+"""Tables that may have rows of an otherwise empty workspace; each has an index that begins with the workspace."""
 
 
 class PostgresCheckpoints(CheckpointStore):
     """Checkpoints of one workspace, and its counts."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
@@ -66,7 +66,7 @@ class PostgresCheckpoints(CheckpointStore):
             started_at=now,
             report=_REPORT.dump_python(report, mode="json"),
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(row)
         return report
 
@@ -76,14 +76,14 @@ class PostgresCheckpoints(CheckpointStore):
             .where(checkpoints.c.workspace == self._workspace, checkpoints.c.id == report.checkpoint_id)
             .values(finished_at=report.finished_at, report=_REPORT.dump_python(report, mode="json"))
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(update)
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         query = sa.select(checkpoints.c.report).where(
             checkpoints.c.workspace == self._workspace, checkpoints.c.id == checkpoint_id
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             report = await connection.scalar(query)
         if report is None:
             raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
@@ -92,11 +92,11 @@ class PostgresCheckpoints(CheckpointStore):
     async def prune(self, before: datetime, *, limit: int) -> int:
         of = checkpoints.c
         old = sa.select(of.id).where(of.workspace == self._workspace, of.started_at < before).limit(limit)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return (await connection.execute(sa.delete(checkpoints).where(of.id.in_(old)))).rowcount
 
     async def stats(self) -> WorkspaceStats:
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
 
             async def one(column: sa.ColumnElement[Any], table: sa.Table) -> Any:
                 return await connection.scalar(sa.select(column).where(table.c.workspace == self._workspace))
@@ -108,7 +108,7 @@ class PostgresCheckpoints(CheckpointStore):
             )
             entries = {row.status: row.number for row in await connection.execute(by_status)}
             of_project = sa.and_(_E.workspace == projects.c.workspace, _E.project_id == projects.c.project_id)
-            holding = sa.exists().where(of_project).correlate(projects)  # a project may stay when its last entry goes
+            has_entries = sa.exists().where(of_project).correlate(projects)  # a project may outlive its last entry
             staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
             in_use = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active).scalar_subquery()
             length = sa.func.sum(sa.func.length(vectors.c.vector))
@@ -130,7 +130,7 @@ class PostgresCheckpoints(CheckpointStore):
             space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
             return WorkspaceStats(
                 workspace=self._workspace,
-                projects=await one(sa.func.count().filter(holding), projects),
+                projects=await one(sa.func.count().filter(has_entries), projects),
                 entries=entries,
                 patterns=await one(sa.func.count().filter(patterns.c.success_count > 0), patterns),
                 points=None,
@@ -146,8 +146,8 @@ class PostgresCheckpoints(CheckpointStore):
             )
 
 
-def _at_work(job: str, slot: datetime, tried: int) -> sa.Update:
-    """Return an update of a try, of nothing where another one took it over."""
+def _update_running(job: str, slot: datetime, tried: int) -> sa.Update:
+    """Return an update of a running attempt; it matches no row if another process took the run over."""
     run = job_run.c
     return sa.update(job_run).where(run.job == job, run.slot == slot, run.attempts == tried, run.finished_at.is_(None))
 
@@ -172,53 +172,55 @@ class PostgresJobs(JobStore):
             set_={"started_at": sa.func.now(), "finished_at": None, "error": None, "attempts": run.attempts + 1},
             where=sa.or_(died, failed),
         ).returning(run.attempts)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             tried: int | None = await connection.scalar(claim)
         return tried
 
-    async def alive(self, job: str, slot: datetime, tried: int) -> None:
-        async with reading(self._engine) as connection:
-            await connection.execute(_at_work(job, slot, tried).values(started_at=sa.func.now()))
+    async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
+        async with autocommit(self._engine) as connection:
+            await connection.execute(_update_running(job, slot, tried).values(started_at=sa.func.now()))
 
     async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
-        long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUNS_KEPT)
-        async with reading(self._engine) as connection:
-            await connection.execute(_at_work(job, slot, tried).values(finished_at=sa.func.now(), error=error))
+        long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUN_RETENTION)
+        async with autocommit(self._engine) as connection:
+            await connection.execute(_update_running(job, slot, tried).values(finished_at=sa.func.now(), error=error))
             await connection.execute(long_over)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        holding = sa.union(*(sa.select(table.c.workspace) for table in _HOLDING))
+        holding = sa.union(*(sa.select(table.c.workspace) for table in _CONTENT_TABLES))
         names = holding.subquery("holding").c.workspace
         query = sa.select(names).order_by(names).limit(limit)
         if after is not None:
             query = query.where(names > after)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
 
     async def holds_anything(self, workspace: str) -> bool:
-        held = sa.or_(*(sa.exists().where(table.c.workspace == workspace) for table in _HOLDING))
-        async with reading(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(held)))
+        has_content = sa.or_(*(sa.exists().where(table.c.workspace == workspace) for table in _CONTENT_TABLES))
+        async with autocommit(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(has_content)))
 
-    async def tended(self) -> list[str]:
-        plain = (sa.select(table.c.workspace) for table in (*_HOLDING, escalations))  # closed ones are in no index
-        names = sa.union(*plain, *map(_each_once, _LEFT)).subquery("tended").c.workspace
-        async with reading(self._engine) as connection:
+    async def workspaces_with_work(self) -> list[str]:
+        plain = (
+            sa.select(table.c.workspace) for table in (*_CONTENT_TABLES, escalations)
+        )  # closed ones are in no index
+        names = sa.union(*plain, *map(_distinct_workspaces, _RECORD_TABLES)).subquery("tended").c.workspace
+        async with autocommit(self._engine) as connection:
             return list((await connection.execute(sa.select(names).order_by(names))).scalars())
 
-    async def tidy(self) -> None:
-        async with reading(self._engine) as connection:
+    async def vacuum(self) -> None:
+        async with autocommit(self._engine) as connection:
             await connection.execute(Vacuum(_PRUNED))
 
-    async def staged(self) -> int:
-        # spelt out, so that the partial index is seen to fit
+    async def count_staged(self) -> int:
+        # a literal, so that the planner uses the partial index
         waiting = sa.select(sa.func.count()).where(_E.status == sa.literal_column("'staged'"))
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(waiting) or 0
 
 
-def _each_once(table: sa.Table) -> sa.Select[tuple[str]]:
-    """Return each workspace of a table, by one look into its index for each: rows are many, workspaces few."""
+def _distinct_workspaces(table: sa.Table) -> sa.Select[tuple[str]]:
+    """Return each workspace of a table, by one index lookup each: rows are many, workspaces few."""
     of = table.c.workspace
     first = sa.select(sa.func.min(of).label("workspace")).cte(f"of_{table.name}", recursive=True)
     following = sa.select(sa.func.min(of)).where(of > first.c.workspace).scalar_subquery()

@@ -1,4 +1,4 @@
-"""Which context was handed out for which task with which patterns, and what came of them, in Postgres."""
+"""Contexts handed out to agents, and the outcomes of their patterns, in Postgres."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone, among, recount
-from knowledge.adapters.postgres.database import reading, within
+from knowledge.adapters.postgres.counting import exclusive_transaction, is_any_of, recount
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace
 from knowledge.adapters.postgres.deleting import delete_entries
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
-from knowledge.ports import MOST_HANDED_OUT, ContextStore
+from knowledge.ports import MAX_CONTEXTS, ContextStore
 from knowledge.steps import step
 
 _C = contexts.c
@@ -28,15 +28,15 @@ _O = outcomes.c
 _P = patterns.c
 _HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids)
 _NEVER = datetime.min.replace(tzinfo=UTC)
-_LastTold = defaultdict[tuple[UUID | None, UUID], tuple[datetime, datetime]]
-"""When anything was last told of a pattern, or of it in a context, and when that it worked."""
+_LastOutcomes = defaultdict[tuple[UUID | None, UUID], tuple[datetime, datetime]]
+"""The time of the last outcome of a pattern, or of it in a context, and that of its last success."""
 
 
 class PostgresContexts(ContextStore):
     """Contexts handed out in one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
@@ -54,21 +54,21 @@ class PostgresContexts(ContextStore):
         # the agent waits for this: the row is worth less than an fsync, and than a round trip to say so
         unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
         values = (sa.literal(value, _C[name].type).label(name) for name, value in row.items())
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             await connection.execute(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
 
     async def get(self, context_id: ContextId) -> StoredContext:
         query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).first()
         if row is None:
             raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
-        return _handed_out(row)
+        return _to_handed_out(row)
 
-    async def handed_out(
-        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    async def contexts_of_run(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MAX_CONTEXTS
     ) -> list[StoredContext]:
-        return [_handed_out(row) for row in await self._rows_of_run(project_id, task_id, run_id, limit)]
+        return [_to_handed_out(row) for row in await self._rows_of_run(project_id, task_id, run_id, limit)]
 
     async def _rows_of_run(
         self, project_id: str, task_id: str, run_id: str | None, limit: int
@@ -79,7 +79,7 @@ class PostgresContexts(ContextStore):
             .order_by(_C.created_at.desc(), _C.id)
             .limit(limit)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return (await connection.execute(query)).all()
 
     def _of_run(self, project_id: str, task_id: str, run_id: str | None) -> tuple[sa.ColumnElement[bool], ...]:
@@ -90,37 +90,37 @@ class PostgresContexts(ContextStore):
             sa.or_(_C.run_id.is_(None), sa.literal(run_id, sa.Text).is_(None), _C.run_id == run_id),
         )
 
-    async def untold(
-        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    async def contexts_to_report(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MAX_CONTEXTS
     ) -> list[StoredContext]:
         rows = await self._rows_of_run(project_id, task_id, run_id, limit)
-        of_task = (
+        task_outcomes = (
             _O.workspace == self._workspace,
-            among(_O.pattern_id, {pattern_id for row in rows for pattern_id in row.pattern_ids}),
+            is_any_of(_O.pattern_id, {pattern_id for row in rows for pattern_id in row.pattern_ids}),
             _O.project_id == project_id,
             _O.task_id == task_id,
         )
-        async with reading(self._engine) as connection:
-            if run_id is None:  # who names no run means any
-                told = await _last_told(connection, *of_task)
+        async with autocommit(self._engine) as connection:
+            if run_id is None:  # without a run, outcomes of any run count
+                last_outcomes = await _read_last_outcomes(connection, *task_outcomes)
             else:
-                told = await _last_told(connection, *of_task, _O.run_id == run_id)
-                # what was handed out for no run is of the first that is told
-                for_none = among(_O.context_id, [row.id for row in rows if row.run_id is None])
-                told |= await _last_told(connection, *of_task, for_none, of_each=_O.context_id)
+                last_outcomes = await _read_last_outcomes(connection, *task_outcomes, _O.run_id == run_id)
+                # a context without a run belongs to the first run that reports an outcome of it
+                for_none = is_any_of(_O.context_id, [row.id for row in rows if row.run_id is None])
+                last_outcomes |= await _read_last_outcomes(connection, *task_outcomes, for_none, group=_O.context_id)
         found = []
         for row in rows:
             last = {
-                pattern_id: tuple(map(max, told[None, pattern_id], told[row.id, pattern_id]))
+                pattern_id: tuple(map(max, last_outcomes[None, pattern_id], last_outcomes[row.id, pattern_id]))
                 for pattern_id in map(PatternId, row.pattern_ids)
             }
-            left = tuple(p for p, (at, _) in last.items() if at < row.created_at)
+            unreported = tuple(p for p, (at, _) in last.items() if at < row.created_at)
             worked = tuple(p for p, (_, at) in last.items() if at >= row.created_at)
-            if left or worked:
-                found.append(replace(_handed_out(row), pattern_ids=left, worked=worked))
+            if unreported or worked:
+                found.append(replace(_to_handed_out(row), pattern_ids=unreported, worked=worked))
         return found
 
-    async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
+    async def find_failed_patterns(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
         query = (
             sa.select(_O.pattern_id)
             .where(
@@ -130,19 +130,21 @@ class PostgresContexts(ContextStore):
             .group_by(_O.pattern_id)
             .having(~sa.func.bool_or(_O.worked))
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return set(map(PatternId, (await connection.execute(query)).scalars()))
 
     @step("record_outcomes")
     async def record_outcomes(
-        self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+        self, reports: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
     ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
-        # the same told by whom is trusted less adds nothing, and is not to be taken back with the rest of theirs
-        known = sa.and_(~_O.low_trust, new.excluded.low_trust, _O.worked == new.excluded.worked)
-        told_anew = ("context_id", "worked", "recorded_at", "recorded_by", "low_trust")
-        replaced: dict[str, Any] = {name: sa.case((known, _O[name]), else_=new.excluded[name]) for name in told_anew}
+        # an equal outcome from a less trusted key adds nothing, and must not be taken back with that key's others
+        is_repeated = sa.and_(~_O.low_trust, new.excluded.low_trust, _O.worked == new.excluded.worked)
+        updated = ("context_id", "worked", "recorded_at", "recorded_by", "low_trust")
+        replaced: dict[str, Any] = {
+            name: sa.case((is_repeated, _O[name]), else_=new.excluded[name]) for name in updated
+        }
         if instead_of is not None:
             replaced["id"] = new.excluded.id
         rows = [
@@ -159,38 +161,38 @@ class PostgresContexts(ContextStore):
                 "recorded_by": outcome.recorded_by,
                 "low_trust": outcome.low_trust,
             }
-            for outcome in told
+            for outcome in reports
         ]
-        ids = {outcome.pattern_id for outcome in told}
-        async with alone(self._engine, self._workspace) as connection:  # else the pattern could go
-            await self._hold_contexts(connection, {outcome.context_id for outcome in told})
+        ids = {outcome.pattern_id for outcome in reports}
+        async with exclusive_transaction(self._engine, self._workspace) as connection:  # else the pattern could go
+            await self._lock_contexts(connection, {outcome.context_id for outcome in reports})
             has_entries = sa.exists().where(_E.pattern_id == _P.id)
-            there = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, ids), has_entries)
+            there = sa.select(_P.id).where(_P.workspace == self._workspace, is_any_of(_P.id, ids), has_entries)
             gone = ids - set((await connection.execute(there)).scalars())
             if gone:
                 raise NotFound(f"there is no pattern {min(gone)} in workspace {self._workspace} any more")
             if instead_of is not None and not await delete_entries(connection, self._workspace, [instead_of]):
-                return  # told by whoever deleted it, or taken back
+                return  # another call deleted it and reported its outcome, or it was taken back
             if rows:
                 await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
                 await recount(connection, ids)
 
-    async def told_by(self, entry_id: EntryId) -> PatternId | None:
+    async def pattern_reported_by(self, entry_id: EntryId) -> PatternId | None:
         query = sa.select(_O.pattern_id).where(_O.workspace == self._workspace, _O.id == entry_id)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             found = await connection.scalar(query)
         return None if found is None else PatternId(found)
 
-    async def _hold_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
-        """Have no context of an outcome go before it is told. Raises NotFound for one that went."""
-        there = sa.select(_C.id).where(_C.workspace == self._workspace, among(_C.id, ids)).order_by(_C.id)
-        held = (await connection.execute(there.with_for_update(read=True, key_share=True))).scalars()
-        gone = set(ids) - set(held)
+    async def _lock_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
+        """Lock the contexts of outcomes that are about to be written. Raises NotFound for one that is gone."""
+        there = sa.select(_C.id).where(_C.workspace == self._workspace, is_any_of(_C.id, ids)).order_by(_C.id)
+        locked = (await connection.execute(there.with_for_update(read=True, key_share=True))).scalars()
+        gone = set(ids) - set(locked)
         if gone:
             raise NotFound(f"there is no context {min(gone)} in workspace {self._workspace} any more")
 
     async def prune(self, before: datetime, *, limit: int) -> int:
-        async with alone(self._engine, self._workspace) as connection:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
             old = (
                 sa.select(_C.id)
                 .where(_C.workspace == self._workspace, _C.created_at < before)
@@ -199,31 +201,33 @@ class PostgresContexts(ContextStore):
                 .with_for_update(skip_locked=True)
             )
             ids = list((await connection.execute(old)).scalars())
-            touched = (await connection.execute(sa.select(_O.pattern_id).where(among(_O.context_id, ids)))).scalars()
+            touched = (
+                await connection.execute(sa.select(_O.pattern_id).where(is_any_of(_O.context_id, ids)))
+            ).scalars()
             patterns_of = list(touched)
-            await connection.execute(sa.delete(contexts).where(among(_C.id, ids)))
+            await connection.execute(sa.delete(contexts).where(is_any_of(_C.id, ids)))
             await recount(connection, patterns_of)
             return len(ids)
 
 
-async def _last_told(
-    connection: AsyncConnection, *which: sa.ColumnElement[bool], of_each: sa.ColumnElement[Any] | None = None
-) -> _LastTold:
-    """Return when anything was last told of each pattern, and when that it worked; of each context, where asked for.
+async def _read_last_outcomes(
+    connection: AsyncConnection, *conditions: sa.ColumnElement[bool], group: sa.ColumnElement[Any] | None = None
+) -> _LastOutcomes:
+    """Return the time of the last outcome and of the last success of each pattern, of each `group` if one is given.
 
-    Each outcome is read once, however many contexts it is of.
+    Each outcome is read once, however many contexts it belongs to.
     """
-    of = sa.null() if of_each is None else of_each
+    of = sa.null() if group is None else group
     at = sa.func.max(_O.recorded_at)
     query = sa.select(of.label("of"), _O.pattern_id, at.label("last"), at.filter(_O.worked).label("worked"))
-    by = [_O.pattern_id] if of_each is None else [of_each, _O.pattern_id]
-    found = await connection.execute(query.where(*which).group_by(*by))
-    told: _LastTold = defaultdict(lambda: (_NEVER, _NEVER))
-    told.update({(row.of, row.pattern_id): (row.last, row.worked or _NEVER) for row in found})
-    return told
+    by = [_O.pattern_id] if group is None else [group, _O.pattern_id]
+    found = await connection.execute(query.where(*conditions).group_by(*by))
+    last_outcomes: _LastOutcomes = defaultdict(lambda: (_NEVER, _NEVER))
+    last_outcomes.update({(row.of, row.pattern_id): (row.last, row.worked or _NEVER) for row in found})
+    return last_outcomes
 
 
-def _handed_out(row: sa.Row[*tuple[Any, ...]]) -> StoredContext:
+def _to_handed_out(row: sa.Row[*tuple[Any, ...]]) -> StoredContext:
     return StoredContext(
         context_id=ContextId(row.id),
         project_id=row.project_id,

@@ -1,4 +1,4 @@
-"""What keeps patterns true to their entries: one decides at a time, counts are derived, nothing waits in a circle."""
+"""Locks and counts of patterns: one transaction per workspace decides, counts are derived, locks are ordered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import in_line, storing
+from knowledge.adapters.postgres.database import queue_for_workspace, store_transaction
 from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
 
 _E = knowledge_staging.c
@@ -21,69 +21,69 @@ _O = outcomes.c
 EMBEDDED = _E.status == sa.literal_column("'embedded'")
 
 
-MOST_IDLE = timedelta(seconds=60)
-"""What a process that hangs while it is alone with patterns may hold up others: Postgres takes back what it did."""
+MAX_IDLE = timedelta(seconds=60)
+"""Idle time after which Postgres rolls back an exclusive transaction, so that a hung process does not block others."""
 
 
-def most_idle() -> str:
-    """Return `MOST_IDLE` as Postgres takes it."""
-    return f"{MOST_IDLE / timedelta(milliseconds=1):.0f}ms"
+def max_idle_setting() -> str:
+    """Return `MAX_IDLE` in the syntax of Postgres."""
+    return f"{MAX_IDLE / timedelta(milliseconds=1):.0f}ms"
 
 
 @asynccontextmanager
-async def alone(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConnection]:
-    """Run a block in a transaction in which nobody else gives entries to patterns of a workspace, or takes some away.
+async def exclusive_transaction(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConnection]:
+    """Open a transaction that alone in its workspace may add entries to patterns or remove them.
 
-    Else a pattern could go while an entry joins it. After `MOST_IDLE` without a statement Postgres ends the
-    transaction, for a process that hangs, or waits for an index that does, would hold up all others. Take no other
-    connection in the block. Raises StorageBusy where it is not our turn in time.
+    Without it a pattern could be deleted while an entry joins it. After `MAX_IDLE` without a statement Postgres ends
+    the transaction, because a process that hangs, or waits for an index that does, would block all others. Take no
+    other connection in the block. Raises StorageBusy if the lock is not free in time.
     """
-    async with in_line(engine, workspace), storing(engine) as connection:
+    async with queue_for_workspace(engine, workspace), store_transaction(engine) as connection:
         await take_turn(connection, workspace)
         yield connection
 
 
 async def take_turn(connection: AsyncConnection, workspace: str) -> None:
     """Be `alone` with the patterns of a workspace until this transaction ends; of several workspaces, by name."""
-    await connection.execute(_ALONE, {"lock": f"hardwon/decide/{workspace}", "most_idle": most_idle()})
+    await connection.execute(_LOCK_WORKSPACE, {"lock": f"hardwon/decide/{workspace}", "most_idle": max_idle_setting()})
 
 
-def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition to be one of these ids: one parameter, however many."""
+def is_any_of(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that a column is one of these ids, by one parameter for any number."""
     return column == sa.any_(sa.literal(list(ids), sa.ARRAY(UUID_TYPE)))
 
 
-def locked_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition to be one of the entries that meet these, locked by id: two such never wait in a circle."""
+def lock_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition of being one of the entries that meet `conditions`, locked in id order: no deadlocks."""
     locked = sa.select(_E.id).where(*conditions).order_by(_E.id).with_for_update().cte("locked")
     return _E.id.in_(sa.select(locked.c.id))
 
 
 async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
-    """Derive the counts of patterns from their evidence; one without entries and points goes.
+    """Derive the counts of patterns from their evidence; delete those without entries and points.
 
-    One that has points yet goes with the last of them: they say what the index may still hold. Outcomes alone are no
-    evidence: they count while an embedded entry does, and go with the last entry.
+    A pattern with points is deleted with the last of them: they say what the index may still hold. Outcomes alone are
+    not evidence: they count while there is an embedded entry, and are deleted with the last entry.
 
-    A distinct (project, task, run) is one attempt, of an entry or an outcome, and a success unless only failure is told
-    of it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
-    Where evidence was deleted, be `alone`.
+    A distinct (project, task, run) of an entry or an outcome is one attempt, and a success unless only failures are
+    recorded for it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
+    Use an `exclusive_transaction` if evidence was deleted.
     """
     ids = sorted(set(pattern_ids))
     if not ids:
         return
-    # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
-    # that no two wait in a circle; without the key, which links refer to.
+    # A statement of its own: the next one then sees the commits of others that recounted these patterns. By id, to
+    # avoid deadlocks; without locking the key, which links refer to.
     await connection.execute(_LOCK_PATTERNS, {"ids": ids})
-    await connection.execute(_RECOUNT, {"ids": ids})
+    await connection.execute(_UPDATE_COUNTS, {"ids": ids})
 
 
-def _among_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+def _is_any_of_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     return column == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE)))
 
 
-def _recount() -> sa.Update:
-    runs = _runs().subquery("runs")
+def _update_counts() -> sa.Update:
+    runs = _select_runs().subquery("runs")
     counted = (
         sa.select(
             _P.id,
@@ -94,16 +94,16 @@ def _recount() -> sa.Update:
             sa.exists().where(_E.pattern_id == _P.id, EMBEDDED).label("live"),
         )
         .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
-        .where(_among_ids(_P.id))
+        .where(_is_any_of_ids(_P.id))
         .group_by(_P.id)
         .cte("counted")
     )
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
     gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
-    told = sa.delete(outcomes).where(_O.pattern_id == counted.c.id, ~counted.c.has_entries).cte("told_no_more")
+    orphans = sa.delete(outcomes).where(_O.pattern_id == counted.c.id, ~counted.c.has_entries).cte("told_no_more")
     return (
         sa.update(patterns)
-        .add_cte(gone, told)
+        .add_cte(gone, orphans)
         .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
         .values(
             success_count=sa.case((counted.c.live, counted.c.successes), else_=0),
@@ -113,11 +113,11 @@ def _recount() -> sa.Update:
     )
 
 
-def _runs() -> sa.Select[Any]:
-    """Select the distinct (project, task, run) of patterns, and whether it worked.
+def _select_runs() -> sa.Select[Any]:
+    """Select the distinct (project, task, run) of patterns, each with whether it worked.
 
-    Of what a key of low trust told of a pattern, as an entry or an outcome, only the first counts, however often, for
-    whichever projects.
+    Of all that one key of low trust reported on a pattern, as entries or outcomes, only the first counts, for whichever
+    projects.
     """
     of_entry = sa.select(
         _E.pattern_id,
@@ -129,7 +129,7 @@ def _runs() -> sa.Select[Any]:
         sa.func.coalesce(_E.agent_key, _E.captured_by, _E.resolved_by).label("key_id"),
         _E.timestamp.label("at"),
         _E.id,
-    ).where(_among_ids(_E.pattern_id), EMBEDDED)
+    ).where(_is_any_of_ids(_E.pattern_id), EMBEDDED)
     of_outcome = sa.select(
         _O.pattern_id,
         _O.project_id,
@@ -140,22 +140,22 @@ def _runs() -> sa.Select[Any]:
         _O.recorded_by.label("key_id"),
         _O.recorded_at.label("at"),
         _O.id,
-    ).where(_among_ids(_O.pattern_id))
-    told = sa.union_all(of_entry, of_outcome).subquery("told")
-    of_key = (told.c.pattern_id, told.c.low_trust, told.c.key_id)
-    place = sa.func.row_number().over(partition_by=of_key, order_by=(told.c.at, told.c.id))
-    placed = sa.select(told, place.label("place")).subquery("placed")
+    ).where(_is_any_of_ids(_O.pattern_id))
+    reports = sa.union_all(of_entry, of_outcome).subquery("told")
+    of_key = (reports.c.pattern_id, reports.c.low_trust, reports.c.key_id)
+    place = sa.func.row_number().over(partition_by=of_key, order_by=(reports.c.at, reports.c.id))
+    placed = sa.select(reports, place.label("place")).subquery("placed")
     run = (placed.c.pattern_id, placed.c.project_id, placed.c.task_id, placed.c.run_id)
     counts = sa.or_(~placed.c.low_trust, placed.c.place == 1)
     return sa.select(*run, sa.func.bool_or(placed.c.worked).label("worked")).where(counts).group_by(*run)
 
 
-_ALONE = sa.select(
+_LOCK_WORKSPACE = sa.select(
     sa.func.pg_advisory_xact_lock(
         sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0"))
     ),
     sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true()),
 )
-# Built once: putting such a statement together takes longer than Postgres takes for some patterns.
-_LOCK_PATTERNS = sa.select(_P.id).where(_among_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)
-_RECOUNT = _recount()
+# Built once: compiling such a statement takes longer than Postgres takes for some patterns.
+_LOCK_PATTERNS = sa.select(_P.id).where(_is_any_of_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)
+_UPDATE_COUNTS = _update_counts()

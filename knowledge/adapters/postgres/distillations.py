@@ -1,4 +1,4 @@
-"""What a model wrote of the patterns of a workspace, in Postgres; triggers take it away with its entries."""
+"""Distillations of a workspace's patterns, in Postgres; triggers delete them with their entries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import EMBEDDED, alone, among
-from knowledge.adapters.postgres.database import few_at_once, held_by_session, reading, within
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
+from knowledge.adapters.postgres.counting import EMBEDDED, exclusive_transaction, is_any_of
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, limit_long_connections, session_lock
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, TRUST_ORDER, to_entry
 from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
 from knowledge.models import Distillation, Entry, PatternId
-from knowledge.ports import DistillationStore, Undistilled
+from knowledge.ports import DistillationCandidate, DistillationStore
 
 _D = distillations.c
 _E = knowledge_staging.c
@@ -25,16 +25,16 @@ class PostgresDistillations(DistillationStore):
     """Distillations of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     @asynccontextmanager
-    async def distilling(self) -> AsyncIterator[bool]:
+    async def lock_distilling(self) -> AsyncIterator[bool]:
         lock = sa.func.hashtextextended(f"hardwon/distil/{self._workspace}", 0)
-        async with few_at_once(self._engine), held_by_session(self._engine, lock) as held:
-            yield held
+        async with limit_long_connections(self._engine), session_lock(self._engine, lock) as locked:
+            yield locked
 
-    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
+    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[DistillationCandidate]:
         number = sa.func.count()
         live = (
             sa.select(_E.pattern_id, number.label("evidence"))
@@ -43,7 +43,7 @@ class PostgresDistillations(DistillationStore):
             .having(number >= least)
             .subquery("live")
         )
-        wanting = sa.or_(
+        is_due = sa.or_(
             _D.pattern_id.is_(None),
             _D.expires_at <= now,
             live.c.evidence >= grown * _D.evidence,
@@ -52,37 +52,37 @@ class PostgresDistillations(DistillationStore):
         query = (
             sa.select(live.c.pattern_id, live.c.evidence)
             .select_from(live.outerjoin(distillations, _D.pattern_id == live.c.pattern_id))
-            .where(wanting)
+            .where(is_due)
             .order_by(live.c.evidence.desc(), live.c.pattern_id)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             found = await connection.execute(query)
-            return [Undistilled(pattern_id=PatternId(row.pattern_id), evidence=row.evidence) for row in found]
+            return [DistillationCandidate(pattern_id=PatternId(row.pattern_id), evidence=row.evidence) for row in found]
 
     async def material(self, pattern_id: PatternId, *, now: datetime, limit: int) -> list[Entry]:
         query = (
             sa.select(*ENTRY_COLUMNS)
             .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, _E.expires_at > now)
-            .order_by(*MOST_TRUSTED)
+            .order_by(*TRUST_ORDER)
             .limit(limit)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [to_entry(row) for row in await connection.execute(query)]
 
     async def keep(self, distillation: Distillation) -> bool:
         pattern_id, entry_ids = distillation.pattern_id, distillation.entry_ids
         there = (
             sa.select(_E.expires_at)
-            .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, among(_E.id, entry_ids))
+            .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, is_any_of(_E.id, entry_ids))
             .order_by(_E.id)
-            .with_for_update(read=True, key_share=True)  # none of them goes before this is kept
+            .with_for_update(read=True, key_share=True)  # none of them is deleted before this is stored
         )
         written = distillation.distilled
-        async with alone(self._engine, self._workspace) as connection:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
             ends = (await connection.execute(there)).scalars().all()
             if len(ends) < len(entry_ids):
                 return False
-            if written is None and await self._still_stands(connection, distillation):
+            if written is None and await self._update_shown(connection, distillation):
                 return True
             await connection.execute(sa.delete(distillations).where(_D.pattern_id == pattern_id))
             row = insert(distillations).values(
@@ -103,10 +103,10 @@ class PostgresDistillations(DistillationStore):
         return True
 
     @staticmethod
-    async def _still_stands(connection: AsyncConnection, refused: Distillation) -> bool:
-        """Return whether something is shown for the pattern, and note how much evidence it has now."""
-        standing = sa.and_(
+    async def _update_shown(connection: AsyncConnection, refused: Distillation) -> bool:
+        """Update the evidence count of a distillation that is shown; return whether there is one."""
+        is_shown = sa.and_(
             _D.pattern_id == refused.pattern_id, _D.refused.is_(None), _D.expires_at > refused.answered_at
         )
-        noted = sa.update(distillations).where(standing).values(evidence=refused.evidence)
-        return (await connection.execute(noted)).rowcount > 0
+        update = sa.update(distillations).where(is_shown).values(evidence=refused.evidence)
+        return (await connection.execute(update)).rowcount > 0

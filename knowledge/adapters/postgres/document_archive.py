@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.archive_rows import STAGED, TABLES, add, new_rows, put
-from knowledge.adapters.postgres.document_rows import C, D, V, changed, count_terms
+from knowledge.adapters.postgres.document_rows import C, D, V, bump_version, count_terms
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
     kb_documents,
@@ -175,7 +175,7 @@ async def show(connection: AsyncConnection) -> None:
     await _count(connection, D.active_generation, 1)
     partitions = sa.select(_T.workspace, _T.partition).distinct().order_by(_T.workspace, _T.partition)
     for workspace, partition in (await connection.execute(partitions)).all():
-        await changed(connection, workspace, partition)
+        await bump_version(connection, workspace, partition)
 
 
 async def _count(connection: AsyncConnection, generation: sa.ColumnElement[Any], sign: int) -> None:

@@ -1,4 +1,4 @@
-"""Documents on their way into the index, in Postgres: the queue, what is written before it is shown, what is to go."""
+"""The indexing queue of documents, in Postgres: leases, writing before showing, and deletion."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.answer_tables import answer_cache
-from knowledge.adapters.postgres.counting import among
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.counting import is_any_of
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
 from knowledge.adapters.postgres.document_rows import (
     ALIVE,
     SHOWN,
     C,
     D,
     V,
-    changed,
+    bump_version,
     count_terms,
-    locked_partition,
-    moment_of,
+    finite_time,
+    lock_partition,
 )
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
@@ -53,13 +53,13 @@ _K = kb_vectors.c
 _ROWS = 5000
 """Log lines written by one statement."""
 
-_FREE = {"lease_token": None, "lease_until": None}
-_NEVER_DONE = f"the process that indexed it ended, or hung, each of {MAX_ATTEMPTS} times"
-_WRITTEN = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
-"""Whether the text of a document is there: an import that was killed may have left one without."""
-_HUGE = sa.exists().where(V.document_id == D.id, V.generation == D.latest, sa.func.octet_length(V.text) > HUGE_BYTES)
-_LEAST_BESIDE: Final = 2
-"""Of what is under way at once, that many less one is kept free of huge documents."""
+_NO_LEASE = {"lease_token": None, "lease_until": None}
+_NEVER_FINISHED = f"the process that indexed it ended or hung each of {MAX_ATTEMPTS} times"
+_HAS_TEXT = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
+"""The condition that a document's text exists: an import that was killed may have left a document without text."""
+_IS_HUGE = sa.exists().where(V.document_id == D.id, V.generation == D.latest, sa.func.octet_length(V.text) > HUGE_BYTES)
+_RESERVED_SLOTS: Final = 2
+"""One slot less than this is reserved for documents that are not huge."""
 _NO_WORDS = SparseVector(indices=(), values=())
 
 
@@ -67,10 +67,10 @@ class PostgresIndexing(IndexingStore):
     """The queue of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
         self._served: dict[str, None] = {}
-        """The partitions that this process served, which does nearly all; the one that was longest ago first."""
+        """Partitions that this process has indexed documents of, the least recently served first."""
 
     async def claim(
         self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None
@@ -79,19 +79,19 @@ class PostgresIndexing(IndexingStore):
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
             sa.or_(D.lease_until.is_(None), D.lease_until < sa.func.now()),
-            _WRITTEN,
-            *([] if only is None else [among(D.id, only)]),
+            _HAS_TEXT,
+            *([] if only is None else [is_any_of(D.id, only)]),
         )
         token = LeaseToken(uuid4())
         async with transaction(self._engine) as connection:
-            await connection.execute(self._given_up())
-            held = (await connection.execute(self._under_way())).all()
-            if only is None and sum(row.huge for row in held) > MAX_CONCURRENT_DOCUMENTS - _LEAST_BESIDE:
-                free = sa.and_(free, ~_HUGE)
-            turns = self._turns(Counter(row.partition for row in held))
-            # documents that were put off come after all others: a service may fail on these alone
+            await connection.execute(self._fail_abandoned())
+            running = (await connection.execute(self._select_running())).all()
+            if only is None and sum(row.huge for row in running) > MAX_CONCURRENT_DOCUMENTS - _RESERVED_SLOTS:
+                free = sa.and_(free, ~_IS_HUGE)
+            turns = self._order_partitions(Counter(row.partition for row in running))
+            # delayed documents come after all others: a service may fail on these alone
             for due in (D.not_before.is_(None), D.not_before <= sa.func.now()):
-                ids = await self._taken(connection, sa.and_(free, due), token, turns, limit=limit, lease=lease)
+                ids = await self._lease_due(connection, sa.and_(free, due), token, turns, limit=limit, lease=lease)
                 if ids:
                     break
             query = (
@@ -100,24 +100,24 @@ class PostgresIndexing(IndexingStore):
                 .where(D.id.in_(ids))
                 .order_by(D.added_at, D.id)
             )
-            jobs = [_job(row, token) for row in await connection.execute(query)]
+            jobs = [_to_job(row, token) for row in await connection.execute(query)]
         for job in jobs:
             self._served.pop(job.partition, None)
             self._served[job.partition] = None
         return jobs
 
-    def _under_way(self) -> sa.Select[Any]:
-        """Return the documents that are held, by their partitions, and which of them are huge."""
-        return sa.select(D.partition, _HUGE.label("huge")).where(
+    def _select_running(self) -> sa.Select[Any]:
+        """Select the documents that are leased, by partition, with whether they are huge."""
+        return sa.select(D.partition, _IS_HUGE.label("huge")).where(
             D.workspace == self._workspace, D.status == DocumentStatus.PENDING, D.lease_until > sa.func.now()
         )
 
-    def _turns(self, held: Mapping[str, int]) -> list[str]:
-        """Return the partitions that have had a turn, the next one first; those that never had one come before them."""
+    def _order_partitions(self, running: Mapping[str, int]) -> list[str]:
+        """Return the partitions by turn: those with fewest running documents, then the least recently served, first."""
         served = {partition: at for at, partition in enumerate(self._served)}
-        return sorted({*held, *served}, key=lambda each: (held.get(each, 0), served.get(each, -1)))
+        return sorted({*running, *served}, key=lambda each: (running.get(each, 0), served.get(each, -1)))
 
-    async def _taken(
+    async def _lease_due(
         self,
         connection: AsyncConnection,
         due: sa.ColumnElement[bool],
@@ -127,52 +127,52 @@ class PostgresIndexing(IndexingStore):
         limit: int,
         lease: timedelta,
     ) -> list[UUID]:
-        """Lease the oldest documents that are due of the partition whose turn it is; return their ids."""
+        """Lease the oldest due documents of the partition whose turn it is; return their ids."""
         turn = sa.func.array_position(sa.literal(list(turns), sa.ARRAY(sa.Text)), sa.cast(D.partition, sa.Text))
         next_ones = sa.select(D.id).where(due).order_by(turn.asc().nulls_first(), D.added_at, D.id).limit(limit)
-        taken = next_ones.with_for_update(skip_locked=True).cte("taken")
+        locked = next_ones.with_for_update(skip_locked=True).cte("taken")
         take = (
             sa.update(kb_documents)
-            .where(D.id.in_(sa.select(taken.c.id)))
+            .where(D.id.in_(sa.select(locked.c.id)))
             .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=D.attempts + 1)
             .returning(D.id)
         )
         return list((await connection.execute(take)).scalars())
 
-    def _given_up(self) -> sa.Update:
-        """Return the statement that marks as failed what was leased as often as allowed and never finished."""
-        over = sa.and_(
+    def _fail_abandoned(self) -> sa.Update:
+        """Return the statement that fails documents that were leased as often as allowed and never finished."""
+        is_abandoned = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
             D.lease_until < sa.func.now(),
             D.attempts >= MAX_ATTEMPTS,
         )
-        ended = sa.select(D.id).where(over).with_for_update(skip_locked=True)
-        told = {"status": DocumentStatus.FAILED, "error": _NEVER_DONE}
-        return sa.update(kb_documents).where(D.id.in_(ended)).values(**told, **_FREE)
+        abandoned = sa.select(D.id).where(is_abandoned).with_for_update(skip_locked=True)
+        failure = {"status": DocumentStatus.FAILED, "error": _NEVER_FINISHED}
+        return sa.update(kb_documents).where(D.id.in_(abandoned)).values(**failure, **_NO_LEASE)
 
     async def has_documents(self) -> bool:
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
 
     async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
-        ours = [] if only is None else [among(D.id, only)]
-        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _WRITTEN, *ours)
-        async with reading(self._engine) as connection:
+        ours = [] if only is None else [is_any_of(D.id, only)]
+        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _HAS_TEXT, *ours)
+        async with autocommit(self._engine) as connection:
             return bool(await connection.scalar(sa.select(leased)))
 
     async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
-        later = sa.update(kb_documents).where(_held(job)).values(lease_until=sa.func.now() + lease)
-        async with reading(self._engine) as connection:
+        later = sa.update(kb_documents).where(_is_leased(job)).values(lease_until=sa.func.now() + lease)
+        async with autocommit(self._engine) as connection:
             return bool((await connection.execute(later)).rowcount)
 
     async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
         of_generation = (C.document_id == job.document_id, C.generation == job.generation)
         lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
         async with transaction(self._engine) as connection:
-            held = sa.select(D.id).where(_held(job)).with_for_update()
-            if (await connection.execute(held)).first() is None:
-                return False  # whoever has the lease now writes
+            leased = sa.select(D.id).where(_is_leased(job)).with_for_update()
+            if (await connection.execute(leased)).first() is None:
+                return False  # the new holder of the lease writes it
             await connection.execute(sa.delete(kb_chunks).where(*of_generation))
             await connection.execute(sa.delete(kb_lines).where(*lines))
             rows = [
@@ -186,9 +186,9 @@ class PostgresIndexing(IndexingStore):
 
     async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         async with transaction(self._engine) as connection:
-            await locked_partition(connection, self._workspace, job.partition)
-            held = sa.select(D.active_generation).where(_held(job)).with_for_update()
-            row = (await connection.execute(held)).first()
+            await lock_partition(connection, self._workspace, job.partition)
+            leased = sa.select(D.active_generation).where(_is_leased(job)).with_for_update()
+            row = (await connection.execute(leased)).first()
             if row is None:
                 return False
             of_document = D.id == job.document_id
@@ -197,31 +197,35 @@ class PostgresIndexing(IndexingStore):
                 await count_terms(connection, self._workspace, job.partition, before, -1)
             after = sa.and_(of_document, C.generation == job.generation)
             await count_terms(connection, self._workspace, job.partition, after, 1)
-            told = {"status": DocumentStatus.INDEXED, "error": None, "indexed_at": sa.func.now(), "attempts": 0}
-            shown = sa.update(kb_documents).where(of_document).values(active_generation=job.generation, **told, **_FREE)
+            indexed = {"status": DocumentStatus.INDEXED, "error": None, "indexed_at": sa.func.now(), "attempts": 0}
+            shown = (
+                sa.update(kb_documents)
+                .where(of_document)
+                .values(active_generation=job.generation, **indexed, **_NO_LEASE)
+            )
             await connection.execute(shown)
             version = (V.document_id == job.document_id, V.generation == job.generation)
             described = sa.update(kb_versions).where(*version).values(space=space.fingerprint, notes=list(notes))
             await connection.execute(described)
-            await changed(connection, self._workspace, job.partition)
+            await bump_version(connection, self._workspace, job.partition)
             return True
 
     async def is_superseded(self, job: IndexingJob) -> bool:
         either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
-        stands = sa.exists().where(D.id == job.document_id, ALIVE, either)
-        async with reading(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(~stands)))
+        is_current = sa.exists().where(D.id == job.document_id, ALIVE, either)
+        async with autocommit(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(~is_current)))
 
     async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
-        update = sa.update(kb_documents).where(_held(job))
-        told: dict[str, Any] = {"status": DocumentStatus.FAILED}
-        if retry_after is not None:  # that it was begun does not count: it was not the document's doing
-            told = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
+        update = sa.update(kb_documents).where(_is_leased(job))
+        values: dict[str, Any] = {"status": DocumentStatus.FAILED}
+        if retry_after is not None:  # the attempt does not count: it was not the document's fault
+            values = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
         async with transaction(self._engine) as connection:
-            await connection.execute(update.values(**told, error=reason, **_FREE))
+            await connection.execute(update.values(**values, error=reason, **_NO_LEASE))
 
     async def give_back(self, job: IndexingJob) -> None:
-        free = sa.update(kb_documents).where(_held(job)).values(attempts=D.attempts - 1, **_FREE)
+        free = sa.update(kb_documents).where(_is_leased(job)).values(attempts=D.attempts - 1, **_NO_LEASE)
         async with transaction(self._engine) as connection:
             await connection.execute(free)
 
@@ -229,35 +233,35 @@ class PostgresIndexing(IndexingStore):
         other = sa.exists().where(
             V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)
         )
-        # a process of the version before stores vectors without a workspace
-        lacking = sa.exists().where(
+        # the version before stores vectors without a workspace
+        has_missing_vectors = sa.exists().where(
             C.document_id == D.id,
             C.generation == D.active_generation,
-            ~sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash),
+            ~sa.exists().where(*self._is_of_space(space), _K.text_hash == C.text_hash),
         )
         elsewhere = sa.select(D.id, D.latest).where(
-            D.workspace == self._workspace, D.status == DocumentStatus.INDEXED, sa.or_(other, lacking)
+            D.workspace == self._workspace, D.status == DocumentStatus.INDEXED, sa.or_(other, has_missing_vectors)
         )
-        kept = [
+        names = [
             name
             for name in (column.name for column in kb_versions.c)
             if name not in {"document_id", "generation", "space"}
         ]
         async with transaction(self._engine) as connection:
-            which = (await connection.execute(elsewhere.order_by(D.id).with_for_update(skip_locked=True))).all()
-            for row in which:
-                copy = sa.select(V.document_id, V.generation + 1, *(V[name] for name in kept))
+            rows = (await connection.execute(elsewhere.order_by(D.id).with_for_update(skip_locked=True))).all()
+            for row in rows:
+                copy = sa.select(V.document_id, V.generation + 1, *(V[name] for name in names))
                 copy = copy.where(V.document_id == row.id, V.generation == row.latest)
-                await connection.execute(insert(kb_versions).from_select(["document_id", "generation", *kept], copy))
+                await connection.execute(insert(kb_versions).from_select(["document_id", "generation", *names], copy))
                 again = {"latest": row.latest + 1, "status": DocumentStatus.PENDING, "attempts": 0, "not_before": None}
                 await connection.execute(sa.update(kb_documents).where(D.id == row.id).values(**again))
-        return len(which)
+        return len(rows)
 
     async def stale(self, limit: int) -> list[StaleGeneration]:
-        held = sa.and_(
+        is_leased = sa.and_(
             D.lease_until.is_not(None), D.lease_until > sa.func.now()
         )  # an import writes older generations as well
-        other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest, ~held)
+        other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest, ~is_leased)
         query = (
             sa.select(V.document_id, V.generation)
             .join(kb_documents, D.id == V.document_id)
@@ -265,7 +269,7 @@ class PostgresIndexing(IndexingStore):
             .order_by(V.document_id, V.generation)
             .limit(limit)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(query)).all()
             found = []
             for row in rows:
@@ -296,8 +300,8 @@ class PostgresIndexing(IndexingStore):
 
     async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
         among = _K.text_hash == sa.any_(sa.literal(list(text_hashes), sa.ARRAY(sa.LargeBinary)))
-        query = sa.select(_K.text_hash, _K.vector).where(*self._kept(space), among)
-        async with reading(self._engine) as connection:
+        query = sa.select(_K.text_hash, _K.vector).where(*self._is_of_space(space), among)
+        async with autocommit(self._engine) as connection:
             return {row.text_hash: _read_vector(row.vector) for row in await connection.execute(query)}
 
     async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
@@ -317,12 +321,12 @@ class PostgresIndexing(IndexingStore):
 
     async def purge_vectors(self) -> int:
         used = sa.exists().where(C.text_hash == _K.text_hash, D.id == C.document_id, D.workspace == self._workspace)
-        fresh = _K.made_at > sa.func.now() - timedelta(hours=1)  # of a generation that is being written
+        fresh = _K.made_at > sa.func.now() - timedelta(hours=1)  # of a generation still being written
         gone = sa.delete(kb_vectors).where(_K.workspace == self._workspace, ~used, ~fresh)
         async with transaction(self._engine) as connection:
             return (await connection.execute(gone)).rowcount
 
-    def _kept(self, space: EmbeddingSpace) -> tuple[sa.ColumnElement[bool], ...]:
+    def _is_of_space(self, space: EmbeddingSpace) -> tuple[sa.ColumnElement[bool], ...]:
         return _K.workspace == self._workspace, _K.space == space.fingerprint
 
     async def points(
@@ -332,49 +336,49 @@ class PostgresIndexing(IndexingStore):
             sa.select(kb_chunks, D.partition, V.title, V.category, _K.vector)
             .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
             .join(kb_versions, sa.and_(V.document_id == C.document_id, V.generation == C.generation))
-            .join(kb_vectors, sa.and_(*self._kept(space), _K.text_hash == C.text_hash))
+            .join(kb_vectors, sa.and_(*self._is_of_space(space), _K.text_hash == C.text_hash))
             .where(D.workspace == self._workspace, SHOWN)
             .order_by(C.id)
             .limit(limit)
         )
         if after is not None:
             query = query.where(C.id > after)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [
-                (_point(row, self._workspace), with_headings(row.title, row.section, row.function, row.text))
+                (_to_point(row, self._workspace), with_headings(row.title, row.section, row.function, row.text))
                 for row in await connection.execute(query)
             ]
 
     async def count_shown(self, space: EmbeddingSpace) -> int:
-        kept = sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash)
+        has_vector = sa.exists().where(*self._is_of_space(space), _K.text_hash == C.text_hash)
         query = (
             sa.select(sa.func.count())
             .select_from(kb_chunks)
             .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
-            .where(D.workspace == self._workspace, SHOWN, kept)
+            .where(D.workspace == self._workspace, SHOWN, has_vector)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(query) or 0
 
     async def index_membership(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         shown = sa.and_(SHOWN, C.generation == D.active_generation)
-        on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
+        is_pending = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
         query = (
             sa.select(C.id, sa.func.coalesce(shown, sa.false()).label("shown"))
             .join(kb_documents, D.id == C.document_id)
-            .where(D.workspace == self._workspace, sa.or_(shown, on_its_way))
+            .where(D.workspace == self._workspace, sa.or_(shown, is_pending))
             .order_by(C.id)
             .limit(limit)
         )
         if after is not None:
             query = query.where(C.id > after)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return {PassageId(row.id): row.shown for row in await connection.execute(query)}
 
     async def find_existing(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
         query = sa.select(C.id).join(kb_documents, D.id == C.document_id)
-        query = query.where(D.workspace == self._workspace, among(C.id, passage_ids))
-        async with reading(self._engine) as connection:
+        query = query.where(D.workspace == self._workspace, is_any_of(C.id, passage_ids))
+        async with autocommit(self._engine) as connection:
             return {PassageId(each) for each in (await connection.execute(query)).scalars()}
 
     async def renew(self) -> None:
@@ -382,18 +386,18 @@ class PostgresIndexing(IndexingStore):
         later = sa.update(kb_partitions).where(p.workspace == self._workspace).values(version=p.version + 1)
         async with transaction(self._engine) as connection:
             ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
-            await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
+            await connection.execute(ours.with_for_update())  # in one order, to avoid deadlocks
             await connection.execute(later)
             a = answer_cache.c
             keys = sa.select(a.key).where(a.workspace == self._workspace).order_by(a.key).with_for_update()
             await connection.execute(sa.delete(answer_cache).where(a.workspace == self._workspace, a.key.in_(keys)))
 
 
-def _held(job: IndexingJob) -> sa.ColumnElement[bool]:
+def _is_leased(job: IndexingJob) -> sa.ColumnElement[bool]:
     return sa.and_(D.id == job.document_id, D.lease_token == job.token)
 
 
-def _job(row: sa.Row[Any], token: LeaseToken) -> IndexingJob:
+def _to_job(row: sa.Row[Any], token: LeaseToken) -> IndexingJob:
     parsed = ParsedDocument(
         text=row.text,
         text_hash=row.text_hash,
@@ -443,7 +447,7 @@ def _chunk_row(
 async def _write_lines(connection: AsyncConnection, job: IndexingJob, indexed: IndexedGeneration) -> None:
     for start in range(0, len(indexed.lines), _ROWS):
         some = indexed.lines[start : start + _ROWS]
-        given = sa.select(
+        rows = sa.select(
             sa.literal(job.document_id, sa.UUID),
             sa.literal(job.generation, sa.Integer),
             _unnest([each.line for each in some], sa.Integer()),
@@ -453,7 +457,7 @@ async def _write_lines(connection: AsyncConnection, job: IndexingJob, indexed: I
             _unnest([each.text for each in some], sa.Text()),
         )
         columns = ["document_id", "generation", "line", "ts", "severity", "template", "text"]
-        await connection.execute(insert(kb_lines).from_select(columns, given))
+        await connection.execute(insert(kb_lines).from_select(columns, rows))
 
 
 def _unnest(values: Sequence[object], kind: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
@@ -464,7 +468,7 @@ def _read_vector(stored: bytes) -> Vector:
     return np.frombuffer(stored, dtype=np.float16).astype(np.float32)
 
 
-def _point(row: sa.Row[Any], workspace: str) -> PassagePoint:
+def _to_point(row: sa.Row[Any], workspace: str) -> PassagePoint:
     return PassagePoint(
         passage_id=PassageId(row.id),
         workspace=workspace,
@@ -475,8 +479,8 @@ def _point(row: sa.Row[Any], workspace: str) -> PassagePoint:
         lexical=_NO_WORDS,
         category=row.category,
         severities=tuple(Severity(severity) for severity in row.severities),
-        timestamp=moment_of(row.ts),
-        until=moment_of(row.until),
+        timestamp=finite_time(row.ts),
+        until=finite_time(row.until),
         line_start=row.line_start,
         line_end=row.line_end,
     )

@@ -9,8 +9,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.document_rows import SHOWN, D, in_scope, moment_of
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.document_rows import SHOWN, D, finite_time, in_scope
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.documents.access import Scope
 from knowledge.documents.log_query import LineFilter
@@ -30,7 +30,7 @@ class PostgresLogs(LogStore):
     """Lines of the visible logs of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
@@ -39,7 +39,7 @@ class PostgresLogs(LogStore):
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         ends = (sa.func.min(_L.ts), sa.func.max(_L.ts))
         query = sa.select(*ends).select_from(_LINES).where(sa.func.isfinite(_L.ts))
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(query.where(*self._fitting(log, scope, LineFilter())))).one()
         return row[0], row[1]
 
@@ -57,7 +57,7 @@ class PostgresLogs(LogStore):
         number = sa.func.count()
         query = sa.select(of, number).select_from(_LINES).where(*fitting)
         query = query.group_by(sa.text("1")).order_by(number.desc(), sa.text("1")).limit(limit)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [(row[0], row[1]) for row in await connection.execute(query)]
 
     async def select(
@@ -66,7 +66,7 @@ class PostgresLogs(LogStore):
         fitting = self._fitting(log, scope, only)
         order = _L.line.desc() if last_first else _L.line.asc()
         some = sa.select(*_L).select_from(_LINES).where(*fitting).order_by(order).limit(limit)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             total = await connection.scalar(sa.select(sa.func.count()).select_from(_LINES).where(*fitting))
             rows = (await connection.execute(some)).all() if limit else []
         return total or 0, [_line(row) for row in rows]
@@ -74,7 +74,7 @@ class PostgresLogs(LogStore):
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         near = _L.line.between(line - neighbours, line + neighbours)
         query = sa.select(*_L).select_from(_LINES).where(*self._fitting(log, scope, LineFilter()), near)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [_line(row) for row in await connection.execute(query.order_by(_L.line))]
 
     def _fitting(self, log: DocumentId, scope: Scope, only: LineFilter) -> list[sa.ColumnElement[bool]]:
@@ -108,7 +108,7 @@ def _line(row: sa.Row[tuple[object, ...]]) -> LogLine:
     return LogLine(
         line=told["line"],
         text=told["text"],
-        timestamp=moment_of(told["ts"]),
+        timestamp=finite_time(told["ts"]),
         severity=told["severity"] and Severity(told["severity"]),
         template=told["template"],
     )

@@ -1,4 +1,4 @@
-"""What may be shown of documents, read from Postgres: active versions of documents in the scope, nothing else."""
+"""The visible passages of documents, from Postgres: active versions of documents in the scope, nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
 from knowledge.adapters.postgres.document_rows import (
     PASSAGE_COLUMNS,
     PASSAGES_COUNT,
@@ -47,7 +47,7 @@ from knowledge.documents.ports import PassageStore
 from knowledge.models import EmbeddingSpace, TermStatistics, Vector
 
 _END = 2**31 - 1
-"""Where a passage ends that is a whole document."""
+"""The end of a passage that is a whole document."""
 _IDS = sa.ARRAY(sa.UUID)
 _ACTIVE = sa.and_(C.document_id == D.id, C.generation == D.active_generation)
 _ACTIVE_VERSION = sa.and_(V.document_id == D.id, V.generation == D.active_generation)
@@ -61,22 +61,22 @@ class PostgresPassages(PassageStore):
     """Passages of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         query = (
             sa.select(*PASSAGE_COLUMNS)
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).join(kb_versions, _ACTIVE_VERSION))
-            .where(C.id == sa.any_(sa.literal(list(passage_ids), _IDS)), self._shown(scope))
+            .where(C.id == sa.any_(sa.literal(list(passage_ids), _IDS)), self._is_visible(scope))
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [to_passage(row) for row in await connection.execute(query)]
 
     async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
         if not passages:
             return {}
-        asked = [
+        spans = [
             (
                 n,
                 each.document_id,
@@ -88,18 +88,21 @@ class PostgresPassages(PassageStore):
         ]
         kinds: tuple[type[sa.types.TypeEngine[Any]], ...] = (sa.Integer, sa.UUID, sa.Integer, sa.Integer, sa.Integer)
         arrays: list[sa.ColumnElement[Any]] = [
-            sa.literal(list(told), sa.ARRAY(kind)) for told, kind in zip(zip(*asked, strict=True), kinds, strict=True)
+            sa.literal(list(values), sa.ARRAY(kind))
+            for values, kind in zip(zip(*spans, strict=True), kinds, strict=True)
         ]
         names = ("n", "document_id", "generation", "char_start", "char_end")
         columns: list[sa.ColumnClause[Any]] = [sa.column(name, kind) for name, kind in zip(names, kinds, strict=True)]
-        given = sa.func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
-        piece = sa.func.substr(V.text, given.c.char_start + 1, given.c.char_end - given.c.char_start)
+        spans_table = sa.func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
+        piece = sa.func.substr(V.text, spans_table.c.char_start + 1, spans_table.c.char_end - spans_table.c.char_start)
         query = (
-            sa.select(given.c.n, piece.label("piece"))
-            .select_from(given.join(kb_documents, D.id == given.c.document_id).join(kb_versions, _ACTIVE_VERSION))
-            .where(self._shown(scope), D.active_generation == given.c.generation)
+            sa.select(spans_table.c.n, piece.label("piece"))
+            .select_from(
+                spans_table.join(kb_documents, D.id == spans_table.c.document_id).join(kb_versions, _ACTIVE_VERSION)
+            )
+            .where(self._is_visible(scope), D.active_generation == spans_table.c.generation)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = (await connection.execute(query)).all()
         found: dict[PassageId, str] = {}
         for row in rows:
@@ -115,26 +118,29 @@ class PostgresPassages(PassageStore):
 
     async def versions(self, scope: Scope) -> tuple[PartitionVersion, ...]:
         p = kb_partitions.c
-        named = sa.and_(p.workspace == self._workspace, p.partition == sa.any_(_scope_names(scope)))
-        async with reading(self._engine) as connection:
-            rows = await connection.execute(sa.select(p.partition, p.version).where(named))
+        in_partitions = sa.and_(p.workspace == self._workspace, p.partition == sa.any_(_scope_names(scope)))
+        async with autocommit(self._engine) as connection:
+            rows = await connection.execute(sa.select(p.partition, p.version).where(in_partitions))
             found = {row.partition: row.version for row in rows}
         return tuple(
             PartitionVersion(partition=name, version=found.get(name, 0)) for name in sorted(set(scope.partitions))
         )
 
     async def documents(self, scope: Scope) -> list[Document]:
-        query = select_documents(D.active_generation).where(self._shown(scope)).order_by(V.title, D.uri)
-        async with reading(self._engine) as connection:
+        query = select_documents(D.active_generation).where(self._is_visible(scope)).order_by(V.title, D.uri)
+        async with autocommit(self._engine) as connection:
             return [to_document(row) for row in await connection.execute(query)]
 
     async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
         query = (
-            select_documents(D.active_generation).add_columns(V.text).where(self._shown(scope)).order_by(V.title, D.uri)
+            select_documents(D.active_generation)
+            .add_columns(V.text)
+            .where(self._is_visible(scope))
+            .order_by(V.title, D.uri)
         )
         if documents is not None:
             query = query.where(D.id == sa.any_(sa.literal(list(documents), _IDS)))
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(query)
             return [WholeDocument(document=to_document(row), text=row.text) for row in rows]
 
@@ -143,20 +149,20 @@ class PostgresPassages(PassageStore):
         query = sa.select(sa.func.count().filter(SHOWN), sa.func.count().filter(pending)).where(
             in_scope(scope, self._workspace)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).one()
         return row[0], row[1]
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
         t = kb_terms.c
         ours = (t.workspace == self._workspace, t.partition == sa.any_(_scope_names(scope)))
-        asked = sa.literal([*terms, PASSAGES_COUNT], sa.ARRAY(sa.BigInteger))
+        wanted = sa.literal([*terms, PASSAGES_COUNT], sa.ARRAY(sa.BigInteger))
         query = (
             sa.select(t.term, sa.cast(sa.func.sum(t.passages), sa.BigInteger).label("passages"))
-            .where(*ours, t.term == sa.any_(asked))
+            .where(*ours, t.term == sa.any_(wanted))
             .group_by(t.term)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             found = {row.term: row.passages for row in await connection.execute(query)}
         return TermStatistics(documents=found.pop(PASSAGES_COUNT, 0), frequencies=found)
 
@@ -170,25 +176,25 @@ class PostgresPassages(PassageStore):
             .order_by(C.id)  # ids are hashes: the first ones are a fair sample
             .limit(limit)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             rows = await connection.execute(query)
             return [(row.text, np.frombuffer(row.vector, dtype=np.float16).astype(np.float32)) for row in rows]
 
     async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
         s = kb_scales.c
         query = sa.select(s.low, s.high).where(s.workspace == self._workspace, s.space == space.fingerprint)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (row.low, row.high)
 
     async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
-        told = {"low": low, "high": high, "passages": passages}
-        new = insert(kb_scales).values(workspace=self._workspace, space=space.fingerprint, **told)
-        kept = new.on_conflict_do_update(
-            index_elements=[kb_scales.c.workspace, kb_scales.c.space], set_={**told, "measured_at": sa.func.now()}
+        values = {"low": low, "high": high, "passages": passages}
+        new = insert(kb_scales).values(workspace=self._workspace, space=space.fingerprint, **values)
+        upsert = new.on_conflict_do_update(
+            index_elements=[kb_scales.c.workspace, kb_scales.c.space], set_={**values, "measured_at": sa.func.now()}
         )
         async with transaction(self._engine) as connection:
-            await connection.execute(kept)
+            await connection.execute(upsert)
 
-    def _shown(self, scope: Scope) -> sa.ColumnElement[bool]:
+    def _is_visible(self, scope: Scope) -> sa.ColumnElement[bool]:
         return sa.and_(in_scope(scope, self._workspace), SHOWN)

@@ -1,4 +1,4 @@
-"""Rows of documents as documents and passages, and the conditions of what may be shown."""
+"""Conversion of rows to documents and passages, and the conditions for showing them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def in_scope(scope: Scope, workspace: str) -> sa.ColumnElement[bool]:
     )
 
 
-def alive(workspace: str, partition: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a document is of a partition and not being deleted."""
+def is_alive(workspace: str, partition: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a document belongs to a partition and is not being deleted."""
     return sa.and_(D.workspace == workspace, D.partition == partition, ALIVE)
 
 
 def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select documents with what their version of a generation says; without one only their own columns."""
+    """Select documents with the columns of their version of a generation, if it exists."""
     version = sa.and_(V.document_id == D.id, V.generation == generation)
     return sa.select(
         kb_documents,
@@ -66,11 +66,11 @@ def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 NEWEST = sa.func.coalesce(D.active_generation, D.latest)
-"""The generation that is shown, else the one that came last."""
+"""The generation that is shown, else the latest one."""
 
 
 def to_document(row: sa.Row[Any]) -> Document:
-    """Return a row of `documents`."""
+    """Convert a row of `select_documents`."""
     return Document(
         document_id=DocumentId(row.id),
         partition=row.partition,
@@ -106,7 +106,7 @@ PASSAGE_COLUMNS = (
 
 
 def to_passage(row: sa.Row[Any]) -> Passage:
-    """Return a row of `PASSAGE_COLUMNS`, without scores."""
+    """Convert a row of `PASSAGE_COLUMNS`, without scores."""
     severities = [Severity(severity) for severity in row.severities]
     return Passage(
         passage_id=PassageId(row.id),
@@ -129,57 +129,61 @@ def to_passage(row: sa.Row[Any]) -> Passage:
         line_end=row.line_end,
         char_start=row.char_start,
         char_end=row.char_end,
-        timestamp=moment_of(row.ts),
-        until=moment_of(row.until),
+        timestamp=finite_time(row.ts),
+        until=finite_time(row.until),
         severity=max(severities, key=list(Severity).index, default=None),
         generation=row.generation,
         ordinal=row.ordinal,
     )
 
 
-def moment_of(stored: datetime | None) -> datetime | None:
-    """Return a moment of a log, None for the two that Postgres has without an end: nothing can be counted from those.
+def finite_time(stored: datetime | None) -> datetime | None:
+    """Return a time of a log, None for the first and the last time there are, from which nothing can be counted.
 
-    A process of a version before stored the first and the last moment that there are as such.
+    The version before stored these two for logs without beginning or end.
     """
     return stored if stored is not None and MINYEAR < stored.year < MAXYEAR else None
 
 
-async def locked_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
-    """Return a partition's row, made where there is none, locked until the transaction ends."""
+async def lock_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
+    """Return a partition's row, created if there is none, locked until the transaction ends."""
     new = insert(kb_partitions).values(workspace=workspace, partition=partition).on_conflict_do_nothing()
     await connection.execute(new)
-    row = sa.select(kb_partitions).where(*_named(workspace, partition)).with_for_update()
+    row = sa.select(kb_partitions).where(*_is_partition(workspace, partition)).with_for_update()
     return (await connection.execute(row)).one()
 
 
-async def changed(connection: AsyncConnection, workspace: str, partition: str) -> None:
-    """Say that something visible of a partition changed. Hold its lock.
+async def bump_version(connection: AsyncConnection, workspace: str, partition: str) -> None:
+    """Increment the version of a partition, because something visible changed. The caller holds its lock.
 
-    What was kept of answers is of an older version now, and goes: it may quote what nobody is to see any more.
+    Deletes cached answers: they belong to an older version, and may quote what nobody may see any more.
     """
-    later = sa.update(kb_partitions).where(*_named(workspace, partition)).values(version=kb_partitions.c.version + 1)
+    later = (
+        sa.update(kb_partitions).where(*_is_partition(workspace, partition)).values(version=kb_partitions.c.version + 1)
+    )
     await connection.execute(later)
-    kept = sa.and_(answer_cache.c.workspace == workspace, sa.literal(partition) == sa.any_(answer_cache.c.partitions))
-    # in one order: two partitions that answers rest on together may change at once
-    keys = sa.select(answer_cache.c.key).where(kept).order_by(answer_cache.c.key).with_for_update()
-    await connection.execute(sa.delete(answer_cache).where(kept, answer_cache.c.key.in_(keys)))
+    is_cached = sa.and_(
+        answer_cache.c.workspace == workspace, sa.literal(partition) == sa.any_(answer_cache.c.partitions)
+    )
+    # in one order: two partitions of the same answers may change at once
+    keys = sa.select(answer_cache.c.key).where(is_cached).order_by(answer_cache.c.key).with_for_update()
+    await connection.execute(sa.delete(answer_cache).where(is_cached, answer_cache.c.key.in_(keys)))
 
 
-def _named(workspace: str, partition: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_partition(workspace: str, partition: str) -> tuple[sa.ColumnElement[bool], ...]:
     return kb_partitions.c.workspace == workspace, kb_partitions.c.partition == partition
 
 
 async def count_terms(
     connection: AsyncConnection, workspace: str, partition: str, shown: sa.ColumnElement[bool], sign: int
 ) -> None:
-    """Add the terms of some passages to those of their partition, or take them away. Hold the partition's lock."""
+    """Add the terms of some passages to those of their partition, or subtract them. The caller holds the lock."""
     term = sa.func.unnest(sa.func.array_append(C.terms, sa.literal(PASSAGES_COUNT, sa.BigInteger))).label("term")
     each = sa.select(term).select_from(kb_chunks.join(kb_documents, D.id == C.document_id)).where(shown).subquery()
-    counted = sa.select(sa.literal(workspace), sa.literal(partition), each.c.term, sign * sa.func.count()).group_by(
+    counts = sa.select(sa.literal(workspace), sa.literal(partition), each.c.term, sign * sa.func.count()).group_by(
         each.c.term
     )
-    new = insert(kb_terms).from_select(["workspace", "partition", "term", "passages"], counted)
+    new = insert(kb_terms).from_select(["workspace", "partition", "term", "passages"], counts)
     add = new.on_conflict_do_update(
         index_elements=[kb_terms.c.workspace, kb_terms.c.partition, kb_terms.c.term],
         set_={"passages": kb_terms.c.passages + new.excluded.passages},
@@ -190,17 +194,17 @@ async def count_terms(
         await connection.execute(sa.delete(kb_terms).where(*ours, kb_terms.c.passages <= 0))
 
 
-async def hide(connection: AsyncConnection, workspace: str, partition: str, which: sa.ColumnElement[bool]) -> int:
-    """Hide documents of a partition for good; return how many. Hold its lock.
+async def hide(connection: AsyncConnection, workspace: str, partition: str, conditions: sa.ColumnElement[bool]) -> int:
+    """Hide documents of a partition for good; return how many. The caller holds its lock.
 
-    Their passages leave the counts while they can still be told from others.
+    Their passages are subtracted from the counts while they can still be identified.
     """
-    ours = sa.and_(alive(workspace, partition), which)
+    ours = sa.and_(is_alive(workspace, partition), conditions)
     shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
     await count_terms(connection, workspace, partition, shown, -1)
     gone = sa.update(kb_documents).where(ours)
     values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
     hidden = (await connection.execute(gone.values(**values))).rowcount
     if hidden:
-        await changed(connection, workspace, partition)
+        await bump_version(connection, workspace, partition)
     return hidden

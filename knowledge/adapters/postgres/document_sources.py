@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import D, hide, locked_partition
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.document_rows import D, hide, lock_partition
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source, SourceStore
@@ -22,25 +22,25 @@ class PostgresSources(SourceStore):
     """Sources of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def add(self, source: Source) -> Source:
-        told = {"branch": source.branch, "globs": list(source.globs)}
+        settings = {"branch": source.branch, "globs": list(source.globs)}
         new = insert(kb_sources).values(
             id=source.source_id,
             workspace=self._workspace,
             partition=source.partition,
             url=source.url,
             subdir=source.subdir,
-            **told,
+            **settings,
         )
-        kept = new.on_conflict_do_update(constraint="kb_sources_url", set_=told).returning(kb_sources)
+        upsert = new.on_conflict_do_update(constraint="kb_sources_url", set_=settings).returning(kb_sources)
         async with transaction(self._engine) as connection:
-            where = await locked_partition(connection, self._workspace, source.partition)
+            where = await lock_partition(connection, self._workspace, source.partition)
             if where.closed_at is not None:
                 raise Conflict(f"{source.partition} is closed: it takes no documents any more")
-            return _source((await connection.execute(kept)).one())
+            return _to_source((await connection.execute(upsert)).one())
 
     async def of(self, partition: str | None) -> list[Source]:
         p = kb_partitions.c
@@ -48,27 +48,27 @@ class PostgresSources(SourceStore):
         query = sa.select(kb_sources).where(_S.workspace == self._workspace, ~closed).order_by(_S.url, _S.id)
         if partition is not None:
             query = query.where(_S.partition == partition)
-        async with reading(self._engine) as connection:
-            return [_source(row) for row in await connection.execute(query)]
+        async with autocommit(self._engine) as connection:
+            return [_to_source(row) for row in await connection.execute(query)]
 
     async def sources_of_closed_cases(self) -> list[Source]:
         p = kb_partitions.c
         of_it = sa.and_(p.workspace == _S.workspace, p.partition == _S.partition, p.closed_at <= sa.func.now())
         query = sa.select(kb_sources).join(kb_partitions, of_it).where(_S.workspace == self._workspace)
-        async with reading(self._engine) as connection:
-            return [_source(row) for row in await connection.execute(query.order_by(_S.id))]
+        async with autocommit(self._engine) as connection:
+            return [_to_source(row) for row in await connection.execute(query.order_by(_S.id))]
 
     async def record_sync(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
-        told: dict[str, Any] = {"last_error": error}
+        values: dict[str, Any] = {"last_error": error}
         if commit is not None:
-            told |= {"last_commit": commit, "synced_at": sa.func.now()}
+            values |= {"last_commit": commit, "synced_at": sa.func.now()}
         async with transaction(self._engine) as connection:
-            await connection.execute(sa.update(kb_sources).where(_S.id == source_id).values(**told))
+            await connection.execute(sa.update(kb_sources).where(_S.id == source_id).values(**values))
 
     async def delete(self, partition: str, source_id: SourceId) -> int:
         this = (_S.workspace == self._workspace, _S.partition == partition, _S.id == source_id)
         async with transaction(self._engine) as connection:
-            await locked_partition(connection, self._workspace, partition)
+            await lock_partition(connection, self._workspace, partition)
             if (await connection.execute(sa.select(_S.id).where(*this).with_for_update())).first() is None:
                 raise NotFound(f"there is no source {source_id} in {partition}")
             hidden = await hide(connection, self._workspace, partition, D.source_id == source_id)
@@ -76,7 +76,7 @@ class PostgresSources(SourceStore):
             return hidden
 
 
-def _source(row: sa.Row[Any]) -> Source:
+def _to_source(row: sa.Row[Any]) -> Source:
     return Source(
         source_id=SourceId(row.id),
         partition=row.partition,

@@ -1,4 +1,4 @@
-"""The tables of documents, beside those of `tables.py`. Texts stand in `kb_versions`, `kb_chunks` and `kb_lines`."""
+"""The tables of documents, in addition to `tables.py`. Texts are in `kb_versions`, `kb_chunks` and `kb_lines`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ kb_partitions = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("closed_at", TIME),
 )
-"""What documents are kept apart by. `version` moves with every change that can be seen: whoever makes one locks the
-row first, so that changes of a partition come one after the other."""
+"""Partitions of documents. `version` is incremented with every visible change, under a lock of the row, so that changes
+of a partition are serial."""
 
 kb_grants = sa.Table(
     "kb_grants",
@@ -30,7 +30,7 @@ kb_grants = sa.Table(
     sa.Column("principal", sa.String(200), primary_key=True),
     sa.Column("granted_at", TIME, nullable=False, server_default=NOW),
 )
-"""Who may use which case, and who is a member of which team."""
+"""Grants of single cases, and memberships of teams."""
 
 sa.Index("ix_kb_grants_principal", kb_grants.c.workspace, kb_grants.c.principal)
 
@@ -122,7 +122,7 @@ kb_versions = sa.Table(
     sa.Column("space", sa.String(64)),
     sa.ForeignKeyConstraint(["document_id"], ["kb_documents.id"], ondelete="CASCADE"),
 )
-"""The texts of a document's generations: the one shown, and the one to be indexed next. Redacted before it got here."""
+"""The texts of a document's generations: the one shown, and the next one to index. Redacted before they get here."""
 
 REMEMBERING = (
     """CREATE FUNCTION remember_text() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -136,8 +136,8 @@ REMEMBERING = (
     """CREATE TRIGGER remember_text AFTER INSERT ON kb_versions
     FOR EACH ROW EXECUTE FUNCTION remember_text()""",
 )
-"""Texts go when others are shown in their place, their hashes stay: whoever writes a version, the release before
-included, knows nothing of that and need not. They hold the document's row meanwhile."""
+"""Texts are deleted when newer ones are shown, their hashes stay, by a trigger: the release before writes versions too,
+and knows nothing of hashes. Writers hold the document's row meanwhile."""
 
 
 @sa.event.listens_for(metadata, "after_create")
@@ -173,7 +173,7 @@ kb_chunks = sa.Table(
     ),
     sa.UniqueConstraint("document_id", "generation", "ordinal", name="kb_chunks_place"),
 )
-"""Pieces of texts, one point of the index each, with the same id. `terms`: the distinct terms of the text."""
+"""Chunks of texts, one point of the index each, with the same id. `terms`: the distinct terms of the text."""
 
 sa.Index("ix_kb_chunks_text_hash", kb_chunks.c.text_hash)
 
@@ -186,8 +186,8 @@ kb_vectors = sa.Table(
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sa.Column("made_at", TIME, nullable=False, server_default=NOW),
 )
-"""The embedding of a chunk's text in a space, as float16: the same text is embedded once in a workspace, and a rebuild
-costs none. What another workspace embedded is not taken: that it was there at once would tell that it is there."""
+"""The embedding of a chunk's text in a space, as float16: a text is embedded once in a workspace, and a rebuild needs
+no call. Embeddings of another workspace are not reused: a fast answer would reveal that the text is there."""
 
 kb_lines = sa.Table(
     "kb_lines",
@@ -213,7 +213,7 @@ kb_terms = sa.Table(
     sa.Column("term", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("passages", sa.BigInteger, nullable=False),
 )
-"""In how many shown passages of a partition a term stands; the row of term -1 counts the passages."""
+"""The number of shown passages of a partition that contain a term; the row of term -1 counts the passages."""
 
 kb_scales = sa.Table(
     "kb_scales",
@@ -226,4 +226,4 @@ kb_scales = sa.Table(
     sa.Column("measured_at", TIME, nullable=False, server_default=NOW),
     sa.CheckConstraint("low < high", name="order"),
 )
-"""Where cosines lie in a space, measured on a workspace's own passages: `low` is relevance 0, `high` is 1."""
+"""The range of cosines in a space, measured on a workspace's own passages: `low` is relevance 0, `high` is 1."""

@@ -1,4 +1,4 @@
-"""Live patterns in Postgres, each with its words and what its evidence says: how they are selected and read."""
+"""Live patterns in Postgres, each with its texts and a summary of its evidence: queries and conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.counting import EMBEDDED
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, told_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values
 from knowledge.adapters.postgres.tables import (
     TIME,
     distillations,
@@ -45,20 +45,20 @@ _D = distillations.c
 _DISTILLED = {
     field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
 }
-"""The columns of what a model wrote, by field."""
+"""The columns of a distillation, by field."""
 
 
-def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select live patterns with their words: those of the most trusted, then latest, evidence.
+def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select live patterns with their texts: those of the most trusted, then latest, evidence.
 
-    What sums up several entries is computed only for patterns that have several: most have one, whose words say it all.
+    Summaries over entries are computed only for patterns that have several: most have one.
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
-    latest = _heard(live, _E.embedded_at, _E.id)
+    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*TRUST_ORDER).limit(1)
+    latest = _most_trusted(live, _E.embedded_at, _E.id)
     latest_ids = sa.select(latest.c.id).order_by(latest.c.embedded_at.desc(), latest.c.id).scalar_subquery()
     ids = sa.func.array(latest_ids).label("entry_ids")
-    # what has an offset stays a subquery: else Postgres repeats it wherever the column is named
+    # a subquery with an offset stays one: otherwise Postgres repeats it wherever the column is named
     named = sa.select(ids).offset(sa.literal_column("0")).lateral("named")
     several = sa.func.cardinality(named.c.entry_ids) > 1
     of_project = sa.and_(_PROJECT.is_not(None), several)
@@ -72,12 +72,12 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             _P.project_count,
             _P.founded_at,
             named.c.entry_ids,
-            sa.case((several, _circumstances(live))).label("circumstances"),
-            sa.case((several, _distinct(live, _E.applies_when))).label("conditions"),
-            sa.case((several, _distinct(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
-            sa.case((several, _when_told(live))).label("when_told"),
+            sa.case((several, _select_circumstances(live))).label("circumstances"),
+            sa.case((several, _select_distinct(live, _E.applies_when))).label("conditions"),
+            sa.case((several, _select_distinct(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
+            sa.case((several, _select_when_to_try(live))).label("when_told"),
             sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
-            _rivals().label("rivals"),
+            _select_rivals().label("rivals"),
             *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
             words.lateral("words"),
         )
@@ -86,47 +86,47 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     )
 
 
-def _heard(live: sa.ColumnElement[bool], *told: sa.ColumnElement[Any]) -> sa.Subquery:
-    """Select columns of the entries that speak for a pattern: where it has many, of the most trusted ones only."""
+def _most_trusted(live: sa.ColumnElement[bool], *columns: sa.ColumnElement[Any]) -> sa.Subquery:
+    """Select columns of the entries that a pattern is summarised from: of many, the most trusted ones only."""
     return (
-        sa.select(*told)
+        sa.select(*columns)
         .where(live)
-        .order_by(*MOST_TRUSTED)
+        .order_by(*TRUST_ORDER)
         .limit(MAX_SOURCE_ENTRIES)
         .correlate(patterns)
         .subquery("heard")
     )
 
 
-def _when_told(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+def _select_when_to_try(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Select `when_to_try` of the most trusted entry that has one."""
-    heard = _heard(live, _E.when_to_try, _E.low_trust, vouched.label("vouched"), _E.embedded_at, _E.id)
-    trusted = (heard.c.low_trust, heard.c.vouched, heard.c.embedded_at.desc(), heard.c.id)
-    told = sa.select(heard.c.when_to_try).where(heard.c.when_to_try.is_not(None)).order_by(*trusted).limit(1)
-    return told.scalar_subquery()
+    entries = _most_trusted(live, _E.when_to_try, _E.low_trust, vouched.label("vouched"), _E.embedded_at, _E.id)
+    trusted = (entries.c.low_trust, entries.c.vouched, entries.c.embedded_at.desc(), entries.c.id)
+    sentence = sa.select(entries.c.when_to_try).where(entries.c.when_to_try.is_not(None)).order_by(*trusted).limit(1)
+    return sentence.scalar_subquery()
 
 
-def _rivals() -> sa.ScalarSelect[Any]:
+def _select_rivals() -> sa.ScalarSelect[Any]:
     """Select the ids of a pattern's rivals as an array: of many, those with the most evidence."""
     rival = links.c.kind == sa.literal_column("'rival'")
     upper = sa.select(links.c.upper_id.label("id")).where(links.c.lower_id == _P.id, rival).correlate(patterns)
     lower = sa.select(links.c.lower_id).where(links.c.upper_id == _P.id, rival).correlate(patterns)
     other = upper.union_all(lower).subquery("other")
-    told = patterns.alias("rivals")
+    rivals = patterns.alias("rivals")
     most = (
-        sa.select(told.c.id)
-        .select_from(other.join(told, told.c.id == other.c.id))
-        .order_by(told.c.success_count.desc(), told.c.founded_at, told.c.id)
+        sa.select(rivals.c.id)
+        .select_from(other.join(rivals, rivals.c.id == other.c.id))
+        .order_by(rivals.c.success_count.desc(), rivals.c.founded_at, rivals.c.id)
         .limit(MAX_RIVALS)
         .correlate(patterns)
     )
     return sa.select(sa.func.array(most.scalar_subquery())).scalar_subquery()
 
 
-def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select where a pattern worked, by its live entries: a JSON array of objects."""
-    heard = _heard(live, _E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
-    told = tuple(heard.c)
+def _select_circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select the circumstances in which a pattern worked, by its live entries: a JSON array of objects."""
+    entries = _most_trusted(live, _E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
+    values = tuple(entries.c)
     names: tuple[sa.ColumnElement[str], ...] = (
         sa.literal_column("'agent_type'"),
         sa.literal_column("'technology'"),
@@ -134,28 +134,28 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
         sa.literal_column("'gate_type'"),
         sa.literal_column("'error'"),
     )
-    named = itertools.chain.from_iterable(zip(names, told, strict=True))
+    named = itertools.chain.from_iterable(zip(names, values, strict=True))
     each = (
         sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
-        .group_by(*told)
-        .order_by(sa.func.count().desc(), *told)
+        .group_by(*values)
+        .order_by(sa.func.count().desc(), *values)
         .limit(MAX_CIRCUMSTANCES)
         .subquery("circumstances")
     )
     return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
 
 
-def _distinct(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
-    """Select the distinct conditions, or sentences of when to try, of the live entries of a pattern, as a JSON array.
+def _select_distinct(live: sa.ColumnElement[bool], column: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+    """Select the distinct conditions, or sentences of when to try, of a pattern's live entries, as a JSON array.
 
-    Where any is trusted, those of low trust have no say: one of them would hide what all others found to work.
+    If any entry is trusted, those of low trust are ignored: one of them would hide what all others found to work.
     """
-    most = _heard(live, _E.low_trust)
+    most = _most_trusted(live, _E.low_trust)
     trust = sa.select(sa.func.bool_and(most.c.low_trust)).scalar_subquery()
-    heard = _heard(live, told.label("told"), _E.low_trust)
+    entries = _most_trusted(live, column.label("told"), _E.low_trust)
     each = (
-        sa.select(heard.c.told)
-        .where(heard.c.told.is_not(None), sa.or_(~heard.c.low_trust, trust))
+        sa.select(entries.c.told)
+        .where(entries.c.told.is_not(None), sa.or_(~entries.c.low_trust, trust))
         .distinct()
         .limit(MAX_CIRCUMSTANCES)
         .subquery("each")
@@ -163,7 +163,7 @@ def _distinct(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.S
     return sa.select(sa.func.jsonb_agg(each.c.told)).scalar_subquery()
 
 
-# Built once: putting such a statement together takes longer than Postgres takes to answer it.
+# Built once: compiling such a statement takes longer than Postgres takes to answer it.
 _WANTED = (
     sa.select(_T.id, _T.pattern_id)
     .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
@@ -171,32 +171,34 @@ _WANTED = (
     .prefix_with("MATERIALIZED")
 )
 _AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
-OF_POINTS = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
-"""The patterns of some points, a row each point."""
-ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
+OF_POINTS = _select_with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
+"""The patterns of some points, one row per point."""
+ONE_PATTERN = _select_with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 PAGE = (
-    _with_words()
+    _select_with_words()
     .where(sa.or_(_AFTER.is_(None), _P.id > _AFTER))
     .order_by(_P.id)
     .limit(sa.bindparam("limit", type_=sa.Integer))
 )
-_SOME_PATTERNS = _with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
+_SOME_PATTERNS = _select_with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
 
 
 async def live_patterns(
     connection: AsyncConnection, workspace: str, pattern_ids: Collection[UUID], now: datetime
 ) -> dict[PatternId, Evidence]:
     """Return those of the patterns that are live."""
-    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
-    found = [evidence_of(row, None) for row in await connection.execute(_SOME_PATTERNS, asked)]
+    params = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
+    found = [evidence_of(row, None) for row in await connection.execute(_SOME_PATTERNS, params)]
     return {evidence.pattern_id: evidence for evidence in found}
 
 
 def evidence_of(row: sa.Row[Any], project_id: str | None) -> Evidence:
-    """Return the evidence in a row of these statements; `project_id`: whose entries count as its own."""
-    words = told_entry(row[-len(ENTRY_COLUMNS) - 1 : -1])  # the last columns, but for the signature of the error
+    """Convert a row of these statements; `project_id`: the project whose entries set `of_project`."""
+    words = entry_of_values(row[-len(ENTRY_COLUMNS) - 1 : -1])  # the last columns, except the signature of the error
     entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
-    told = _alone(words, row.error_signature, project_id) if len(entry_ids) == 1 else _together(row)
+    summary = (
+        _summary_of_one(words, row.error_signature, project_id) if len(entry_ids) == 1 else _summary_of_several(row)
+    )
     return Evidence(
         pattern_id=PatternId(row.found_id),
         entry_type=words.entry_type,
@@ -207,24 +209,24 @@ def evidence_of(row: sa.Row[Any], project_id: str | None) -> Evidence:
         founded_at=row.founded_at,
         rivals=tuple(sorted(row.rivals)),
         entry_ids=entry_ids,
-        distilled=_distilled(row),
-        **told,
+        distilled=_to_distilled(row),
+        **summary,
     )
 
 
-def _together(row: sa.Row[Any]) -> dict[str, Any]:
-    """Return what sums up several entries."""
+def _summary_of_several(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return the summary of several entries."""
     return {
-        "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
+        "circumstances": tuple(Circumstance(**values) for values in row.circumstances),
         "when_to_try": row.when_told,
-        "conditions": tuple(AppliesWhen(**told) for told in row.conditions or ()),
+        "conditions": tuple(AppliesWhen(**values) for values in row.conditions or ()),
         "whens": tuple(row.whens or ()),
         "of_project": row.of_project,
     }
 
 
-def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str, Any]:
-    """Return the same of a single entry."""
+def _summary_of_one(words: Entry, error: str | None, project_id: str | None) -> dict[str, Any]:
+    """Return the summary of a single entry."""
     circumstance = Circumstance(
         entries=1,
         agent_type=words.agent_type,
@@ -242,7 +244,7 @@ def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str,
     }
 
 
-def _distilled(row: sa.Row[Any]) -> DistilledText | None:
+def _to_distilled(row: sa.Row[Any]) -> DistilledText | None:
     if row.distilled_title is None:
         return None
     return DistilledText(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.keys import ApiKey, KeyHash, KeyStore
 from knowledge.access.operations import Scope
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import autocommit, transaction
 from knowledge.adapters.postgres.tables import api_keys
 
 _K = api_keys.c
@@ -36,7 +36,7 @@ def _to_hash(row: sa.Row[Any]) -> KeyHash:
     return KeyHash(digest=row.secret_hash, pepper=row.pepper)
 
 
-def _new(key: ApiKey, hashed: KeyHash) -> sa.Insert:
+def _insert_key(key: ApiKey, hashed: KeyHash) -> sa.Insert:
     return sa.insert(api_keys).values(
         id=key.key_id,
         name=key.name,
@@ -58,16 +58,16 @@ class PostgresKeys(KeyStore):
 
     async def add(self, key: ApiKey, hashed: KeyHash) -> None:
         async with transaction(self._engine) as connection:
-            await connection.execute(_new(key, hashed))
+            await connection.execute(_insert_key(key, hashed))
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(sa.select(api_keys).where(_K.id == key_id))).first()
         return None if row is None else (_to_key(row), _to_hash(row))
 
     async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
         query = sa.select(api_keys).where(_K.id == sa.any_(sa.literal(list(key_ids), sa.ARRAY(_K.id.type))))
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return {row.id: (_to_key(row), _to_hash(row)) for row in await connection.execute(query)}
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
@@ -76,29 +76,29 @@ class PostgresKeys(KeyStore):
             query = query.where(_K.workspace == workspace)
         if after is not None:
             query = query.where(_K.id > after)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [_to_key(row) for row in await connection.execute(query)]
 
     async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
         ends = (
             sa.update(api_keys)
             .where(_K.id == key_id, _K.replaced_by.is_(None))
-            .values(expires_at=sa.func.least(_K.expires_at, expires_at), replaced_by=key.key_id)  # passes over a NULL
+            .values(expires_at=sa.func.least(_K.expires_at, expires_at), replaced_by=key.key_id)  # ignores a NULL
         )
         async with transaction(self._engine) as connection:
             if not (await connection.execute(ends)).rowcount:
                 return False
-            await connection.execute(_new(key, hashed))
+            await connection.execute(_insert_key(key, hashed))
         return True
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         await self._set(key_id, revoked_at=sa.func.coalesce(_K.revoked_at, now))
 
     async def chain(self, key_id: str) -> tuple[str, ...]:
-        known = sa.select(sa.func.coalesce(_K.first_key, _K.id)).where(_K.id == key_id).scalar_subquery()
-        first = sa.select(sa.func.coalesce(known, key_id).label("first")).cte("first")
+        first_id = sa.select(sa.func.coalesce(_K.first_key, _K.id)).where(_K.id == key_id).scalar_subquery()
+        first = sa.select(sa.func.coalesce(first_id, key_id).label("first")).cte("first")
         others = sa.select(_K.id).join(first, _K.first_key == first.c.first)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             found = await connection.execute(sa.union(others, sa.select(first.c.first)))
             return tuple(sorted({key_id, *found.scalars()}))
 
@@ -106,18 +106,18 @@ class PostgresKeys(KeyStore):
         await self._set(key_id, last_used_at=sa.func.greatest(_K.last_used_at, used_at))
 
     async def has_any(self) -> bool:
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
 
     async def count_with_other_pepper(self, pepper: str, now: datetime) -> int:
         live = (_K.revoked_at.is_(None), sa.or_(_K.expires_at.is_(None), _K.expires_at > now))
         query = sa.select(sa.func.count()).select_from(api_keys).where(_K.pepper != pepper, *live)
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(query) or 0
 
     async def prune(self, before: datetime) -> int:
         last = sa.select(_K.id).order_by(_K.created_at.desc(), _K.id).limit(1).scalar_subquery()
-        ended = sa.func.least(_K.revoked_at, _K.expires_at)  # passes over a NULL
+        ended = sa.func.least(_K.revoked_at, _K.expires_at)  # ignores a NULL
         async with transaction(self._engine) as connection:
             return (await connection.execute(sa.delete(api_keys).where(ended < before, _K.id != last))).rowcount
 

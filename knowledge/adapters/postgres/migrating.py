@@ -1,4 +1,4 @@
-"""The schema, brought to this version by whichever process comes first."""
+"""Migration of the schema to this version, by whichever process comes first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
 from knowledge.adapters.postgres.connecting import CONNECT_SECONDS, first_line
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, autocommit, transaction
 from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.errors import StorageUnavailable, StoreIncompatible
 from knowledge.logs import get_logger
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 MIGRATION_LOCK = 0x68617264
-"""Key of the advisory lock under which one process migrates: "hard"."""
+"""Key of the advisory lock for migrations: "hard"."""
 
 _LOCK_MS = 300
-"""What a migration waits for a lock while it may hold others."""
+"""Lock timeout of a migration, which may hold other locks meanwhile."""
 _PATIENCE_SECONDS = 60
-_TOLD_AFTER_SECONDS = 3.0
-"""After this long whoever opens the stores is told that Postgres does not answer yet; ours."""
-_AWAITED = (
-    f"Postgres takes a connection and does not answer yet; it is waited for up to {CONNECT_SECONDS} s: is it Postgres,"
+_WARN_AFTER_SECONDS = 3.0
+"""Time after which a warning is logged that Postgres does not answer yet; ours."""
+_NO_ANSWER_YET = (
+    f"Postgres accepts a connection and does not answer yet; waiting for up to {CONNECT_SECONDS} s: is it Postgres,"
     " and is HARDWON_DATABASE_URL right?"
 )
 _LAST_WITH_OLDER_REVISIONS = "7e69ee7"
 """The last commit that migrates schemas from before revision 0026."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _NOT_ALLOWED = frozenset({"42501", "3F000"})
-"""The user may not change the schema, or has none to make tables in."""
+"""The user may not change the schema, or has no schema to create tables in."""
 
 _FOLDER = Path(migrations.__file__).parent
 
 
 @functools.cache
 def head_revision() -> str:
-    """Return the latest revision, read off the names of the scripts: loading Alembic to learn it takes longer."""
+    """Return the latest revision, from the names of the scripts: loading Alembic for it takes longer."""
     return max(script.name.partition("_")[0] for script in (_FOLDER / "versions").glob("[0-9]*.py"))
 
 
 def alembic_config() -> Config:
-    """Return the configuration of the migrations as installed, wherever that is."""
-    from alembic.config import Config  # noqa: PLC0415 - only where there is something to migrate
+    """Return the configuration of the migrations in their installed place."""
+    from alembic.config import Config  # noqa: PLC0415 - only if there is something to migrate
 
     config = Config()
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     return config
 
 
-async def _revision(engine: AsyncEngine) -> str | None:
-    async with reading(engine) as connection:
+async def _current_revision(engine: AsyncEngine) -> str | None:
+    async with autocommit(engine) as connection:
         if await connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
             return None  # the database is empty
         found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
@@ -70,17 +70,17 @@ async def _revision(engine: AsyncEngine) -> str | None:
 
 
 async def migrate(engine: AsyncEngine) -> bool:
-    """Bring the schema to this version's head, once, however many processes call this together; say if it changed.
+    """Migrate the schema to this version's head, once for any number of processes; return whether it changed.
 
-    The role of the application gets its rights. Raises StoreIncompatible for a schema of a later hardwon, and for one
+    Grants the rights of the application's role. Raises StoreIncompatible for a schema of a later hardwon, and for one
     from before the baseline.
     """
-    late = functools.partial(log.warning, "postgres_awaited", reason=_AWAITED)
-    telling = asyncio.get_running_loop().call_later(_TOLD_AFTER_SECONDS, late)
+    late = functools.partial(log.warning, "postgres_awaited", reason=_NO_ANSWER_YET)
+    warning = asyncio.get_running_loop().call_later(_WARN_AFTER_SECONDS, late)
     try:
-        found = await _revision(engine)
+        found = await _current_revision(engine)
     finally:
-        telling.cancel()
+        warning.cancel()
     changed = found != head_revision() and await _migrate(engine)
     if not await ensure_role(engine):
         log.info("rows_guarded_by_name_only", role=APPLICATION_ROLE)
@@ -90,11 +90,11 @@ async def migrate(engine: AsyncEngine) -> bool:
 async def _migrate(engine: AsyncEngine) -> bool:
     # The lock is polled, not waited for: a waiter inside pg_advisory_lock() holds a snapshot, and a
     # CREATE INDEX CONCURRENTLY in a migration would wait for that waiter: a deadlock.
-    async with reading(engine) as lock:
+    async with autocommit(engine) as lock:
         while not await lock.scalar(sa.select(sa.func.pg_try_advisory_lock(MIGRATION_LOCK))):  # noqa: ASYNC110 - polled
             await asyncio.sleep(0.1)
         try:
-            found = await _revision(engine)
+            found = await _current_revision(engine)
             if found == head_revision():
                 return False
             await _upgrade(engine, found)
@@ -104,7 +104,7 @@ async def _migrate(engine: AsyncEngine) -> bool:
 
 
 async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
-    """Apply the revisions after `found`, each in a transaction of its own, so that the locks of two never add up."""
+    """Apply the revisions after `found`, each in a transaction of its own, so that their locks do not add up."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415
     from alembic.script.revision import RevisionError  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
         raise StoreIncompatible(told) from error
     give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     for revision in reversed(ahead):
-        while not await _applied(engine, scripts, revision):
+        while not await _try_apply(engine, scripts, revision):
             if asyncio.get_running_loop().time() > give_up_at:
                 raise StorageUnavailable(
                     f"others hold tables that revision {revision} changes, and have not let go of them for"
@@ -130,11 +130,11 @@ async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
             await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
 
 
-async def _applied(engine: AsyncEngine, scripts: ScriptDirectory, revision: str) -> bool:
-    """Apply one revision, or nothing and return False where a lock was not to be had in time.
+async def _try_apply(engine: AsyncEngine, scripts: ScriptDirectory, revision: str) -> bool:
+    """Apply one revision; return False, and change nothing, if a lock was not free in time.
 
-    Whoever works meanwhile may hold a table that we wait for and wait for one that we hold. We let go before Postgres
-    notices, which takes it a second (deadlock_timeout), and would end the work of one of us.
+    Another process may hold a table that this waits for, and wait for one that this holds. The lock timeout is shorter
+    than deadlock_timeout (1 s), after which Postgres would abort one of the two.
     """
     from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
 
@@ -152,13 +152,13 @@ async def _applied(engine: AsyncEngine, scripts: ScriptDirectory, revision: str)
             await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
             await connection.run_sync(upgrade)
     except (DBAPIError, StorageUnavailable) as error:
-        told = error.__cause__ if isinstance(error, StorageUnavailable) else error
-        orig = told.orig if isinstance(told, DBAPIError) else None
+        cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
+        orig = cause.orig if isinstance(cause, DBAPIError) else None
         code = getattr(orig, "sqlstate", None)
         if code in _NOT_ALLOWED:
-            said = first_line((orig and orig.__cause__) or error)
+            message = first_line((orig and orig.__cause__) or error)
             raise StorageUnavailable(
-                f"Postgres does not let the user of HARDWON_DATABASE_URL make tables ({said}): have an administrator"
+                f"Postgres does not let the user of HARDWON_DATABASE_URL make tables ({message}): have an administrator"
                 " make that user the owner of the database"
             ) from error
         if code != _LOCK_NOT_AVAILABLE:

@@ -1,4 +1,4 @@
-"""Whose the files of the embedded Postgres are, and whom it runs as. It never runs as root."""
+"""Ownership of the embedded Postgres' files, and the user it runs as. It never runs as root."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if sys.platform != "win32":
 
 
 def make_home(home: Path) -> None:
-    """Make the data directory, with its parents, if absent: 0700, for root 0755, as its server is another user.
+    """Create the data directory, with its parents, if absent: 0700, for root 0755, because its server is another user.
 
-    Modes do not depend on the umask, and no directory that exists is touched. Raises OSError.
+    Modes do not depend on the umask, and existing directories are not changed. Raises OSError.
     """
     if not home.is_dir():
         make_home(home.parent)
@@ -25,14 +25,14 @@ def make_home(home: Path) -> None:
 
 
 def make_directory(path: Path, mode: int, owner: pwd.struct_passwd | None) -> None:
-    """Make a directory that appears with its mode and owner, whoever else makes it at the same time. Raises OSError."""
+    """Create a directory atomically with its mode and owner, also if others create it concurrently. Raises OSError."""
     try:
         aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}-"))
         try:
             aside.chmod(mode)
             if owner:
                 os.chown(aside, owner.pw_uid, owner.pw_gid)
-            aside.rename(path)  # fits onto an empty directory, too
+            aside.rename(path)  # also onto an empty directory
         except OSError:
             aside.rmdir()
             if not path.is_dir():
@@ -42,9 +42,9 @@ def make_directory(path: Path, mode: int, owner: pwd.struct_passwd | None) -> No
 
 
 def server_user(home: Path, base: Path) -> pwd.struct_passwd | None:
-    """Return whom to run the server as: None for ourselves; where we are root the owner of the files, or an account.
+    """Return the user to run the server as: None for ourselves; for root the owner of the files, or an account.
 
-    Raises StorageUnavailable where that user cannot use the files.
+    Raises StorageUnavailable if that user cannot use the files.
     """
     owners = [path.stat().st_uid for path in (base, home) if path.exists()]
     if os.geteuid() != 0:
@@ -61,7 +61,7 @@ def server_user(home: Path, base: Path) -> pwd.struct_passwd | None:
         )
     user = _account(next((uid for uid in owners if uid != 0), None))
     for path in (home, *home.parents):
-        if not _may_pass(path.stat(), user):
+        if not _can_enter(path.stat(), user):
             raise StorageUnavailable(
                 f"{path} is closed to {user.pw_name}, the user Postgres runs as when root runs hardwon:"
                 f" let that user pass (chmod o+x {path}), or set HARDWON_HOME to a directory outside of it, such as"
@@ -71,7 +71,7 @@ def server_user(home: Path, base: Path) -> pwd.struct_passwd | None:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, or its number where it has none."""
+    """Return the name of a user, or its number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -79,7 +79,7 @@ def user_name(uid: int) -> str:
 
 
 def _account(uid: int | None) -> pwd.struct_passwd:
-    """Return the account of a uid; of None, that of postgres, else nobody."""
+    """Return the account of a uid; for None, that of postgres, else of nobody."""
     if uid is not None:
         with contextlib.suppress(KeyError):
             return pwd.getpwuid(uid)
@@ -93,8 +93,8 @@ def _account(uid: int | None) -> pwd.struct_passwd:
     )
 
 
-def _may_pass(found: os.stat_result, user: pwd.struct_passwd) -> bool:
-    """Return whether a user may pass through a directory, as far as its mode says."""
-    if found.st_uid == user.pw_uid:
-        return bool(found.st_mode & 0o100)
-    return bool(found.st_mode & (0o010 if found.st_gid == user.pw_gid else 0o001))
+def _can_enter(stat: os.stat_result, user: pwd.struct_passwd) -> bool:
+    """Return whether a user may enter a directory, by its mode."""
+    if stat.st_uid == user.pw_uid:
+        return bool(stat.st_mode & 0o100)
+    return bool(stat.st_mode & (0o010 if stat.st_gid == user.pw_gid else 0o001))

@@ -1,4 +1,4 @@
-"""Entries by where they came from, and the contexts that held them, in Postgres."""
+"""Entries by their origin, and the contexts that showed them, in Postgres."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone, among, recount
-from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry
+from knowledge.adapters.postgres.counting import exclusive_transaction, is_any_of, recount
+from knowledge.adapters.postgres.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, capture_time, to_entry
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
@@ -32,18 +32,18 @@ _READY = sa.case(
 
 
 _ROOM = sa.select(sa.func.set_config("work_mem", "256MB", sa.true()))
-"""With less, Postgres makes no table of more than 200,000 that are meant, and goes through all of them for each."""
+"""With less, Postgres builds no hash table of more than 200,000 ids, and scans all of them for each row."""
 
 
-def _names_any(named: sa.Column[Any], meant: sa.Select[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that an array of a context names any that are meant.
+def _names_any(column: sa.Column[Any], ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that an array column of a context names any of `ids`.
 
-    Each id that it names is looked up in one table of those that are meant. `&&` compares each of them with each, so
-    thousands with thousands took 20 s, and no index is used for it under the policies. `IS true` keeps Postgres from
-    making a join of it, which it would do by nested loops where it thinks that few are meant.
+    Each id in the array is looked up in one hash table of `ids`. `&&` compares each with each, so thousands with
+    thousands took 20 s, and it uses no index under the policies. `IS true` keeps Postgres from making a join of it,
+    which it would run by nested loops if it expects few ids.
     """
-    each = sa.func.unnest(named).table_valued(sa.column("id", UUID_TYPE)).render_derived(name="named")
-    return sa.exists().where(each.c.id.in_(meant).is_(sa.true())).select_from(each).correlate(contexts)
+    each = sa.func.unnest(column).table_valued(sa.column("id", UUID_TYPE)).render_derived(name="named")
+    return sa.exists().where(each.c.id.in_(ids).is_(sa.true())).select_from(each).correlate(contexts)
 
 
 def _to_task(row: sa.Row[*tuple[Any, ...]]) -> AffectedTask:
@@ -61,7 +61,7 @@ class PostgresProvenance(ProvenanceStore):
     """Provenance in one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = within(engine, workspace)
+        self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 
     async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
@@ -71,14 +71,14 @@ class PostgresProvenance(ProvenanceStore):
             .order_by(_E.timestamp, _E.id)
             .limit(limit)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             if after is not None:
-                at = await captured_at(connection, self._workspace, after)
+                at = await capture_time(connection, self._workspace, after)
                 query = query.where(sa.or_(_E.timestamp > at, sa.and_(_E.timestamp == at, _E.id > after)))
             return [to_entry(row) for row in await connection.execute(query)]
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
-        seen = (  # a resolution that came since was not looked at
+        seen = (  # a resolution added since was not reviewed
             _E.solution_steps.is_not_distinct_from(entry.solution_steps),
             _E.revision_approach.is_not_distinct_from(entry.revision_approach),
         )
@@ -94,94 +94,94 @@ class PostgresProvenance(ProvenanceStore):
             )
             .returning(*ENTRY_COLUMNS)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             row = (await connection.execute(update)).first()
         return None if row is None else to_entry(row)
 
-    def _matching(
+    def _conditions(
         self,
         chosen: EntryFilter,
         table: sa.Table,
         keys: Sequence[sa.ColumnElement[Any]],
-        told_at: sa.ColumnElement[Any],
+        time: sa.ColumnElement[Any],
     ) -> list[sa.ColumnElement[bool]]:
-        """Return the conditions to be of any of these keys, of the project and of the time that are meant."""
-        meant: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
+        """Return the conditions for the selected keys, project and time."""
+        conditions: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
         if chosen.key_ids:
-            meant.append(sa.or_(*(key.in_(chosen.key_ids) for key in keys)))
+            conditions.append(sa.or_(*(key.in_(chosen.key_ids) for key in keys)))
         if chosen.project_id is not None:
-            meant.append(table.c.project_id == chosen.project_id)
+            conditions.append(table.c.project_id == chosen.project_id)
         if chosen.since is not None:
-            meant.append(told_at >= chosen.since)
+            conditions.append(time >= chosen.since)
         if chosen.until is not None:
-            meant.append(told_at < chosen.until)
-        return meant
+            conditions.append(time < chosen.until)
+        return conditions
 
-    def _meant(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
+    def _entry_conditions(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
         keys = (_E.captured_by, _E.resolved_by, sa.case((_E.low_trust, _E.agent_key)))
-        meant = self._matching(chosen, knowledge_staging, keys, _E.timestamp)
-        return meant if chosen.entry_id is None else [*meant, _E.id == chosen.entry_id]
+        conditions = self._conditions(chosen, knowledge_staging, keys, _E.timestamp)
+        return conditions if chosen.entry_id is None else [*conditions, _E.id == chosen.entry_id]
 
-    def _told(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
-        meant = self._matching(chosen, outcomes, (_O.recorded_by,), _O.recorded_at)
-        return meant if chosen.entry_id is None else [sa.false()]
+    def _outcome_conditions(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
+        conditions = self._conditions(chosen, outcomes, (_O.recorded_by,), _O.recorded_at)
+        return conditions if chosen.entry_id is None else [sa.false()]
 
     async def find_entries(self, chosen: EntryFilter, *, limit: int) -> list[EntryId]:
-        query = sa.select(_E.id).where(*self._meant(chosen)).order_by(_E.id).limit(limit)
-        async with reading(self._engine) as connection:
+        query = sa.select(_E.id).where(*self._entry_conditions(chosen)).order_by(_E.id).limit(limit)
+        async with autocommit(self._engine) as connection:
             return [EntryId(entry_id) for entry_id in (await connection.execute(query)).scalars()]
 
     async def count(self, chosen: EntryFilter) -> int:
-        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._meant(chosen))
-        async with reading(self._engine) as connection:
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._entry_conditions(chosen))
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(query) or 0
 
     async def count_outcomes(self, chosen: EntryFilter) -> int:
-        query = sa.select(sa.func.count()).select_from(outcomes).where(*self._told(chosen))
-        async with reading(self._engine) as connection:
+        query = sa.select(sa.func.count()).select_from(outcomes).where(*self._outcome_conditions(chosen))
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(query) or 0
 
     async def delete_outcomes(self, chosen: EntryFilter, *, limit: int) -> int:
-        meant = sa.select(_O.id).where(*self._told(chosen)).order_by(_O.id).limit(limit).with_for_update()
-        gone = sa.delete(outcomes).where(_O.id.in_(meant)).returning(_O.pattern_id)
-        async with alone(self._engine, self._workspace) as connection:
-            of = list((await connection.execute(gone)).scalars())
-            await recount(connection, of)
-            return len(of)
+        rows = sa.select(_O.id).where(*self._outcome_conditions(chosen)).order_by(_O.id).limit(limit).with_for_update()
+        gone = sa.delete(outcomes).where(_O.id.in_(rows)).returning(_O.pattern_id)
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            pattern_ids = list((await connection.execute(gone)).scalars())
+            await recount(connection, pattern_ids)
+            return len(pattern_ids)
 
     async def affected_tasks(
         self, chosen: EntryFilter, *, limit: int, after: ContextId | None = None
     ) -> list[AffectedTask]:
-        ids = sa.select(_E.id).where(*self._meant(chosen))
-        of_patterns = sa.select(_E.pattern_id).where(*self._meant(chosen), _E.pattern_id.is_not(None))
-        held = [_names_any(_C.entry_ids, ids)]
-        if chosen.entry_id is not None:  # it may be gone
-            held.append(sa.literal(chosen.entry_id, UUID_TYPE) == sa.any_(_C.entry_ids))
-        # a context of an older version names no entries
+        ids = sa.select(_E.id).where(*self._entry_conditions(chosen))
+        of_patterns = sa.select(_E.pattern_id).where(*self._entry_conditions(chosen), _E.pattern_id.is_not(None))
+        shows = [_names_any(_C.entry_ids, ids)]
+        if chosen.entry_id is not None:  # it may be deleted
+            shows.append(sa.literal(chosen.entry_id, UUID_TYPE) == sa.any_(_C.entry_ids))
+        # contexts of an older version name no entries
         unnamed = sa.and_(sa.func.cardinality(_C.entry_ids) == 0, _names_any(_C.pattern_ids, of_patterns))
         query = (
             sa.select(*_TASK)
-            .where(_C.workspace == self._workspace, sa.or_(*held, unnamed))
+            .where(_C.workspace == self._workspace, sa.or_(*shows, unnamed))
             .order_by(_C.created_at.desc(), _C.id)
             .limit(limit)
         )
         async with transaction(self._engine) as connection:
             await connection.execute(_ROOM)
             if after is not None:
-                at = await self._handed_out_at(connection, after)
+                at = await self._context_time(connection, after)
                 query = query.where(sa.or_(_C.created_at < at, sa.and_(_C.created_at == at, _C.id > after)))
             return [_to_task(row) for row in await connection.execute(query)]
 
     async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
-        query = sa.select(*_TASK).where(_C.workspace == self._workspace, among(_C.id, context_ids))
-        async with reading(self._engine) as connection:
+        query = sa.select(*_TASK).where(_C.workspace == self._workspace, is_any_of(_C.id, context_ids))
+        async with autocommit(self._engine) as connection:
             return [_to_task(row) for row in await connection.execute(query)]
 
-    async def _handed_out_at(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
+    async def _context_time(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
         query = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == context_id)
         at: datetime | None = await connection.scalar(query)
         if at is None:
-            raise NotFound(f"there is no context {context_id} to go on from: begin with the first page")
+            raise NotFound(f"there is no context {context_id} to continue from: begin with the first page")
         return at
 
     async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
@@ -207,7 +207,7 @@ class PostgresProvenance(ProvenanceStore):
             .where(_P.workspace == self._workspace, shown.c.tasks >= times * _P.success_count)
             .order_by((shown.c.tasks / sa.func.greatest(_P.success_count, 1)).desc(), shown.c.pattern_id)
         )
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return [
                 FrequentPattern(
                     pattern_id=PatternId(row.pattern_id),

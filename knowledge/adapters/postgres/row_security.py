@@ -1,7 +1,7 @@
-"""Rows of a workspace are for whoever works in it: Postgres itself refuses all others, whatever a statement forgets.
+"""Row-level security: rows of a workspace are visible to it alone, whatever a statement forgets.
 
-A connection that works in a workspace names it (`hardwon.workspace`) and takes a role that owns no table. One that
-names none works on the whole store, as migrations, exports, jobs and the release before do; the role may not.
+A connection for a workspace sets `hardwon.workspace` and takes a role that owns no table. One without a workspace works
+on the whole store, as migrations, exports, jobs and the release before do; the role may not.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import autocommit, transaction
 from knowledge.models import RowSecurity
 
-_OURS: Final = (
+_OF_WORKSPACE: Final = (
     "(workspace = current_setting('hardwon.workspace', true)"
     " OR (coalesce(current_setting('hardwon.workspace', true), '') = '' AND current_user <> 'hardwon_app'))"
 )
-OWNED: Final = (
+WORKSPACE_TABLES: Final = (
     "projects",
     "workspaces",
     "spending",
@@ -46,9 +46,9 @@ OWNED: Final = (
     "escalations",
     "answer_feedback",
 )
-"""Tables that carry a workspace."""
+"""Tables with a workspace column."""
 
-THROUGH: Final = {
+PARENT_CONDITIONS: Final = {
     "vectors": "(EXISTS (SELECT 1 FROM points WHERE points.id = vectors.point_id))",
     "distillations": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distillations.pattern_id))",
     "distilled_from": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distilled_from.pattern_id))",
@@ -56,23 +56,23 @@ THROUGH: Final = {
     "kb_chunks": "(EXISTS (SELECT 1 FROM kb_documents WHERE kb_documents.id = kb_chunks.document_id))",
     "kb_lines": "(EXISTS (SELECT 1 FROM kb_documents WHERE kb_documents.id = kb_lines.document_id))",
 }
-"""Tables that carry none: whose their rows are is read off the row they belong to, which has to be visible."""
+"""Tables without one: the workspace is that of the parent row, which must be visible."""
 
 _ALL = "SELECT, INSERT, UPDATE, DELETE"
-_KEPT = "SELECT, INSERT, UPDATE"
+_NO_DELETE = "SELECT, INSERT, UPDATE"
 GRANTS: Final = {
-    **dict.fromkeys((*OWNED, *THROUGH), _ALL),
+    **dict.fromkeys((*WORKSPACE_TABLES, *PARENT_CONDITIONS), _ALL),
     "embedding_spaces": "SELECT",
     "audit_log": "SELECT, INSERT",
-    **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _KEPT),
+    **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _NO_DELETE),
 }
-"""What the role of the application may do."""
+"""Rights of the application's role."""
 
 
 def policies() -> list[str]:
-    """Return the statements that close the tables: FORCE holds their owner to the workspace it names, too."""
+    """Return the statements that protect the tables; FORCE applies to their owner too."""
     statements = []
-    for table, condition in {**dict.fromkeys(OWNED, _OURS), **THROUGH}.items():
+    for table, condition in {**dict.fromkeys(WORKSPACE_TABLES, _OF_WORKSPACE), **PARENT_CONDITIONS}.items():
         statements += [
             f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
             f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
@@ -90,25 +90,25 @@ _STATE = sa.text("""
     FROM pg_roles me LEFT JOIN pg_roles role ON role.rolname = 'hardwon_app'
     WHERE me.rolname = session_user
 """)
-_LACKING = sa.text("""
+_COUNT_MISSING_RIGHTS = sa.text("""
     SELECT count(*) FROM unnest(CAST(:tables AS text[]), CAST(:rights AS text[])) AS asked(name, rights)
     CROSS JOIN LATERAL unnest(string_to_array(asked.rights, ', ')) AS may
     WHERE NOT has_table_privilege('hardwon_app', asked.name, may)
 """)
-_ALONE = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('hardwon/rights', 0))")
+_LOCK_RIGHTS = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('hardwon/rights', 0))")
 _GRANT = "GRANT %(rights)s ON %(name)s TO hardwon_app"
-_LET_IN = "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO hardwon_app', current_schema()); END $$"
-_MADE_MEANWHILE = ("42710", "23505")
+_GRANT_SCHEMA = "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO hardwon_app', current_schema()); END $$"
+_ALREADY_EXISTS = ("42710", "23505")
 _NOT_ALLOWED = "42501"
 
 
 async def ensure_role(engine: AsyncEngine) -> bool:
-    """Make the role of the application where it lacks, with its rights; return whether connections can take it.
+    """Create the application's role if it is missing, and grant its rights; return whether connections can take it.
 
-    Roles are of the whole server: another database may have made it. Where the user may not make roles, nothing is
-    changed, and the answer is False: rows are then kept apart by the workspace that is named alone.
+    Roles belong to the whole server: another database may have created it. If the user may not create roles, nothing is
+    changed, and False is returned: rows are then separated only by the workspace in each statement.
     """
-    async with reading(engine) as connection:
+    async with autocommit(engine) as connection:
         state = (await connection.execute(_STATE)).one()
         if state.ours and not await _lacks_rights(connection):
             return True
@@ -116,30 +116,30 @@ async def ensure_role(engine: AsyncEngine) -> bool:
         if not state.there:
             await _make_role(engine)
         async with transaction(engine) as connection:
-            await connection.execute(_ALONE)
+            await connection.execute(_LOCK_RIGHTS)
             if not state.ours:
                 await connection.execute(sa.text("GRANT hardwon_app TO CURRENT_USER"))
             for table, rights in GRANTS.items():
                 await connection.execute(sa.DDL(_GRANT, context={"rights": rights, "name": table}))  # type: ignore[no-untyped-call]
-            await _let_into_schema(connection)
+            await _grant_schema(connection)
     except DBAPIError as error:
         if _code(error) != _NOT_ALLOWED:
             raise
         return False
-    async with reading(engine) as connection:
+    async with autocommit(engine) as connection:
         return bool((await connection.execute(_STATE)).one().ours)
 
 
-async def _let_into_schema(connection: AsyncConnection) -> None:
-    """Let the role see the tables' schema, where not everybody may, as in `public` everybody does."""
+async def _grant_schema(connection: AsyncConnection) -> None:
+    """Let the role use the tables' schema, if not everybody may (as in `public`)."""
     may = "SELECT has_schema_privilege('hardwon_app', current_schema(), 'USAGE')"
     if not await connection.scalar(sa.text(may)):
-        await connection.execute(sa.text(_LET_IN))
+        await connection.execute(sa.text(_GRANT_SCHEMA))
 
 
 async def _lacks_rights(connection: AsyncConnection) -> bool:
-    asked = {"tables": list(GRANTS), "rights": list(GRANTS.values())}
-    return bool(await connection.scalar(_LACKING, asked))
+    params = {"tables": list(GRANTS), "rights": list(GRANTS.values())}
+    return bool(await connection.scalar(_COUNT_MISSING_RIGHTS, params))
 
 
 async def _make_role(engine: AsyncEngine) -> None:
@@ -147,7 +147,7 @@ async def _make_role(engine: AsyncEngine) -> None:
         async with transaction(engine) as connection:
             await connection.execute(sa.text("CREATE ROLE hardwon_app NOLOGIN"))
     except DBAPIError as error:
-        if _code(error) not in _MADE_MEANWHILE:  # by another database of this server
+        if _code(error) not in _ALREADY_EXISTS:  # created by another database of this server
             raise
 
 
@@ -159,8 +159,8 @@ def _code(error: DBAPIError) -> str | None:
 
 
 async def row_security(engine: AsyncEngine) -> RowSecurity:
-    """Return how well Postgres keeps the workspaces of a store apart."""
-    async with reading(engine) as connection:
+    """Return the degree to which Postgres separates the workspaces of a store."""
+    async with autocommit(engine) as connection:
         state = (await connection.execute(_STATE)).one()
         if state.ours and not await _lacks_rights(connection):
             return RowSecurity.BY_ROLE

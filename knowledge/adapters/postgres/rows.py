@@ -1,4 +1,4 @@
-"""Rows of `knowledge_staging` as entries, and back."""
+"""Conversion between rows of `knowledge_staging` and entries."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
 _COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
 
 COLUMN_NAMES = tuple(_COLUMN_OF.values())
-"""The names of the columns that hold an entry."""
+"""The names of the columns of an entry."""
 
 ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
-"""The columns of an entry, named as its fields."""
+"""The columns of an entry, labelled as its fields."""
 
 _E = knowledge_staging.c
-MOST_TRUSTED: tuple[sa.ColumnElement[Any], ...] = (
+TRUST_ORDER: tuple[sa.ColumnElement[Any], ...] = (
     _E.low_trust,
     vouched,
     _E.embedded_at.desc(),
     _E.id,
 )
-"""In which order entries speak for their pattern: before all that came by agents' keys, what others told; what a human
-decided, what names its verifier; then the latest. The index of trust has them so."""
+"""The order of entries by trust: those of agents' keys last; human decisions first, then named verifiers, then others;
+then the latest. The index of trust has the same order."""
 
 
 def to_row(entry: Entry) -> dict[str, Any]:
-    """Return an entry as the values of its columns."""
+    """Return the column values of an entry."""
     row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
     row["suspicions"] = list(entry.suspicions)
     row["applies_when"] = conditions_row(entry.applies_when)
@@ -46,41 +46,41 @@ def to_row(entry: Entry) -> dict[str, Any]:
 
 
 def conditions_row(conditions: AppliesWhen | None) -> dict[str, Any] | None:
-    """Return conditions as the value of their column: those that are told."""
+    """Return the column value of conditions: those that are set."""
     if conditions is None:
         return None
-    return {name: told for name, told in asdict(conditions).items() if told is not None}
+    return {name: value for name, value in asdict(conditions).items() if value is not None}
 
 
 _NAMES = tuple(_COLUMN_OF)
-_told = attrgetter(*_NAMES)
+_values_of = attrgetter(*_NAMES)
 _TYPES = {str(each): each for each in EntryType}
 _STATUSES = {str(each): each for each in EntryStatus}
 _SLOTS = tuple(getattr(Entry, name).__set__ for name in _NAMES)
 _TYPE, _STATUS, _CONDITIONS, _SUSPICIONS = map(_NAMES.index, ("entry_type", "status", "applies_when", "suspicions"))
 
 
-async def captured_at(connection: AsyncConnection, workspace: str, entry_id: EntryId) -> datetime:
-    """Return when an entry was captured, to go on from it in a list. Raises NotFound."""
+async def capture_time(connection: AsyncConnection, workspace: str, entry_id: EntryId) -> datetime:
+    """Return the capture time of an entry, to continue a list from it. Raises NotFound."""
     query = sa.select(_E.timestamp).where(_E.workspace == workspace, _E.id == entry_id)
     at: datetime | None = await connection.scalar(query)
     if at is None:
-        raise NotFound(f"there is no entry {entry_id} to go on from: begin with the first page")
+        raise NotFound(f"there is no entry {entry_id} to continue from: begin with the first page")
     return at
 
 
 def to_entry(row: Row[Any]) -> Entry:
-    """Return a row that has `ENTRY_COLUMNS`, among others, as an entry."""
-    return told_entry(_told(row))
+    """Convert a row that has `ENTRY_COLUMNS`, among others, to an entry."""
+    return entry_of_values(_values_of(row))
 
 
-def told_entry(told: Sequence[Any]) -> Entry:
-    """Return the values of `ENTRY_COLUMNS`, in order, as an entry.
+def entry_of_values(columns: Sequence[Any]) -> Entry:
+    """Convert the values of `ENTRY_COLUMNS`, in order, to an entry.
 
-    The slots are set one by one, since the constructor of a frozen dataclass of so many fields takes five times as
-    long; and checkpoints and queries read many entries.
+    The slots are set one by one, because the constructor of a frozen dataclass of so many fields takes five times as
+    long, and checkpoints and queries read many entries.
     """
-    values = list(told)
+    values = list(columns)
     values[_TYPE] = _TYPES[values[_TYPE]]
     values[_STATUS] = _STATUSES[values[_STATUS]]
     values[_SUSPICIONS] = tuple(values[_SUSPICIONS])
@@ -91,11 +91,11 @@ def told_entry(told: Sequence[Any]) -> Entry:
     return entry
 
 
-def entry_behind_point() -> LateralFromClause:
-    """Return a lateral select of the entry whose text a row of `points` stands for: the latest embedded one."""
+def select_supporting_entry() -> LateralFromClause:
+    """Return a lateral select of the latest embedded entry that supports a row of `points`."""
     entries = knowledge_staging.c
     latest = (entries.embedded.desc(), entries.embedded_at.desc().nulls_last(), entries.id)
-    return sa.select(*ENTRY_COLUMNS).where(behind_point()).order_by(*latest).limit(1).lateral("words")
+    return sa.select(*ENTRY_COLUMNS).where(supports_point()).order_by(*latest).limit(1).lateral("words")
 
 
 _INLINE: dict[EntryStatus, sa.ColumnElement[str]] = {
@@ -105,15 +105,15 @@ _INLINE: dict[EntryStatus, sa.ColumnElement[str]] = {
     EntryStatus.DEAD: sa.literal_column("'dead'"),
     EntryStatus.ABANDONED: sa.literal_column("'abandoned'"),
 }
-"""As words of the statement, not its parameters: Postgres picks a partial index by them."""
+"""Statuses as SQL literals, not parameters: Postgres picks a partial index by them."""
 
 
-def behind_point(*statuses: EntryStatus) -> sa.ColumnElement[bool]:
-    """Return the condition that an entry stands behind a row of `points`: embedded or staged, or as asked for."""
+def supports_point(*statuses: EntryStatus) -> sa.ColumnElement[bool]:
+    """Return the condition that an entry supports a row of `points`: embedded or staged, or of the given statuses."""
     entries = knowledge_staging.c
-    asked = statuses or (EntryStatus.EMBEDDED, EntryStatus.STAGED)
+    allowed = statuses or (EntryStatus.EMBEDDED, EntryStatus.STAGED)
     return sa.and_(
         entries.pattern_id == points.c.pattern_id,
         points.c.id == sa.any_(entries.point_ids),
-        entries.status.in_([_INLINE[status] for status in asked]),
+        entries.status.in_([_INLINE[status] for status in allowed]),
     )

@@ -1,4 +1,4 @@
-"""All tables together: what migrations are compared with."""
+"""All tables together: migrations are compared with them."""
 
 from __future__ import annotations
 

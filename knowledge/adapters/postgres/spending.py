@@ -1,4 +1,4 @@
-"""What a workspace spends at endpoints, in Postgres: every process of a store counts in the same row."""
+"""Tokens spent at endpoints, in Postgres: every process of a store counts in the same row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import autocommit, transaction
 from knowledge.adapters.postgres.tables import spending
 from knowledge.ports import SpendingStore
 
@@ -42,9 +42,9 @@ class PostgresSpending(SpendingStore):
         async with transaction(self._engine) as connection:
             await connection.execute(of_day.values(tokens=sa.func.greatest(_S.tokens + by, 0)))
 
-    async def spent(self, day: date) -> int:
+    async def tokens_used(self, day: date) -> int:
         of_day = sa.select(_S.tokens).where(_S.workspace == self._workspace, _S.day == _midnight(day))
-        async with reading(self._engine) as connection:
+        async with autocommit(self._engine) as connection:
             return await connection.scalar(of_day) or 0
 
 

@@ -1,7 +1,7 @@
-"""Every table, as SQLAlchemy Core; the invariants live here, and the migrations make the same (a test compares them).
+"""Every table, as SQLAlchemy Core; the invariants live here, and the migrations create the same (a test compares them).
 
-Texts an agent or a person wrote stand in `knowledge_staging` alone, and what a model made of them in `distillations`,
-which goes with any of them; every other row is ids, counts and times.
+Texts written by agents or people are in `knowledge_staging` alone, and those a model made of them in `distillations`,
+which are deleted with them; every other row is ids, counts and times.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def _not_blank(column: str) -> str:
 
 
 def or_empty(column: sa.Column[str]) -> sa.Case[str]:
-    """Return a column with an empty text in the place of NULL, so that rows without a value are equal.
+    """Return a column with an empty text in place of NULL, so that rows without a value are equal.
 
-    Not by `coalesce`, which Postgres does not take for leakproof: under row-level security it would not use an index
-    on that, and read the whole table instead.
+    Not by `coalesce`, which Postgres does not consider leakproof: under row-level security it would not use an index on
+    it, and would scan the whole table.
     """
     return sa.case((column.is_(None), sa.literal_column("''")), else_=column)
 
 
-def _printed_or_empty(column: str) -> str:
-    """Return the same as Postgres prints it, so that Alembic finds the index to be what is declared."""
+def _or_empty_as_printed(column: str) -> str:
+    """Return the same expression as Postgres prints it, so that Alembic finds the index unchanged."""
     return f"(\nCASE\n    WHEN {column} IS NULL THEN ''\n    ELSE {column}\nEND)"
 
 
 def _error_signature() -> str:
-    """Return the name of an error, else its code: of the error message, else the name the failure begins with."""
+    """Return the SQL of an error's name, else its code: from the error message, else from the start of the failure."""
     found = (
         f"substring(left(error_message, 2000), '{ERROR_NAME}')",
         f"substring(right(error_message, 2000), '{ERROR_NAME}')",
@@ -62,7 +62,7 @@ projects = sa.Table(
     sa.Column("project_id", sa.String(200), primary_key=True),
     sa.Column("created_at", TIME, nullable=False, server_default=NOW),
 )
-"""A project appears with its first entry; deleting it deletes its entries."""
+"""A project is created with its first entry; deleting it deletes its entries."""
 
 workspaces = sa.Table(
     "workspaces",
@@ -70,7 +70,7 @@ workspaces = sa.Table(
     sa.Column("workspace", sa.String(200), primary_key=True),
     sa.Column("local_only", sa.Boolean, nullable=False, server_default=sa.text("false")),
 )
-"""What was decided of a workspace; one without a row is as the defaults say."""
+"""Settings of a workspace; one without a row has the defaults."""
 
 spending = sa.Table(
     "spending",
@@ -80,7 +80,7 @@ spending = sa.Table(
     sa.Column("tokens", sa.BigInteger, nullable=False),
     sa.CheckConstraint("tokens >= 0", name="spending_tokens"),
 )
-"""The tokens that a workspace sent to endpoints, by the midnight (UTC) its day began with; where it has a budget."""
+"""The tokens that a workspace sent to endpoints, by the midnight (UTC) at which its day began; if it has a budget."""
 
 knowledge_staging = sa.Table(
     "knowledge_staging",
@@ -161,11 +161,11 @@ knowledge_staging = sa.Table(
     sa.CheckConstraint("(lease_token IS NULL) = (lease_until IS NULL)", name="lease"),
     sa.CheckConstraint("lease_token IS NULL OR status = 'staged'", name="leased"),
 )
-"""The entries: the design's staging table, which is also where they stay until they expire."""
+"""The entries: the design's staging table, in which they stay until they expire."""
 
 _entries = knowledge_staging.c
 event_task, event_run = or_empty(_entries.task_id), or_empty(_entries.run_id)
-"""The task and the run of an entry, empty where there is none, as the index of events has them."""
+"""The task and the run of an entry, empty if it has none, as in the index of events."""
 
 sa.Index(
     "ix_knowledge_staging_pending",
@@ -217,9 +217,9 @@ vouched: sa.ColumnElement[int] = sa.literal_column(
     "(\nCASE\n    WHEN knowledge_staging.entry_type::text <> 'failure_solution'::text THEN 0\n"
     "    WHEN knowledge_staging.verified_by IS NOT NULL THEN 1\n    ELSE 2\nEND)"
 )
-"""Who vouches for an entry: 0 a human who decided, 1 whoever is named to have verified it, 2 nobody.
+"""The rank of an entry's voucher: 0 a human who decided, 1 a named verifier, 2 nobody.
 
-As Postgres prints it, so that Alembic finds the index to be what is declared.
+As Postgres prints it, so that Alembic finds the index unchanged.
 """
 sa.Index(
     "ix_knowledge_staging_trust",
@@ -241,8 +241,8 @@ sa.Index(
     "knowledge_staging_event",
     _entries.workspace,
     _entries.project_id,
-    sa.text(_printed_or_empty("task_id")),
-    sa.text(_printed_or_empty("run_id")),
+    sa.text(_or_empty_as_printed("task_id")),
+    sa.text(_or_empty_as_printed("run_id")),
     _entries.content_hash,
     unique=True,
 )
@@ -269,7 +269,7 @@ patterns = sa.Table(
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from the entries and outcomes, in the same transaction."""
+"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction."""
 
 points = sa.Table(
     "points",
@@ -284,10 +284,10 @@ points = sa.Table(
     sa.Column("look_at", TIME),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
-"""What the index is to hold: one row a point. Its text is that of the entries that name it in `point_ids`.
+"""The points that the index must hold, one row each. The text is that of the entries that name it in `point_ids`.
 
-A row goes only after its point went from the index. `look_at`: from then on the index is to be compared with this row,
-for it may hold something else; `counted`: the words of the text are in the lexicon.
+A row is deleted only after its point is gone from the index. `look_at`: set if the point is dirty: when it is due to be
+reconciled with the index; `counted`: the words of the text are in the lexicon.
 """
 
 sa.Index("ix_points_pattern", points.c.pattern_id)
@@ -303,7 +303,7 @@ vectors = sa.Table(
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sa.ForeignKeyConstraint(["point_id"], ["points.id"], ondelete="CASCADE"),
 )
-"""The embedding of a point's text in a space, as float16: what a rebuild needs to cost no embedding call."""
+"""The embedding of a point's text in a space, as float16: a rebuild needs no embedding call."""
 
 match_keys = sa.Table(
     "match_keys",
@@ -316,9 +316,9 @@ match_keys = sa.Table(
     sa.Column("decided_at", TIME, nullable=False),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
-"""Entries that belong to a pattern though it was founded with other texts: decided, or ruled by a person.
+"""Keys of entries that belong to a pattern founded with other texts: by a decision, or ruled by a person.
 
-These go before `patterns.match_key`.
+They take precedence over `patterns.match_key`.
 """
 
 sa.Index("ix_match_keys_pattern", match_keys.c.pattern_id)
@@ -338,7 +338,7 @@ links = sa.Table(
     sa.CheckConstraint("kind IN ('rival', 'twin', 'apart')", name="kind"),
     sa.CheckConstraint("lower_id < upper_id", name="order"),
 )
-"""Pairs of patterns that have to do with each other: rivals, likely twins, and those a person keeps apart."""
+"""Pairs of related patterns: rivals, likely twins, and those a person keeps apart."""
 
 sa.Index("ix_links_upper", links.c.upper_id)
 sa.Index("ix_links_kind", links.c.workspace, links.c.kind, links.c.probability)
@@ -362,7 +362,7 @@ distillations = sa.Table(
         name="written",
     ),
 )
-"""What a model wrote of a pattern, or why that was refused: derived, and made anew when it is asked for."""
+"""A model's text on a pattern, or the reason it was refused: derived, and made again on request."""
 
 distilled_from = sa.Table(
     "distilled_from",
@@ -388,12 +388,12 @@ FORGETTING = (
     WHEN (OLD.pattern_id IS NOT NULL AND OLD.pattern_id IS DISTINCT FROM NEW.pattern_id)
     EXECUTE FUNCTION forget_distillation()""",
 )
-"""What a model made of an entry goes when the entry goes, or leaves the pattern: whoever deletes or moves it, the
-release before included, knows nothing of distillations and need not."""
+"""A distillation is deleted when an entry it was made of is deleted or leaves the pattern, by triggers: the release
+before deletes and moves entries too, and knows nothing of distillations."""
 
 
 @sa.event.listens_for(metadata, "after_create")
-def _make_what_sqlalchemy_cannot_say(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+def _create_triggers_and_policies(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
     for statement in (*FORGETTING, *policies()):
         connection.execute(sa.text(statement))
 
@@ -428,7 +428,7 @@ contexts = sa.Table(
     sa.Column("entry_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
     sa.Column("created_at", TIME, nullable=False),
 )
-"""Which patterns were handed out for which task, and which entries stood behind them then."""
+"""The patterns handed out for a task, and the entries that supported them then."""
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
 sa.Index("ix_contexts_created", contexts.c.workspace, contexts.c.created_at)
@@ -451,7 +451,7 @@ outcomes = sa.Table(
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.UniqueConstraint("workspace", "pattern_id", "project_id", "task_id", "run_id", name="outcomes_event_key"),
 )
-"""What came of an injected pattern; filled by `record_outcome`."""
+"""Outcomes of injected patterns; written by `record_outcome`."""
 
 sa.Index("ix_outcomes_pattern", outcomes.c.pattern_id)
 sa.Index("ix_outcomes_context", outcomes.c.context_id)
@@ -466,7 +466,7 @@ job_run = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False, server_default="1"),
     sa.Column("error", sa.Text),
 )
-"""One row a job and slot: lets one of many replicas run it. `started_at` moves on while it is at work."""
+"""One row a job and slot: lets one of many replicas run it. `started_at` is updated while it runs."""
 
 embedding_spaces = sa.Table(
     "embedding_spaces",
@@ -479,7 +479,7 @@ embedding_spaces = sa.Table(
     sa.Column("bound_at", TIME, nullable=False, server_default=NOW),
     sa.Column("probes", sa.LargeBinary),
 )
-"""The embedding models of the store; the active one is what the index holds."""
+"""The embedding models of the store; the index holds the active one."""
 
 sa.Index(
     "embedding_spaces_one_active",
@@ -495,7 +495,7 @@ lexicon = sa.Table(
     sa.Column("term", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("documents", sa.BigInteger, nullable=False),
 )
-"""In how many situations of a workspace a term was seen, since the last rebuild; row -1 counts the situations."""
+"""The number of a workspace's situations that contain a term, since the last rebuild; row -1 counts the situations."""
 
 api_keys = sa.Table(
     "api_keys",
@@ -518,9 +518,9 @@ api_keys = sa.Table(
         name="scopes",
     ),
 )
-"""Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all.
+"""Keys of the API, ended ones included; a secret is stored only as its keyed hash. Without a workspace: of all.
 
-`first_key`: of one that a rotation made, the one with which the rotations began; it may be gone.
+`first_key`: for a key made by a rotation, the first key of the chain of rotations; it may be gone.
 """
 
 audit_log = sa.Table(
@@ -536,4 +536,4 @@ audit_log = sa.Table(
     sa.Column("hash", sa.LargeBinary, nullable=False),
     sa.CheckConstraint("number > 0 AND octet_length(before) = 32 AND octet_length(hash) = 32", name="chain"),
 )
-"""Who decided what: a chain for each workspace, each row with the hash of the one before; "" for the whole store."""
+"""Decisions of people and keys: a hash chain for each workspace; "" for the whole store."""
