@@ -22,7 +22,7 @@ from benchmarks.sets import DATA
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.terminal import stages
 from orchestrator.logs import configure_logs
-from orchestrator.measuring.answers import Judged, judged_answers
+from orchestrator.measuring.answers import QuestionResult, evaluate_questions
 
 SETS = ("clapnq", "mtrag_un")
 NAMES = {"clapnq": "Wikipedia (CLAPnq)", "mtrag_un": "conversations (MTRAG)"}
@@ -37,10 +37,10 @@ def share(values: Sequence[float | bool]) -> Estimate | None:
     return estimate([np.array(values, dtype=np.float64)]) if values else None
 
 
-def answers_table(found: Mapping[str, Sequence[Judged]]) -> str:
+def answers_table(found: Mapping[str, Sequence[QuestionResult]]) -> str:
     """Return what came of the questions of each set: retrieval, abstention on both sides, citations, time."""
     rows: list[list[str]] = []
-    measures: list[tuple[str, Callable[[Sequence[Judged]], str]]] = [
+    measures: list[tuple[str, Callable[[Sequence[QuestionResult]], str]]] = [
         ("questions, of them unanswerable", lambda of: f"{len(of)}, {sum(not each.answerable for each in of)}"),
         *((f"retrieval: recall@{depth}", _within(depth)) for depth in (1, 3, 5)),
         ("retrieval: MRR@10", lambda of: _told(share([1 / each.place if each.place else 0.0 for each in _placed(of)]))),
@@ -62,7 +62,7 @@ def answers_table(found: Mapping[str, Sequence[Judged]]) -> str:
     return tables.table(["", *(NAMES.get(name, name) for name in found)], rows)
 
 
-def conversations_table(found: Sequence[Judged]) -> str:
+def conversations_table(found: Sequence[QuestionResult]) -> str:
     """Return what the search finds of questions that end a conversation, by what is searched for."""
     asked = [each for each in _placed(found) if each.in_conversation]
     groups = (
@@ -70,7 +70,7 @@ def conversations_table(found: Sequence[Judged]) -> str:
         ("those that were rewritten", [each for each in asked if each.follows]),
         ("those that stand on their own", [each for each in asked if not each.follows]),
     )
-    ways: tuple[tuple[str, Callable[[Judged], int | None]], ...] = (
+    ways: tuple[tuple[str, Callable[[QuestionResult], int | None]], ...] = (
         ("the question as it stands", lambda each: each.plain_place),
         ("as it is searched for", lambda each: each.place),
         ("below all questions before it", lambda each: each.whole_place),
@@ -82,7 +82,7 @@ def conversations_table(found: Sequence[Judged]) -> str:
     return tables.table([f"recall@{_DEPTH}", "questions", *(name for name, _ in ways)], rows)
 
 
-def reached(found: Sequence[Judged]) -> dict[str, bool]:
+def reached(found: Sequence[QuestionResult]) -> dict[str, bool]:
     """Return what Wikipedia's questions must reach, and whether they do."""
     wrong = [each.answered for each in found if not each.answerable]
     right = [not each.answered for each in found if each.answerable]
@@ -92,11 +92,11 @@ def reached(found: Sequence[Judged]) -> dict[str, bool]:
     }
 
 
-def _placed(found: Sequence[Judged]) -> list[Judged]:
+def _placed(found: Sequence[QuestionResult]) -> list[QuestionResult]:
     return [each for each in found if each.answerable and each.relevant]
 
 
-def _cited(found: Sequence[Judged]) -> list[Judged]:
+def _cited(found: Sequence[QuestionResult]) -> list[QuestionResult]:
     return [each for each in _placed(found) if each.answered]
 
 
@@ -104,17 +104,17 @@ def _up_to(place: int | None, depth: int) -> bool:
     return place is not None and place <= depth
 
 
-def _within(depth: int) -> Callable[[Sequence[Judged]], str]:
+def _within(depth: int) -> Callable[[Sequence[QuestionResult]], str]:
     return lambda of: _told(share([_up_to(each.place, depth) for each in _placed(of)]))
 
 
-def _surer(found: Sequence[Judged]) -> str:
+def _surer(found: Sequence[QuestionResult]) -> str:
     sure = [(each.sure, each.answerable) for each in found if each.sure is not None]
     right, wrong = [s for s, answerable in sure if answerable], [s for s, answerable in sure if not answerable]
     return f"{auc(right, wrong):.3f}" if right and wrong else ""
 
 
-def _times(found: Sequence[Judged]) -> str:
+def _times(found: Sequence[QuestionResult]) -> str:
     times = [each.milliseconds for each in found]
     return f"{median(times):.0f}, {quantiles(times, n=20)[-1]:.0f}" if len(times) > 1 else ""
 
@@ -123,7 +123,7 @@ def _told(found: Estimate | None) -> str:
     return "" if found is None else f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
-def rendered(found: Mapping[str, Sequence[Judged]]) -> str:
+def rendered(found: Mapping[str, Sequence[QuestionResult]]) -> str:
     """Return all tables."""
     parts = [answers_table(found)]
     parts += [conversations_table(of) for of in found.values() if any(each.in_conversation for each in of)]
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = {}
     with stages(quiet=False) as progress:
         for name in names:
-            work = judged_answers(given.data / name, KnowledgeSettings(), limit=given.limit, progress=progress)
+            work = evaluate_questions(given.data / name, KnowledgeSettings(), limit=given.limit, progress=progress)
             found[name] = asyncio.run(work)
     text = rendered(found)
     print(text)

@@ -29,7 +29,7 @@ from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
-from orchestrator.measuring.retrieval import retrieval_places
+from orchestrator.measuring.retrieval import rank_first_hits
 from orchestrator.progress import Stages
 
 OURS = "hardwon"
@@ -72,7 +72,7 @@ async def measure_set(folder: Path, name: str, embedder: Embedder, *, limit: int
     settings = KnowledgeSettings(embedding_model=BUNDLED_MODEL)
     progress.stage(f"{name}: {len(labelled.documents):,} documents, {len(labelled.queries):,} queries")
     known = Remembering(embedder)
-    found, times = await retrieval_places(folder, settings, limit=limit, progress=progress, embedder=known)
+    found, times = await rank_first_hits(folder, settings, limit=limit, progress=progress, embedder=known)
     parts = await _parts(labelled, known, progress)
     places = parts | {OURS: [found[query_id] for query_id in labelled.query_ids]}
     return SetResult(name=name, documents=len(labelled.documents), places=places, query_p50_ms=round(median(times), 2))

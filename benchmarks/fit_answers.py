@@ -21,7 +21,7 @@ from benchmarks.resampling import Figures, auc
 from knowledge.documents.extracting import Signs
 from knowledge.settings import KnowledgeSettings
 from orchestrator.logs import configure_logs
-from orchestrator.measuring.answers import judged_answers
+from orchestrator.measuring.answers import evaluate_questions
 
 RIDGE = 0.02
 FOLDS = 10
@@ -45,7 +45,7 @@ class Weighed:
 
 async def weigh(folder: Path) -> Weighed:
     """Return the signs of each question of a set, from the pipeline that production uses."""
-    found = [each for each in await judged_answers(folder, KnowledgeSettings()) if each.signs]
+    found = [each for each in await evaluate_questions(folder, KnowledgeSettings()) if each.signs]
     rows = np.array([[each.signs[f"sign_{name}"] for name in Signs._fields] for each in found], dtype=np.float64)
     return Weighed(rows=rows, right=np.array([each.answerable for each in found], dtype=np.float64))
 

@@ -25,7 +25,7 @@ from knowledge.models import Context, Entry, EntryId, NewEntry, Task
 from knowledge.wiring import Knowledge
 from orchestrator.client.capture import EntryCreated
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import write_entry
+from orchestrator.entries import entry_to_json
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import ContextBody, make_app
 from orchestrator.http.serving import serve_on
@@ -121,7 +121,7 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
         async with served(ours_app, key) as ours, served(raw_app, key) as raw:
 
             def new() -> dict[str, Any]:
-                return write_entry(failure(next(numbers), next(stock)))
+                return entry_to_json(failure(next(numbers), next(stock)))
 
             async def must(caller: Caller, path: str, body: object, status: int) -> bytes:
                 found, content = await caller.post(path, body)

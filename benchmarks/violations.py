@@ -8,7 +8,16 @@ from pathlib import Path
 from benchmarks.sets import LabelledSet
 
 # What the demo looks at, so that both speak of the same places; it publishes no line numbers.
-from orchestrator.measuring.demo import _VIOLATION, Rule, _line, _lint, _question, find_violations, read_rules, without
+from orchestrator.measuring.demo import (
+    _VIOLATION,
+    Rule,
+    _lint,
+    _query_text,
+    _source_line,
+    find_violations,
+    read_rules,
+    remove_rule_name,
+)
 
 
 def violation_sets() -> list[LabelledSet]:
@@ -21,7 +30,7 @@ def violation_sets() -> list[LabelledSet]:
     around = _neighbours(rules)
     at = {rule.code: place for place, rule in enumerate(rules)}
     asked = {
-        "violations": [_question(violation) for violation in violations],
+        "violations": [_query_text(violation) for violation in violations],
         "violations, 3 lines": [
             f"{violation.message}\n{around[violation.code, violation.message, violation.source]}"
             for violation in violations
@@ -49,7 +58,11 @@ def _neighbours(rules: Sequence[Rule]) -> dict[tuple[str, str, str], str]:
         if match is None or rule is None:
             continue
         path, line = Path(match["path"]), int(match["line"])
-        three = [without(_line(path, at), rule.code, rule.name) for at in (line - 1, line, line + 1) if at > 0]
-        key = (rule.code, without(match["message"], rule.code, rule.name), three[min(1, line - 1)])
+        three = [
+            remove_rule_name(_source_line(path, at), rule.code, rule.name)
+            for at in (line - 1, line, line + 1)
+            if at > 0
+        ]
+        key = (rule.code, remove_rule_name(match["message"], rule.code, rule.name), three[min(1, line - 1)])
         found.setdefault(key, "\n".join(three))
     return found

@@ -106,7 +106,7 @@ async def main() -> None:
         graph = make_graph(hooks)
         await graph.ainvoke({"task": shop, "check": "assert total([2, None, 3]) == 5"})
         await hooks.phase_completed("web-shop")
-        await hooks.settled()  # only here: the second project starts at once
+        await hooks.wait_for_checkpoints()  # only here: the second project starts at once
         ended = await graph.ainvoke({"task": books, "check": "assert total([None, 7]) == 7"})
         await hooks.project_completed("book-keeping")
     print(f"\nWhat the agent of book-keeping was told:\n\n{ended['context']}")

@@ -88,7 +88,7 @@ async def main() -> None:
     async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
         await orchestrate(hooks, shop, "assert total([2, None, 3]) == 5")
         await hooks.phase_completed("web-shop")
-        await hooks.settled()  # only here: the second project starts at once
+        await hooks.wait_for_checkpoints()  # only here: the second project starts at once
         told = await orchestrate(hooks, books, "assert total([None, 7]) == 7")
         await hooks.project_completed("book-keeping")
     print(f"\nWhat the agent of book-keeping was told:\n\n{told}")

@@ -99,7 +99,7 @@ async def main() -> None:
     async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
         await orchestrate(hooks, shop, agent)
         await hooks.phase_completed("web-shop")
-        await hooks.settled()  # only here: the second project starts at once
+        await hooks.wait_for_checkpoints()  # only here: the second project starts at once
         told = await orchestrate(hooks, books, agent)
         await hooks.project_completed("book-keeping")
     print(f"\nWhat the agent of book-keeping was told:\n\n{told}")

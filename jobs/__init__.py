@@ -1,1 +1,1 @@
-"""What runs by the clock: the checkpoint sweeper, the daily prune, and what documents need."""
+"""Scheduled jobs: the checkpoint sweeper, the daily prune, and the upkeep of documents."""

@@ -1,11 +1,11 @@
-"""What runs by the clock for documents, over all workspaces.
+"""Scheduled jobs for documents, over all workspaces.
 
-Whoever asks was let in to run the job, which is all of this: no part of it is asked for by itself.
+The caller was authorised to run the job; the services in it are used without further checks.
 """
 
 from __future__ import annotations
 
-from jobs.workspaces import in_each_workspace
+from jobs.workspaces import for_each_workspace
 from knowledge.documents.access import Permission
 from knowledge.documents.service import LOCAL
 from knowledge.errors import HardwonError
@@ -16,20 +16,20 @@ log = get_logger(__name__)
 
 
 async def index(knowledge: Knowledge) -> int:
-    """Index what waits; return how many documents."""
+    """Index the documents that wait for it; return their number."""
 
     async def run(one: Knowledge) -> int:
         return (await one.kb.documents.indexing.run()).indexed
 
-    return await in_each_workspace(knowledge, run)
+    return await for_each_workspace(knowledge, run)
 
 
 async def sync(knowledge: Knowledge) -> int:
-    """Fetch all repositories; return how many documents are new or changed. One that fails stops no other."""
-    return await in_each_workspace(knowledge, _sync)
+    """Fetch all repositories; return the number of new or changed documents. A failure of one does not stop others."""
+    return await for_each_workspace(knowledge, _sync_workspace)
 
 
-async def _sync(knowledge: Knowledge) -> int:
+async def _sync_workspace(knowledge: Knowledge) -> int:
     documents, changed = knowledge.kb.documents, 0
     for source in await documents.syncing.store.of(None):
         try:
@@ -44,27 +44,27 @@ async def _sync(knowledge: Knowledge) -> int:
 
 
 async def sweep_cases(knowledge: Knowledge) -> int:
-    """Let go of what is left of closed cases; return how many documents."""
+    """Delete the documents that are left of closed cases; return their number."""
 
     async def sweep(one: Knowledge) -> int:
         documents = one.kb.documents
         return await documents.syncing.forget_closed() + await documents.upkeep.sweep_cases()
 
-    return await in_each_workspace(knowledge, sweep)
+    return await for_each_workspace(knowledge, sweep)
 
 
 async def reconcile(knowledge: Knowledge) -> int:
-    """Have the index hold what Postgres says; drop kept answers past their time, and embeddings of no text.
+    """Reconcile the index with Postgres; delete expired cached answers, and embeddings without a text.
 
-    Returns how much was put right. A change of model that died after its switch is finished first: its documents would
-    be taken for those of another. Answers go whether the index works or not.
+    Returns the number of differences repaired. A change of model that died after its switch is finished first: its
+    documents would be taken for those of the other model. Answers are deleted even if the index is down.
     """
-    await in_each_workspace(knowledge, lambda one: one.kb.documents.upkeep.purge_answers())
+    await for_each_workspace(knowledge, lambda one: one.kb.documents.upkeep.purge_answers())
     await knowledge.store_upkeep.finish()
 
-    async def put_right(one: Knowledge) -> int:
+    async def repair(one: Knowledge) -> int:
         upkeep = one.kb.documents.upkeep
-        found = await upkeep.reconcile()
-        return found.requeued + found.written + found.removed + await upkeep.purge()
+        report = await upkeep.reconcile()
+        return report.requeued + report.written + report.removed + await upkeep.purge()
 
-    return await in_each_workspace(knowledge, put_right)
+    return await for_each_workspace(knowledge, repair)

@@ -1,4 +1,4 @@
-"""Work that is done in every workspace, in one after the other or in a few at once."""
+"""Work in every workspace, sequential or with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from knowledge.memory.in_turn import process_each
 from knowledge.wiring import Knowledge
 
 
-async def in_each_workspace(
+async def for_each_workspace(
     knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]], *, at_once: int = 1
 ) -> int:
-    """Do some work in every workspace; return how many things it dealt with. One holds up no other (`process_each`).
+    """Do some work in every workspace; return the number of items processed. A failure in one does not stop others.
 
-    Also where only what was deleted, or is on record of the work, has yet to go.
+    Workspaces that hold nothing but deleted entries or records of work are included.
     """
     return sum(
         await process_each(

@@ -1,4 +1,4 @@
-"""Putting what was learned in front of agents: doors to `knowledge`. Only the orchestrator queries; agents never do."""
+"""Entry points to `knowledge` for an orchestrator. Only the orchestrator queries; agents never do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a door when it is asked for: none needs what the others do."""
+    """Import a name lazily: none of them needs what the others do."""
     if name not in _HOMES:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""How many tokens texts take, and how long ones are cut to fit."""
+"""Token estimates of texts, and truncation of long ones to a token budget."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from itertools import accumulate
 from knowledge.search.gist import error_lines
 
 INDENT = "  "
-"""Of each line of a text but the first; it counts."""
-_CUT = " ... (cut)"
+"""Before each line of a text but the first; it counts towards the budget."""
+_CUT_MARK = " ... (cut)"
 
 
-class Keep(Enum):
-    """What of a text that is too long is kept."""
+class Truncation(Enum):
+    """The part of a text that survives truncation."""
 
     BEGINNING = auto()
     ENDS = auto()
-    """The beginning and the end: a refused proposal ends with why."""
+    """The beginning and the end: a refused proposal ends with the reason."""
     ERRORS = auto()
-    """The beginning, the lines that say what went wrong (in a log they stand anywhere) and the end; never much."""
+    """The beginning, the lines that state the error (anywhere in a log) and the end; at most `_MAX_ERROR_SIZE`."""
 
 
-def _shares() -> bytes:
-    """Return what each byte of UTF-8 counts, in thirds of a token: a letter as the first byte of its kind says.
+def _byte_weights() -> bytes:
+    """Return the weight of each byte of UTF-8, in thirds of a token; the first byte of a character tells its script.
 
-    Prose has more letters to a token, but digits, capitals, signs and rare scripts fewer: of a third of the bytes,
-    `cl100k_base` and `o200k_base` made up to 2.7 times as much (hashes, JSON, Amharic), of this 1.1 at most.
+    Prose has more letters per token, but digits, capitals, signs and rare scripts have fewer: `cl100k_base` and
+    `o200k_base` made up to 2.7 times as many tokens as a third of the bytes (hashes, JSON, Amharic), and at most 1.1
+    times as many as this estimate.
     """
     shares = bytearray([1]) * 256
     for sign in range(128):
@@ -43,36 +44,36 @@ def _shares() -> bytes:
     return bytes(shares)
 
 
-_SHARES = _shares()
-_SHARES_INDENTED = _SHARES[:10] + bytes([_SHARES[10] + len(INDENT)]) + _SHARES[11:]
-_TOKEN = 3
-"""Shares to a token."""
-_MOST_OF_ERRORS = 250 * _TOKEN
-"""What a failure may take whatever room there is, ours: it is to be recognised, and what solved it is to be done."""
+_WEIGHTS = _byte_weights()
+_INDENTED_WEIGHTS = _WEIGHTS[:10] + bytes([_WEIGHTS[10] + len(INDENT)]) + _WEIGHTS[11:]
+_TOKEN_WEIGHT = 3
+"""Weight of a token."""
+_MAX_ERROR_SIZE = 250 * _TOKEN_WEIGHT
+"""The most that a failure's text may take, ours: it only has to be recognised, its solution has to be followed."""
 
 
-def tokens(text: str) -> int:
-    """Return an upper estimate of a text's tokens."""
-    return -(-sum(text.encode().translate(_SHARES)) // _TOKEN)
+def estimate_tokens(text: str) -> int:
+    """Return an upper estimate of the number of tokens in a text."""
+    return -(-sum(text.encode().translate(_WEIGHTS)) // _TOKEN_WEIGHT)
 
 
-def shared(texts: Sequence[tuple[str, Keep]], most_tokens: int) -> list[str] | None:
-    """Cut the longest texts to one length, so that all fit into so many tokens; None where that leaves too little.
+def fit_texts(texts: Sequence[tuple[str, Truncation]], max_tokens: int) -> list[str] | None:
+    """Truncate the longest texts to one length, so that all fit into `max_tokens`; None if too little would be left.
 
-    What failures leave of theirs is for the others.
+    Room that failures do not use goes to the other texts.
     """
-    room = most_tokens * _TOKEN
-    sizes = [_capped(_size(text, room), keep) for text, keep in texts]
-    limit = _fair(sizes, room)
+    room = max_tokens * _TOKEN_WEIGHT
+    sizes = [_cap(_size(text, room), keep) for text, keep in texts]
+    limit = _fair_share(sizes, room)
     if limit < 60 and limit < max(sizes):
         return None
-    short = [_cut(text, _capped(limit, keep), keep) if keep is Keep.ERRORS else text for text, keep in texts]
-    limit = _fair([_size(text, room) for text in short], room)
-    return [_cut(text, limit, keep) for text, (_, keep) in zip(short, texts, strict=True)]
+    short = [_truncate(text, _cap(limit, keep), keep) if keep is Truncation.ERRORS else text for text, keep in texts]
+    limit = _fair_share([_size(text, room) for text in short], room)
+    return [_truncate(text, limit, keep) for text, (_, keep) in zip(short, texts, strict=True)]
 
 
-def _fair(sizes: Sequence[int], room: int) -> int:
-    """Return to which size the longest are to be cut, so that all have room together."""
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """Return the size to which the longest are truncated, so that all fit into `room` together."""
     left = room
     for position, size in enumerate(sorted(sizes)):
         fair = left // (len(sizes) - position)
@@ -82,60 +83,60 @@ def _fair(sizes: Sequence[int], room: int) -> int:
     return max(sizes)
 
 
-def _capped(size: int, keep: Keep) -> int:
-    """Return a size, or of a failure the most it may have."""
-    return min(size, _MOST_OF_ERRORS) if keep is Keep.ERRORS else size
+def _cap(size: int, keep: Truncation) -> int:
+    """Return a size, limited to `_MAX_ERROR_SIZE` for a failure."""
+    return min(size, _MAX_ERROR_SIZE) if keep is Truncation.ERRORS else size
 
 
-def _cut(text: str, limit: int, keep: Keep) -> str:
-    """Return a text of at most this size."""
+def _truncate(text: str, limit: int, keep: Truncation) -> str:
+    """Return the text, truncated to at most `limit`."""
     if _size(text, limit) <= limit:
         return text
-    room = max(0, limit - _size(_CUT))
-    if keep is Keep.BEGINNING:
-        return _first(text, room).rstrip() + _CUT
-    if keep is Keep.ERRORS:
-        first = _first(text, room // 3)
+    room = max(0, limit - _size(_CUT_MARK))
+    if keep is Truncation.BEGINNING:
+        return _head(text, room).rstrip() + _CUT_MARK
+    if keep is Truncation.ERRORS:
+        first = _head(text, room // 3)
         first = first.rpartition("\n")[0] or first
-        last = _last(text, room // 5, whole=True)
-        if said := _said_between(text, first, last, room - _size(first) - _size(last)):
-            return first.rstrip() + _CUT + said + last
-    first, last = _ends(text, room)
-    return first.rstrip() + _CUT + last
+        last = _tail(text, room // 5, whole=True)
+        if errors := _error_lines_between(text, first, last, room - _size(first) - _size(last)):
+            return first.rstrip() + _CUT_MARK + errors + last
+    first, last = _head_and_tail(text, room)
+    return first.rstrip() + _CUT_MARK + last
 
 
-def _ends(text: str, room: int) -> tuple[str, str]:
-    last = _last(text, room // 2)
-    return _first(text, room - _size(last)), last
+def _head_and_tail(text: str, room: int) -> tuple[str, str]:
+    last = _tail(text, room // 2)
+    return _head(text, room - _size(last)), last
 
 
-def _said_between(text: str, first: str, last: str, room: int) -> str:
-    """Return the lines between both ends that say what went wrong, and that more is cut behind them."""
+def _error_lines_between(text: str, first: str, last: str, room: int) -> str:
+    """Return the lines between both ends that state the error, followed by the cut mark; empty if there are none."""
     shown = {*first.splitlines(), *last.splitlines()}
     between = text[len(first) : len(text) - len(last)]
-    lines = error_lines(between, room - _size(_CUT), lambda line: _size(f"\n{line}"), shown)
-    return "".join(f"\n{line}" for line in lines) + _CUT if lines else ""
+    lines = error_lines(between, room - _size(_CUT_MARK), lambda line: _size(f"\n{line}"), shown)
+    return "".join(f"\n{line}" for line in lines) + _CUT_MARK if lines else ""
 
 
-def _size(text: str, most: int | None = None) -> int:
-    """Return the shares of a text, indented; of one that has more than `most` by its length alone, its length."""
-    told = text.encode()
-    return len(told) if most is not None and len(told) > most else sum(told.translate(_SHARES_INDENTED))
+def _size(text: str, limit: int | None = None) -> int:
+    """Return the weight of a text, indented; its length in bytes where that alone exceeds `limit`."""
+    encoded = text.encode()
+    return len(encoded) if limit is not None and len(encoded) > limit else sum(encoded.translate(_INDENTED_WEIGHTS))
 
 
-def _first(text: str, room: int) -> str:
-    told = text.encode()[:room]
-    sizes = list(accumulate(told.translate(_SHARES_INDENTED)))
-    return told[: bisect_right(sizes, room)].decode(errors="ignore")
+def _head(text: str, room: int) -> str:
+    encoded = text.encode()[:room]
+    sizes = list(accumulate(encoded.translate(_INDENTED_WEIGHTS)))
+    return encoded[: bisect_right(sizes, room)].decode(errors="ignore")
 
 
-def _last(text: str, room: int, *, whole: bool = False) -> str:
-    """Return the end of a text below the beginning: its whole lines where it has one, else what fits unless `whole`."""
+def _tail(text: str, room: int, *, whole: bool = False) -> str:
+    """Return the end of a text on a new line: its last whole lines if there are any, else what fits unless `whole`."""
     room = max(0, room - _size("\n"))
-    told = text.encode()[::-1][:room]
-    sizes = list(accumulate(told.translate(_SHARES_INDENTED)))
-    kept = told[: bisect_right(sizes, room)][::-1].decode(errors="ignore")
-    lines = kept.partition("\n")[2].strip("\n")
+    reversed_bytes = text.encode()[::-1][:room]
+    sizes = list(accumulate(reversed_bytes.translate(_INDENTED_WEIGHTS)))
+    end = reversed_bytes[: bisect_right(sizes, room)][::-1].decode(errors="ignore")
+    lines = end.partition("\n")[2].strip("\n")
     if whole:
         return f"\n{lines}" if lines else ""
-    return "\n" + (lines if len(lines) >= len(kept) // 2 else kept) if kept else ""
+    return "\n" + (lines if len(lines) >= len(end) // 2 else end) if end else ""

@@ -1,4 +1,4 @@
-"""The context an agent gets with its task: what is known that fits, within a deadline, or else the task alone."""
+"""The context an agent gets with its task: the patterns that fit, found within a deadline, or else the task alone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from knowledge.steps import step
 from knowledge.turns import gather_all, run_in_thread_if_long
 from orchestrator.block import basic_context, render
 from orchestrator.breaker import CircuitBreaker
-from orchestrator.choosing import choose, to_do
-from orchestrator.deadline import within
+from orchestrator.choosing import select_patterns, solution_key
+from orchestrator.deadline import run_within
 
 log = get_logger(__name__)
 
-_WARMS_UP_SECONDS = 5.0
-"""What a context that is late may take to its end, ours: connections, once made, make the next one quick."""
+_OVERRUN_SECONDS = 5.0
+"""Seconds that a late context may still run, ours: the connections it opens make the next one quick."""
 
 
 class Cause(StrEnum):
-    """Why a context is without the knowledge it might have: too late, not tried after failures, not to be asked for."""
+    """The reason for a context without knowledge: late, circuit open, invalid task, stores unavailable, or a bug."""
 
     LATE = "late"
     RESTING = "resting"
@@ -37,7 +37,7 @@ class Cause(StrEnum):
 
 
 class Queries(Protocol):
-    """What the builder asks; in process or over HTTP."""
+    """The queries of the builder, in process or over HTTP."""
 
     async def query_for_task(
         self,
@@ -70,7 +70,7 @@ class Queries(Protocol):
 
 
 class Contexts(Protocol):
-    """Where contexts handed out are kept, and what is known of a task."""
+    """The record of contexts that were handed out, and the history of a task."""
 
     async def find_open_failure(self, task: Task) -> Entry | None:
         """Return the latest failure of a task that waits for its solution."""
@@ -81,7 +81,7 @@ class Contexts(Protocol):
         ...
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
-        """Keep a context."""
+        """Store a context."""
         ...
 
 
@@ -97,8 +97,8 @@ class ContextSettings(Protocol):
 
 
 @runtime_checkable
-class BuildsContexts(Protocol):
-    """Knowledge behind HTTP, where the server builds the context in one hop."""
+class RemoteContexts(Protocol):
+    """Knowledge behind HTTP: the server builds the context in one request."""
 
     @property
     def settings(self) -> ContextSettings: ...  # noqa: D102
@@ -120,118 +120,120 @@ class OpenKnowledge(Protocol):
 
 
 @dataclass(slots=True)
-class _Asked:
-    """How far a context is: what was `found` in time, and whether something was `handed_out`."""
+class _BuildState:
+    """Progress of one context: the context `found` so far, and `returned` once a result went to the caller."""
 
     found: Context | None = None
-    handed_out: bool = False
+    returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorContextBuilder:
-    """Builds an agent's context with the knowledge that fits its task; never fails and is never late."""
+    """Builds the context of an agent's task; never raises and never exceeds its deadline."""
 
-    knowledge: OpenKnowledge | BuildsContexts
+    knowledge: OpenKnowledge | RemoteContexts
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     async def build_context_for_task(self, task: Task | Any, agent_type: str) -> Context:
-        """Return the context for a task: the basic one, and the block of patterns where any fits.
+        """Return the context for a task: the basic one, and the block of patterns if any fits.
 
         `task` is a `Task`, or anything that has `description` and, where known, `type`, `technology`, `project_id`,
-        `task_id`, `run_id`, `facts` as attributes or, a mapping, as keys. Within the deadline of the settings; whatever
-        fails or is late leaves the basic context, with the reason in `degraded`. After failures in a row nothing is
-        tried for a few seconds.
+        `task_id`, `run_id`, `facts` as attributes or, a mapping, as keys. It takes no longer than the deadline of the
+        settings; after an error or a timeout the basic context is returned, with the reason in `degraded`. After
+        several failures in a row no query is sent for a few seconds.
         """
         try:
-            told = _as_task(task)
-        except Exception as error:  # noqa: BLE001 - the degrade boundary: not even a task without words stops anybody
+            checked = _as_task(task)
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: a malformed task stops nobody either
             log.warning("context_degraded", reason=reason_of(error))
             return Context(context_id=ContextId(uuid4()), text="", degraded=str(error) or type(error).__name__)
-        context, _ = await self._built(told, agent_type)
+        context, _ = await self._build(checked, agent_type)
         return context
 
     @step("context")
-    async def _built(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
+    async def _build(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
         settings = self.knowledge.settings
         context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
-        asked = _Asked()
-        if reason := self.breaker.resting():
-            return replace(context, degraded=f"not tried, as calls before failed: {reason}"), Cause.RESTING
+        state = _BuildState()
+        if reason := self.breaker.refusal_reason():
+            return replace(context, degraded=f"not tried, as earlier calls failed: {reason}"), Cause.RESTING
         try:
-            built = await within(
+            built = await run_within(
                 settings.query_deadline_ms / 1000,
-                self._with_knowledge(context, task, agent_type, asked),
-                ends_within=_WARMS_UP_SECONDS,
+                self._add_knowledge(context, task, agent_type, state),
+                overrun_seconds=_OVERRUN_SECONDS,
             )
         except TimeoutError:
-            asked.handed_out = True
-            if asked.found is None:
+            state.returned = True
+            if state.found is None:
                 late = Unavailable(f"no answer within {settings.query_deadline_ms} ms")
-                return self._degraded(context, late), Cause.LATE
-            built = asked.found  # all that is missing is that it was recorded, and that goes on
-        except (InvalidInput, TextRejected) as error:  # this task cannot be asked for; others can
+                return self._degrade(context, late), Cause.LATE
+            built = state.found  # only its record is missing, and that goes on
+        except (InvalidInput, TextRejected) as error:  # the fault of this task; others can be queried
             if isinstance(error, TextRejected):  # the endpoint answered
-                self.breaker.succeeded()
+                self.breaker.record_success()
             return replace(context, degraded=str(error)), Cause.INVALID
         except Unavailable as error:
-            return self._degraded(context, error), Cause.UNAVAILABLE
+            return self._degrade(context, error), Cause.UNAVAILABLE
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            return self._degraded(context, error), Cause.FAILED
-        self.breaker.succeeded()
+            return self._degrade(context, error), Cause.FAILED
+        self.breaker.record_success()
         return built, None
 
-    async def _with_knowledge(self, context: Context, task: Task, agent_type: str, asked: _Asked) -> Context:
-        if isinstance(self.knowledge, BuildsContexts):
+    async def _add_knowledge(self, context: Context, task: Task, agent_type: str, state: _BuildState) -> Context:
+        if isinstance(self.knowledge, RemoteContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
-        found = await _found(self.knowledge, task, agent_type)
-        built = await _with_patterns(context, found, self.knowledge.settings)
-        if built.patterns and not asked.handed_out:  # nobody sees what came too late
-            asked.found = built
+        found = await _find_patterns(self.knowledge, task, agent_type)
+        built = await _add_patterns(context, found, self.knowledge.settings)
+        if built.patterns and not state.returned:  # a late one is not shown, so it is not recorded
+            state.found = built
             await self.knowledge.contexts.record(built, task, agent_type)
         return built
 
-    def _degraded(self, context: Context, error: Exception) -> Context:
+    def _degrade(self, context: Context, error: Exception) -> Context:
         reason = str(error) or type(error).__name__
-        self.breaker.failed(reason)
+        self.breaker.record_failure(reason)
         log.warning("context_degraded", context_id=str(context.context_id), reason=reason_of(error))
         return replace(context, degraded=reason)
 
 
-async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
-    """Return the patterns for a task; of one that is to be tried again, first those for what it failed with.
+async def _find_patterns(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
+    """Return the patterns for a task; if it failed before, first the patterns for that failure.
 
-    A task says what is to be done, and a failure what is in the way: most lessons are about that. What it was tried
-    with before comes last, whichever pattern tells it. Of what mended a failure that a key of low trust alone told, one
-    comes, behind what the task itself finds: such a key could name any.
+    A task says what is to be done, a failure what is in the way: most lessons are about failures. Solutions that were
+    tried for this task without success come last, whichever pattern holds them. If only a key of low trust reported
+    the failure, just one of its patterns is used, after those of the task: such a key could report any failure.
     """
     for_task = knowledge.queries.query_for_task(
         task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
     )
     if not task.project_id or not task.task_id:
         return await for_task
-    (failure, mends), (_, found) = await gather_all(
-        [_after_failure(knowledge, task, agent_type), _of_no_failure(for_task)]
+    (failure, fixes), (_, found) = await gather_all(
+        [_find_failure_and_fixes(knowledge, task, agent_type), _without_failure(for_task)]
     )
     if failure is None:
         return found
-    first = [*found, *mends[:1]] if failure.low_trust else [*mends, *found]
-    both = list({pattern.pattern_id: pattern for pattern in first}.values())
+    ordered = [*found, *fixes[:1]] if failure.low_trust else [*fixes, *found]
+    both = list({pattern.pattern_id: pattern for pattern in ordered}.values())
     tried = await knowledge.contexts.find_failed_patterns(task, [pattern.pattern_id for pattern in both])
-    in_vain = {to_do(pattern) for pattern in both if pattern.pattern_id in tried}
-    return sorted(both, key=lambda pattern: to_do(pattern) in in_vain)
+    failed = {solution_key(pattern) for pattern in both if pattern.pattern_id in tried}
+    return sorted(both, key=lambda pattern: solution_key(pattern) in failed)
 
 
-async def _of_no_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pattern]]:
+async def _without_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pattern]]:
     return None, await found
 
 
-async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> tuple[Entry | None, list[Pattern]]:
-    """Return what a task failed with and the patterns for it; neither where nothing of it waits for its solution."""
+async def _find_failure_and_fixes(
+    knowledge: OpenKnowledge, task: Task, agent_type: str
+) -> tuple[Entry | None, list[Pattern]]:
+    """Return the open failure of a task and the patterns for it; None and an empty list if it has none."""
     failure = await knowledge.contexts.find_open_failure(task)
     if failure is None or failure.failure_description is None:
         return None, []
-    mends = await knowledge.queries.query_for_failure(
+    fixes = await knowledge.queries.query_for_failure(
         failure.failure_description,
         failure.error_message,
         agent_type,
@@ -240,54 +242,58 @@ async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) 
         only_if_sure=True,
         facts=task.facts,
     )
-    return failure, mends
+    return failure, fixes
 
 
-async def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
-    chosen = choose(found, limit=settings.context_max_patterns)
+async def _add_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
+    chosen = select_patterns(found, limit=settings.context_max_patterns)
     block, shown = await run_in_thread_if_long(
         sum(len(pattern.problem) for pattern in chosen), partial(render, chosen, max_tokens=settings.context_max_tokens)
     )
     return replace(context, text=f"{context.text}\n\n{block}", patterns=shown) if shown else context
 
 
-_NOTHING: Final = object()
-_TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")
+_MISSING: Final = object()
+_TEXT_FIELDS = ("description", "type", "technology", "project_id", "task_id", "run_id")
 
 
 def _as_task(task: Any) -> Task:
-    """Return the task in whatever an orchestrator hands in. Raises InvalidInput where that has no description."""
-    if isinstance(task, Task) and all(_is_told(getattr(task, name)) for name in _TOLD) and task.description:
+    """Convert the object that an orchestrator passes to a Task. Raises InvalidInput if it has no description."""
+    if (
+        isinstance(task, Task)
+        and all(_is_text_or_none(getattr(task, name)) for name in _TEXT_FIELDS)
+        and task.description
+    ):
         return task
 
     def get(name: str, absent: object = None) -> Any:
         return task.get(name, absent) if isinstance(task, Mapping) else getattr(task, name, absent)
 
-    def told(name: str) -> str | None:
+    def text(name: str) -> str | None:
         value = get(name)
         return None if value is None or not str(value).strip() else str(value)
 
-    if get("description", _NOTHING) is _NOTHING:
-        raise InvalidInput("description", f"is required, and a {type(task).__name__} was given that has none")
+    if get("description", _MISSING) is _MISSING:
+        raise InvalidInput("description", f"is required, but this {type(task).__name__} has none")
     return Task(
-        description=told("description") or "",
-        type=told("type"),
-        technology=told("technology"),
-        project_id=told("project_id"),
-        task_id=told("task_id") or told("id"),
-        run_id=told("run_id"),
+        description=text("description") or "",
+        type=text("type"),
+        technology=text("technology"),
+        project_id=text("project_id"),
+        task_id=text("task_id") or text("id"),
+        run_id=text("run_id"),
         facts=_as_facts(get("facts")),
     )
 
 
-def _is_told(value: object) -> bool:
-    """Whether a field is a text, or None: a blank one tells nothing."""
+def _is_text_or_none(value: object) -> bool:
+    """Return whether a field is None or a text that is not blank."""
     return value is None or (isinstance(value, str) and bool(value.strip()))
 
 
-def _as_facts(told: Any) -> Any:
-    """Return facts as texts, but for numbers of a version. What has no names stays, and is refused by name later."""
-    if not isinstance(told, Mapping):
-        return told
-    known = {str(name): value for name, value in told.items() if value is not None}
-    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in known.items()}
+def _as_facts(facts: Any) -> Any:
+    """Return facts as texts, except for lists of version numbers. Anything but a mapping is left to validation."""
+    if not isinstance(facts, Mapping):
+        return facts
+    present = {str(name): value for name, value in facts.items() if value is not None}
+    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in present.items()}

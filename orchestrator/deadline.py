@@ -1,4 +1,4 @@
-"""Waiting no longer than one may: what is late is given up and not waited for."""
+"""Deadlines for calls: a late call is abandoned, not awaited."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from knowledge.logs import get_logger
 
 log = get_logger(__name__)
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
-_left_behind: set[asyncio.Task[Any]] = set()
-"""Calls that were given up, until they are gone: the loop itself holds tasks weakly."""
+_abandoned_tasks: set[asyncio.Task[Any]] = set()
+"""Calls that were abandoned, until they end: the loop itself holds only weak references to tasks."""
 
-_going_on: set[asyncio.Task[Any]] = set()
-"""Those of them that may still end by themselves."""
-_MOST_GOING_ON = 8
-"""More are not left to go on, ours: of what stands still none ends, and each may hold a connection."""
+_overrunning_tasks: set[asyncio.Task[Any]] = set()
+"""Those of them that may still finish."""
+_MAX_OVERRUNNING = 8
+"""Calls that may overrun at a time, ours: if a server hangs none of them ends, and each may hold a connection."""
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, _Answer], *, ends_within: float = 0.0) -> _Answer:
-    """Return what work returns, or raise TimeoutError; what is late then is not waited for.
+async def run_within(seconds: float, work: Coroutine[Any, Any, _Result], *, overrun_seconds: float = 0.0) -> _Result:
+    """Return the result of `work`, or raise TimeoutError without waiting for its end.
 
-    It is cancelled at once, or goes on for up to `ends_within` seconds more and is cancelled then: a call that is
-    cancelled takes its connection along, and the next one has to make another before it can ask.
+    Late work is cancelled at once, or after `overrun_seconds` more: cancelling a call also drops its connection, and
+    the next call has to open another one first.
     """
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except BaseException:
-        _leave(task)
+        _abandon(task)
         raise
     if not task.done():
-        _leave(task, ends_within)
+        _abandon(task, overrun_seconds)
         raise TimeoutError
     return task.result()
 
 
-def _leave(task: asyncio.Task[Any], ends_within: float = 0.0) -> None:
-    """Let a task go on for so long, where not too many do, and cancel it; a driver may take seconds to leave."""
-    _left_behind.add(task)
+def _abandon(task: asyncio.Task[Any], overrun_seconds: float = 0.0) -> None:
+    """Cancel a task, after `overrun_seconds` if not too many overrun already; a driver may take seconds to end."""
+    _abandoned_tasks.add(task)
     task.add_done_callback(_forget)
-    if ends_within and len(_going_on) < _MOST_GOING_ON:
-        _going_on.add(task)
-        ends = asyncio.get_running_loop().call_later(ends_within, task.cancel)
+    if overrun_seconds and len(_overrunning_tasks) < _MAX_OVERRUNNING:
+        _overrunning_tasks.add(task)
+        ends = asyncio.get_running_loop().call_later(overrun_seconds, task.cancel)
         task.add_done_callback(lambda _: ends.cancel())
     else:
         task.cancel()
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
-    _left_behind.discard(task)
-    _going_on.discard(task)
+    _abandoned_tasks.discard(task)
+    _overrunning_tasks.discard(task)
     if not task.cancelled() and (error := task.exception()):
         log.info("late_answer_failed", reason=reason_of(error))

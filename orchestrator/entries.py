@@ -1,4 +1,4 @@
-"""Entries as JSON objects: read with errors that name the field, written back the same."""
+"""Entries as JSON objects: parsed with errors that name the field, and serialised."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, 
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
 _CONDITIONS = TypeAdapter(AppliesWhen)
-_LONGEST_NAME = 100
+_MAX_NAME_CHARS = 100
 
 
-def read_entry(told: object) -> NewEntry:
-    """Return a JSON object as an entry. Raises InvalidInput naming the field; what it needs the service checks."""
-    if not isinstance(told, Mapping):
-        raise InvalidInput("entry", f"must be a JSON object, not {type(told).__name__}")
+def parse_entry(payload: object) -> NewEntry:
+    """Return the entry in a JSON object. Raises InvalidInput naming the field; the service checks required fields."""
+    if not isinstance(payload, Mapping):
+        raise InvalidInput("entry", f"must be a JSON object, not {type(payload).__name__}")
     try:
-        return _NEW_ENTRY.validate_python(dict(told))
+        return _NEW_ENTRY.validate_python(dict(payload))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise in_our_words(first["loc"], dict(first)) from error
+        raise as_invalid_input(first["loc"], dict(first)) from error
 
 
-def in_our_words(place: Sequence[int | str], found: Mapping[str, Any]) -> InvalidInput:
-    """Return what pydantic found at a place as our error: the field's name can be shown whatever the caller wrote."""
-    field = ".".join(map(str, place)).encode("utf-8", "backslashreplace").decode()[:_LONGEST_NAME] or "entry"
-    match found["type"]:
+def as_invalid_input(location: Sequence[int | str], details: Mapping[str, Any]) -> InvalidInput:
+    """Convert an error of pydantic to InvalidInput; the name of the field is made printable, whatever was sent."""
+    field = ".".join(map(str, location)).encode("utf-8", "backslashreplace").decode()[:_MAX_NAME_CHARS] or "entry"
+    match details["type"]:
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return InvalidInput(field, "is required")
         case "unexpected_keyword_argument" | "extra_forbidden":
             return InvalidInput(field, "is not known here")
         case _:
-            return InvalidInput(field, found["msg"])
+            return InvalidInput(field, details["msg"])
 
 
-def write_entry(entry: NewEntry) -> dict[str, Any]:
-    """Return an entry as a JSON object, without what was not told."""
-    told: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
+def entry_to_json(entry: NewEntry) -> dict[str, Any]:
+    """Return an entry as a JSON object, without fields that are None."""
+    fields: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
     if entry.applies_when is not None:
-        told["applies_when"] = write_conditions(entry.applies_when)
-    return told
+        fields["applies_when"] = conditions_to_json(entry.applies_when)
+    return fields
 
 
-def read_conditions(told: Mapping[str, object]) -> AppliesWhen:
-    """Return a JSON object as conditions. Raises InvalidInput naming the field."""
+def parse_conditions(payload: Mapping[str, object]) -> AppliesWhen:
+    """Return the conditions in a JSON object. Raises InvalidInput naming the field."""
     try:
-        return _CONDITIONS.validate_python(dict(told))
+        return _CONDITIONS.validate_python(dict(payload))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise in_our_words(("applies_when", *first["loc"]), dict(first)) from error
+        raise as_invalid_input(("applies_when", *first["loc"]), dict(first)) from error
 
 
-def write_conditions(conditions: AppliesWhen) -> dict[str, Any]:
-    """Return conditions as a JSON object, without what was not told."""
+def conditions_to_json(conditions: AppliesWhen) -> dict[str, Any]:
+    """Return conditions as a JSON object, without fields that are None."""
     return {name: value for name, value in asdict(conditions).items() if value is not None}
 
 
-def to_be_resolved(entry: Entry) -> str:
-    """Return what has to be resolved: what a person said against a proposal, rather than the proposal."""
-    objected = entry.entry_type is EntryType.GATE_REJECTION and entry.human_feedback
-    return objected or situation(entry)
+def text_to_resolve(entry: Entry) -> str:
+    """Return the text that needs a resolution: the feedback of a gate rejection, else the situation."""
+    feedback = entry.entry_type is EntryType.GATE_REJECTION and entry.human_feedback
+    return feedback or situation(entry)
 
 
-class Resolves(Protocol):
-    """A capture service, in process or over HTTP."""
+class EntryResolver(Protocol):
+    """The part of a capture service that resolves entries, in process or over HTTP."""
 
     async def resolve_failure(
         self,
@@ -97,7 +97,7 @@ class Resolves(Protocol):
 
 
 async def resolve_entry(
-    capture: Resolves,
+    capture: EntryResolver,
     entry_id: EntryId,
     *,
     solution_steps: str | None,
@@ -106,9 +106,10 @@ async def resolve_entry(
     when_to_try: str | None,
     applies_when: AppliesWhen | None = None,
 ) -> EntryId:
-    """Give an open entry what resolves it, told as the one field or the other; return whose evidence it is.
+    """Resolve an open entry with a solution or a revision; return the id of the entry that holds the evidence.
 
-    Raises InvalidInput unless it is one of the two, and for a solution that nothing verified, and what capture raises.
+    Raises InvalidInput unless exactly one of them is given, and for a solution without `verified_by`, and what capture
+    raises.
     """
     if revision_approach is not None and solution_steps is None:
         return await capture.resolve_gate_rejection(
@@ -123,7 +124,7 @@ async def resolve_entry(
             "solution_steps", "give either solution_steps (a failure) or revision_approach (a rejection)"
         )
     if verified_by is None:
-        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+        raise InvalidInput("verified_by", "is required: name the test or check that showed that the solution works")
     return await capture.resolve_failure(
         entry_id,
         solution_steps=solution_steps,
@@ -133,21 +134,21 @@ async def resolve_entry(
     )
 
 
-class CapturesAll(Protocol):
-    """A capture service, in process or over HTTP."""
+class BatchCapture(Protocol):
+    """The part of a capture service that takes many entries, in process or over HTTP."""
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order."""
         ...
 
 
-async def capture_rows(capture: CapturesAll, rows: Iterable[object]) -> list[CaptureResult]:
-    """Capture JSON objects, each on its own, in order; one that is no entry is refused by name, as the others are."""
+async def capture_rows(capture: BatchCapture, rows: Iterable[object]) -> list[CaptureResult]:
+    """Capture JSON objects, each on its own, in order; one that is not an entry is refused, naming the field."""
     answers: list[CaptureResult | None] = []
     entries: list[NewEntry] = []
     for row in rows:
         try:
-            entries.append(row if isinstance(row, NewEntry) else read_entry(row))
+            entries.append(row if isinstance(row, NewEntry) else parse_entry(row))
             answers.append(None)
         except InvalidInput as error:
             answers.append(CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason))

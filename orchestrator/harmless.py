@@ -1,4 +1,4 @@
-"""Stored text as it may be shown: nothing unseen, plain line breaks, and no marker of a context's block."""
+"""Sanitising of stored text before it is shown: no invisible characters, plain line breaks, no context markers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _LETTERS = str.maketrans(
 )
 
 
-def harmless(text: str) -> str:
-    """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
+def sanitize(text: str) -> str:
+    """Return stored text without invisible characters, with plain line breaks and broken markers."""
     shown = _MARKER.sub("(", visible_text(_LINE_BREAKS.sub("\n", text)))
-    return (shown if shown.isascii() else _without_lookalikes(shown)).strip()
+    return (shown if shown.isascii() else _break_lookalike_markers(shown)).strip()
 
 
-def _without_lookalikes(text: str) -> str:
-    """Break markers in wide, mathematical or foreign letters, too: no machine takes them for ours, but a reader may."""
-    folded = "".join(map(_folded, text))
+def _break_lookalike_markers(text: str) -> str:
+    """Break markers in wide, mathematical or foreign letters: no parser takes them for ours, but a reader may."""
+    folded = "".join(map(_fold_char, text))
     chars = list(text)
-    for found in _MARKER.finditer(folded):
-        chars[found.start()] = "("
+    for match in _MARKER.finditer(folded):
+        chars[match.start()] = "("
     return "".join(chars)
 
 
 @lru_cache(maxsize=4096)
-def _folded(char: str) -> str:
-    """Return the letter that a character looks like, itself where it looks like none: always one character."""
+def _fold_char(char: str) -> str:
+    """Return the ASCII letter or bracket that a character looks like, else the character: always exactly one."""
     if char.isascii():
         return char
     plain = unicodedata.normalize("NFKC", char.translate(_BRACKETS).translate(_LETTERS))

@@ -1,7 +1,7 @@
-"""What an orchestrator calls as its work goes on; nothing that fails here ever reaches it.
+"""Hooks for the events of an orchestrator; no error in here ever reaches it.
 
-What is told is kept in the stores before a hook returns, so a failure may be told before a restart and its solution
-after it, or by another process. Only checkpoints run in the background.
+An event is stored before its hook returns, so a failure may be reported before a restart and its solution after it, or
+by another process. Only checkpoints run in the background.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from knowledge.memory.events import EventResult, TaskEventService
 from knowledge.models import CheckpointType, Context, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.deadline import within
-from orchestrator.learn.fields import ends_within_limit, storable
+from orchestrator.deadline import run_within
+from orchestrator.learn.fields import escape_unstorable, fit_ends
 
 if TYPE_CHECKING:
     from orchestrator.connection import AnyKnowledge
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 DEADLINE = timedelta(seconds=5)
-"""What keeping an event may take; ours. On real stores it takes milliseconds."""
-PATIENCE = timedelta(minutes=1)
-"""How long the end of a block waits for checkpoints; what they leave stays staged for the next one."""
-LONGEST = timedelta(minutes=30)
-"""What one checkpoint may take, ours: those after it wait for it. What it leaves stays staged for the next one."""
+"""Time limit for storing an event; ours. On real stores it takes milliseconds."""
+CLOSE_TIMEOUT = timedelta(minutes=1)
+"""Time that the end of a block waits for checkpoints; entries they leave stay staged for the next one."""
+MAX_CHECKPOINT_DURATION = timedelta(minutes=30)
+"""Time limit of a checkpoint, ours: those after it wait for it. Entries it leaves stay staged for the next one."""
 
-_EVIDENCE = frozenset(
+_EVIDENCE_FIELDS = frozenset(
     {
         "task_description",
         "failure_description",
@@ -52,12 +52,12 @@ _EVIDENCE = frozenset(
         "human_feedback",
     }
 )
-"""What people, agents and their programs wrote, as long as it may be: most of a lesson is better than none of it."""
+"""Texts that people, agents and programs wrote; cut if too long, as most of a lesson is better than none of it."""
 
-_KEYS = frozenset({"project_id", "task_id", "run_id"})
-_IDS = {"tried": "a pattern", "failures": "an entry"}
+_KEY_FIELDS = frozenset({"project_id", "task_id", "run_id"})
+_ID_FIELDS = {"tried": "a pattern", "failures": "an entry"}
 
-_NEED_NOT_BE = frozenset(
+_OPTIONAL_FIELDS = frozenset(
     {
         "agent_type",
         "error_message",
@@ -70,36 +70,41 @@ _NEED_NOT_BE = frozenset(
         "when_to_try",
     }
 )
-"""Told blank they are untold, of an event that does without; but not what would be a lesson: that was to be told."""
+"""Blank values of these are taken as None if the event allows it; not so for the texts a lesson is made of."""
 
-_Told = ParamSpec("_Told")
-_Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, EventResult]]
+_Arguments = ParamSpec("_Arguments")
+_Event = Callable[Concatenate[TaskEventService, _Arguments], Coroutine[Any, Any, EventResult]]
 
 
-def _hook(
-    event: _Event[_Told],
-) -> Callable[Concatenate[OrchestratorHooks, _Told], Coroutine[Any, Any, EventResult]]:
+def _make_hook(
+    event: _Event[_Arguments],
+) -> Callable[Concatenate[OrchestratorHooks, _Arguments], Coroutine[Any, Any, EventResult]]:
     """Return the hook of an event, with its name and arguments."""
-    untold = {name for name, each in signature(event).parameters.items() if each.default is None} & _NEED_NOT_BE
+    optional = {name for name, each in signature(event).parameters.items() if each.default is None} & _OPTIONAL_FIELDS
 
     @functools.wraps(event)
-    async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> EventResult:
-        fitting = {
-            name: None if name in untold and _is_blank(value) else _told(name, value) for name, value in named.items()
+    async def hook(self: OrchestratorHooks, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> EventResult:
+        arguments = {
+            name: None if name in optional and _is_blank(value) else _normalise_argument(name, value)
+            for name, value in kwargs.items()
         }
-        strange = _take_out_strange(fitting)
-        kept = await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **fitting))
-        return self._without(event.__name__, kept, strange) if strange and kept.degraded is None else kept
+        problems = _remove_invalid_ids(arguments)
+        result = await self.run_event(
+            event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*args, **arguments)
+        )
+        return (
+            self._with_invalid_ids(event.__name__, result, problems) if problems and result.degraded is None else result
+        )
 
-    tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
-    return tell
+    hook.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
+    return hook
 
 
-def _told(name: str, value: object) -> object:
-    """Return what is told of an event as it can be kept: ids as the texts that a context has them as."""
-    if name in _EVIDENCE:
-        return _fitting(value)
-    return _as_key(value) if name in _KEYS else value
+def _normalise_argument(name: str, value: object) -> object:
+    """Return an argument as it can be stored: texts cut to the limit, ids as texts, as contexts have them."""
+    if name in _EVIDENCE_FIELDS:
+        return _fit_text(value)
+    return _as_key(value) if name in _KEY_FIELDS else value
 
 
 def _is_blank(value: object) -> bool:
@@ -107,49 +112,49 @@ def _is_blank(value: object) -> bool:
 
 
 def _as_key(value: Any) -> Any:
-    """Return the id of a project, task or run as a text: databases give them as numbers and UUIDs."""
+    """Return the id of a project, task or run as a text; databases use numbers and UUIDs."""
     return str(value) if isinstance(value, int | UUID) and not isinstance(value, bool) else value
 
 
-def _fitting(text: object) -> object:
-    """Return a text as it can be kept: its ends, and that something was between, and no character that cannot be."""
-    return ends_within_limit(storable(text), "cut: there was more here") if isinstance(text, str) else text
+def _fit_text(text: object) -> object:
+    """Return a text as it can be stored: cut in the middle if too long, unstorable characters escaped."""
+    return fit_ends(escape_unstorable(text), "cut: there was more here") if isinstance(text, str) else text
 
 
-def _take_out_strange(told: dict[str, Any]) -> list[str]:
-    """Take out of `tried` and `failures` what is no id, as agents make some up; return what there was, in words.
+def _remove_invalid_ids(arguments: dict[str, Any]) -> list[str]:
+    """Remove invalid ids from `tried` and `failures`, as agents make some up; return a message for each field.
 
-    The event itself is true.
+    The rest of the event is valid.
     """
-    return [said for name, what in _IDS.items() if (said := _without_strange(told, name, what))]
+    return [message for name, what in _ID_FIELDS.items() if (message := _remove_invalid_ids_of(arguments, name, what))]
 
 
-def _without_strange(told: dict[str, Any], name: str, what: str) -> str | None:
-    ids = told.get(name)
-    if ids is None:
+def _remove_invalid_ids_of(arguments: dict[str, Any], name: str, what: str) -> str | None:
+    value = arguments.get(name)
+    if value is None:
         return None
-    several = isinstance(ids, list | tuple | set | frozenset)
-    given = ids if several else [ids]
-    strange = [each for each in given if not _is_id(each)]
-    if strange or not several:
-        told[name] = [each for each in given if _is_id(each)]
-    named = ", ".join(repr(each)[:50] for each in strange)
-    return f"{name}: passed over what is no id of {what}: {named}" if strange else None
+    several = isinstance(value, list | tuple | set | frozenset)
+    ids = value if several else [value]
+    invalid = [each for each in ids if not _is_id(each)]
+    if invalid or not several:
+        arguments[name] = [each for each in ids if _is_id(each)]
+    shown = ", ".join(repr(each)[:50] for each in invalid)
+    return f"{name}: ignored, not an id of {what}: {shown}" if invalid else None
 
 
-def _is_id(told: object) -> bool:
+def _is_id(value: object) -> bool:
     with suppress(InvalidInput):
-        as_id("tried", told)
+        as_id("tried", value)
         return True
     return False
 
 
 class OrchestratorHooks:
-    """The events of an orchestrator, over the services of a workspace; an async context manager.
+    """Hooks for the events of an orchestrator, over the services of a workspace; an async context manager.
 
-    No hook raises, and none takes longer than `deadline`: what could not be kept is logged, counted, and said in
-    `degraded` of what it returns. `counts` has, by the name of the event, how often it was told, and with `_degraded`
-    behind the name how often it could not be kept.
+    No hook raises, and none takes longer than `deadline`: an event that could not be stored is logged, counted, and
+    reported in `degraded` of the result. `counts` has the number of events by name, and, by the name followed by
+    `_degraded`, the number of those that could not be stored.
     """
 
     def __init__(self, knowledge: AnyKnowledge, *, deadline: timedelta = DEADLINE) -> None:
@@ -163,10 +168,10 @@ class OrchestratorHooks:
         self._one_by_one = asyncio.Lock()
 
     async def task_started(self, task: Task | Any, agent_type: str) -> Context:
-        """Return the context for a task, to be put in front of its agent: see `OrchestratorContextBuilder`.
+        """Return the context for a task, to be given to its agent: see `OrchestratorContextBuilder`.
 
-        With `project_id`, `task_id` and, where a task has several, `run_id`, what becomes of the task is an outcome of
-        the patterns in it.
+        If the task has a `project_id`, a `task_id` and, where it runs several times, a `run_id`, its result becomes an
+        outcome of the patterns in the context.
         """
         self.counts["task_started"] += 1
         context = await self._contexts.build_context_for_task(task, agent_type)
@@ -174,89 +179,90 @@ class OrchestratorHooks:
             self.counts["task_started_degraded"] += 1
         return context
 
-    task_failed = _hook(TaskEventService.task_failed)
-    task_solved = _hook(TaskEventService.task_solved)
-    gate_decided = _hook(TaskEventService.gate_decided)
+    task_failed = _make_hook(TaskEventService.task_failed)
+    task_solved = _make_hook(TaskEventService.task_solved)
+    gate_decided = _make_hook(TaskEventService.gate_decided)
 
     async def phase_completed(self, project_id: str) -> None:
-        """Start a checkpoint of a project and return at once; one that waits already does for both."""
-        self._start("phase_completed", project_id, CheckpointType.PHASE_COMPLETION)
+        """Start a checkpoint of a project and return at once; one that is queued already serves both calls."""
+        self._start_checkpoint("phase_completed", project_id, CheckpointType.PHASE_COMPLETION)
 
     async def project_completed(self, project_id: str) -> None:
-        """Start the last checkpoint of a project and return at once; what was never resolved is abandoned."""
-        self._start("project_completed", project_id, CheckpointType.PROJECT_COMPLETION)
+        """Start the last checkpoint of a project and return at once; open entries are abandoned."""
+        self._start_checkpoint("project_completed", project_id, CheckpointType.PROJECT_COMPLETION)
 
     async def project_cancelled(self, project_id: str) -> None:
-        """As `project_completed`, but of what is staged only what somebody vouches for is embedded."""
-        self._start("project_cancelled", project_id, CheckpointType.CANCELLATION)
+        """As `project_completed`, but of the staged entries only verified ones and decisions of people are embedded."""
+        self._start_checkpoint("project_cancelled", project_id, CheckpointType.CANCELLATION)
 
-    async def keep(self, event: str, work: Callable[[], Awaitable[EventResult]]) -> EventResult:
-        """Return what work kept, or why it kept nothing; never raises but for a cancellation from outside.
+    async def run_event(self, event: str, work: Callable[[], Awaitable[EventResult]]) -> EventResult:
+        """Run the work of an event and return its result, with the reason in `degraded` if it failed.
 
-        After failures of the stores in a row nothing is tried for a few seconds.
+        Raises nothing but a cancellation from outside. After several failures of the stores in a row no event is sent
+        for a few seconds.
         """
         self.counts[event] += 1
-        if reason := self._breaker.resting():
+        if reason := self._breaker.refusal_reason():
             self.counts[f"{event}_degraded"] += 1
-            return EventResult(degraded=f"not tried, as calls before failed: {reason}")
+            return EventResult(degraded=f"not tried, as earlier calls failed: {reason}")
         try:
-            kept = await within(self._deadline.total_seconds(), _run(work))
+            result = await run_within(self._deadline.total_seconds(), _run(work))
         except TimeoutError:
             late = Unavailable(f"no answer within {self._deadline.total_seconds():g} s")
-            return self._broken(event, late)
+            return self._record_unavailable(event, late)
         except Unavailable as error:
-            return self._broken(event, error)
-        except (Conflict, NotFound) as error:  # the stores answered: this event they do not take
-            self._breaker.succeeded()
-            return EventResult(degraded=self._degraded(event, error))
+            return self._record_unavailable(event, error)
+        except (Conflict, NotFound) as error:  # the stores answered and refused this event
+            self._breaker.record_success()
+            return EventResult(degraded=self._degrade(event, error))
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            return EventResult(degraded=self._degraded(event, error))
-        self._breaker.succeeded()
-        if kept.degraded is not None:
-            self._note(event, "kept in part")
-        return kept
+            return EventResult(degraded=self._degrade(event, error))
+        self._breaker.record_success()
+        if result.degraded is not None:
+            self._count_degraded(event, "kept in part")
+        return result
 
-    def _without(self, event: str, kept: EventResult, strange: Sequence[str]) -> EventResult:
-        """Return what was kept of an event, and say what was not."""
-        self._note(event, InvalidInput.__name__)
-        return replace(kept, degraded="; ".join(strange))
+    def _with_invalid_ids(self, event: str, result: EventResult, problems: Sequence[str]) -> EventResult:
+        """Return the result of an event, with the ids that were ignored in `degraded`."""
+        self._count_degraded(event, InvalidInput.__name__)
+        return replace(result, degraded="; ".join(problems))
 
-    def _broken(self, event: str, error: Unavailable) -> EventResult:
-        self._breaker.failed(str(error))
-        return EventResult(degraded=self._degraded(event, error))
+    def _record_unavailable(self, event: str, error: Unavailable) -> EventResult:
+        self._breaker.record_failure(str(error))
+        return EventResult(degraded=self._degrade(event, error))
 
-    def _degraded(self, event: str, error: Exception) -> str:
-        self._note(event, reason_of(error))
+    def _degrade(self, event: str, error: Exception) -> str:
+        self._count_degraded(event, reason_of(error))
         return str(error) or type(error).__name__
 
-    def _note(self, event: str, reason: str) -> None:
+    def _count_degraded(self, event: str, reason: str) -> None:
         self.counts[f"{event}_degraded"] += 1
         log.warning("hook_degraded", hook=event, reason=reason)
 
-    def _start(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
+    def _start_checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         self.counts[event] += 1
         project_id = _as_key(project_id)
-        same = (repr(project_id), checkpoint_type)  # whatever is told can be shown, not all of it hashed
-        if same in self._waiting:
+        key = (repr(project_id), checkpoint_type)  # not every value that a caller passes is hashable
+        if key in self._waiting:
             return
-        self._waiting.add(same)
-        task = asyncio.create_task(self._checkpoint(event, project_id, checkpoint_type))
+        self._waiting.add(key)
+        task = asyncio.create_task(self._run_checkpoint(event, project_id, checkpoint_type))
         self._checkpoints.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._checkpoints.discard)
 
-    async def _checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
+    async def _run_checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         try:
             async with self._one_by_one:
-                self._waiting.discard((repr(project_id), checkpoint_type))  # what is told from now on takes another one
-                async with asyncio.timeout(LONGEST.total_seconds()):
+                self._waiting.discard((repr(project_id), checkpoint_type))  # events from now on need another one
+                async with asyncio.timeout(MAX_CHECKPOINT_DURATION.total_seconds()):
                     await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
         except TimeoutError:
-            self._degraded(event, Unavailable(f"no end within {LONGEST.total_seconds():g} s"))
-        except Exception as error:  # noqa: BLE001 - nobody waits for it: what is staged stays so for the next one
-            self._degraded(event, error)
+            self._degrade(event, Unavailable(f"no end within {MAX_CHECKPOINT_DURATION.total_seconds():g} s"))
+        except Exception as error:  # noqa: BLE001 - nobody awaits it: staged entries stay so for the next one
+            self._degrade(event, error)
 
-    async def settled(self) -> None:
-        """Wait until every checkpoint that was started has ended."""
+    async def wait_for_checkpoints(self) -> None:
+        """Wait until all checkpoints that were started have ended."""
         while self._checkpoints:
             await asyncio.wait(self._checkpoints)
 
@@ -267,9 +273,9 @@ class OrchestratorHooks:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let checkpoints end, or give them up after a minute."""
+        """Wait for checkpoints, and cancel them after a minute."""
         if self._checkpoints:
-            await asyncio.wait(self._checkpoints, timeout=PATIENCE.total_seconds())
+            await asyncio.wait(self._checkpoints, timeout=CLOSE_TIMEOUT.total_seconds())
         for task in self._checkpoints:
             task.cancel()
         await asyncio.gather(*self._checkpoints, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Logging of our entry points: events with ids, one JSON line each, on standard error. Libraries configure nothing."""
+"""Logging of our entry points: events with ids, one JSON line each, on standard error. Only they configure logging."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class _StandardError(io.TextIOBase):
-    """Whatever standard error is at the time: a program may put another stream in its place, and close the old one.
+    """The current standard error: a program may replace the stream and close the old one.
 
-    Where nothing can be written (a full disk, a reader that left) the line is lost, and the work goes on.
+    If a write fails (a full disk, a reader that left) the line is lost, and the work goes on.
     """
 
     def write(self, text: str) -> int:
@@ -36,60 +36,60 @@ class _StandardError(io.TextIOBase):
 
 
 def configure_logs(*, level: int | None = None) -> None:
-    """Log to standard error from `level` on; HARDWON_LOG_LEVEL (WARNING) where none is given.
+    """Log to standard error from `level` on; by default from HARDWON_LOG_LEVEL (WARNING) on.
 
-    What libraries log goes the same way. Raises InvalidSetting for a level that does not exist.
+    Libraries log the same way. Raises InvalidSetting for a level that does not exist.
     """
-    named = (os.environ.get("HARDWON_LOG_LEVEL", "").strip() or "WARNING").upper()
-    if named not in _LEVELS:
-        raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(_LEVELS)}, not {named!r}")
-    lowest = logging.getLevelNamesMapping()[named] if level is None else level
-    usual: list[structlog.typing.Processor] = [
+    name = (os.environ.get("HARDWON_LOG_LEVEL", "").strip() or "WARNING").upper()
+    if name not in _LEVELS:
+        raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(_LEVELS)}, not {name!r}")
+    lowest = logging.getLevelNamesMapping()[name] if level is None else level
+    common: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     to_json: list[structlog.typing.Processor] = [
-        # what a function had in hand is what a caller sent: entries, questions, keys
+        # local variables hold what callers sent: entries, questions, keys
         structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
         structlog.processors.JSONRenderer(),
     ]
     structlog.configure(
-        processors=[*usual, *to_json],
+        processors=[*common, *to_json],
         wrapper_class=structlog.make_filtering_bound_logger(lowest),
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
     )
-    of_libraries = logging.StreamHandler(_StandardError())
-    of_libraries.setFormatter(
+    handler = logging.StreamHandler(_StandardError())
+    handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=usual,
+            foreign_pre_chain=common,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *to_json],
         )
     )
-    logging.basicConfig(handlers=[of_libraries], level=max(lowest, logging.WARNING), force=True)
+    logging.basicConfig(handlers=[handler], level=max(lowest, logging.WARNING), force=True)
 
 
 @contextlib.contextmanager
-def left_out(event: str) -> Iterator[None]:
-    """Log no such event for a block, whose caller tells of it: a person would read it twice, once as JSON."""
+def drop_event(event: str) -> Iterator[None]:
+    """Drop an event from the log for a block whose caller reports it: a person would read it twice, once as JSON."""
     processors = structlog.get_config()["processors"]
 
-    def leave_out(_: object, __: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        if told["event"] == event:
+    def drop(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if fields["event"] == event:
             raise structlog.DropEvent
-        return told
+        return fields
 
-    processors.insert(0, leave_out)  # in place: a logger that was used before has this very list
+    processors.insert(0, drop)  # in place: a logger that was used before holds this very list
     try:
         yield
     finally:
-        processors.remove(leave_out)
+        processors.remove(drop)
 
 
 def warn_of_unknown_settings() -> None:
-    """Say on standard error which HARDWON_ variables nobody reads: a typing mistake would pass for a setting."""
+    """Warn on standard error of HARDWON_ variables that are not settings: a typing mistake would go unnoticed."""
     for name, nearest in unknown_variables(os.environ).items():
         hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists them all"
-        sys.stderr.write(f"warning: {name} is no setting of hardwon: {hint}\n")
+        sys.stderr.write(f"warning: {name} is not a setting of hardwon: {hint}\n")
     for name, instead in removed_variables(os.environ).items():
         sys.stderr.write(f"warning: {name} is no longer a setting, and changes nothing: {instead}\n")

@@ -1,4 +1,4 @@
-"""The schema of the stores, brought to this version before anybody opens them."""
+"""Migration of the stores' schema to this version."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from knowledge.settings import KnowledgeSettings
 
 
 async def migrate_now(settings: KnowledgeSettings) -> bool:
-    """Bring the schema to this version's head; return whether it changed. With an owner running it is there already.
+    """Migrate the schema to the head of this version; return whether it changed. A running owner has done so already.
 
-    Raises InvalidSetting where the stores are behind a server.
+    Raises InvalidSetting if the stores are behind a server.
     """
     if settings.api_url is not None:
         raise InvalidSetting(

@@ -1,4 +1,4 @@
-"""Stages of long work, told to whoever watches."""
+"""Progress of long work, stage by stage."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from knowledge.ports import Progress
 
 
 class Stages:
-    """Told when each stage of long work begins; this one is silent."""
+    """Reports the stages of long work; this base class is silent."""
 
     def stage(self, name: str) -> Progress | None:  # noqa: ARG002 - the bars use it
-        """Begin a stage, ending the one before; return what its progress is told to, if anybody watches."""
+        """Begin a stage, ending the one before; return the callback for its progress, None if nobody watches."""
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from jobs.scheduler import scheduling
+from jobs.scheduler import run_scheduler
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.errors import InvalidInput, InvalidSetting, StoreInUse
 from knowledge.settings import KnowledgeSettings
@@ -30,17 +30,17 @@ from orchestrator.metrics import metrics_of_process
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
-_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
-"""What binding says of an address that others have, of a kind that is not there, and of one that lacks its link."""
-LEAST_KEY_CHARS = 32
-"""Of a key that was not made here, and so may be a word; ours."""
+_BAD_ADDRESS_ERRNOS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+"""Errors of binding to another machine's address, to an unsupported family, and to a link-local one without a link."""
+MIN_KEY_CHARS = 32
+"""For a key that was not generated here, and so may be a word; ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """Where the API is served, over which data directory, by which process; `without_keys`: to all on this machine.
+class ServiceInfo:
+    """The address of the API, its data directory and its process. `without_keys`: no key is needed on this machine.
 
-    `dead_keys`: how many live keys open nothing, as they were made with another pepper.
+    `dead_keys`: number of live keys that do not work, as they were created with another pepper.
     """
 
     url: str
@@ -51,11 +51,11 @@ class Serving:
 
 
 async def run_service(
-    settings: KnowledgeSettings, *, host: str, port: int, on_start: Callable[[Serving], None] = lambda _: None
+    settings: KnowledgeSettings, *, host: str, port: int, on_start: Callable[[ServiceInfo], None] = lambda _: None
 ) -> None:
-    """Serve until cancelled; requests in flight and running jobs may finish. `on_start` is told once it answers.
+    """Serve until cancelled; requests in flight and running jobs may finish. `on_start` is called once it answers.
 
-    Raises InvalidInput for a port in use or an address beyond loopback without a key, StoreInUse where another process
+    Raises InvalidInput for a port in use or an address beyond loopback without a key, StoreInUse if another process
     owns the data directory.
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -69,8 +69,8 @@ async def run_service(
                     f"the data directory {settings.home} is in use by {read_owner(settings.home) or 'another process'}:"
                     " stop it, or set HARDWON_HOME to another directory"
                 )
-            if not _loopback(listener):
-                await _must_have_keys(knowledge, host, key)
+            if not _is_loopback(listener):
+                await _require_keys(knowledge, host, key)
             doorway = Doorway(
                 authenticator=knowledge.authenticator,
                 operator_key=key,
@@ -82,12 +82,12 @@ async def run_service(
             stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
             without_keys = key is None and not await knowledge.authenticator.has_any_key()
             dead_keys = await knowledge.authenticator.count_with_other_pepper()
-            async with _served(knowledge, app, listener):
-                gc.freeze()  # all that is there stays: a search for garbage among it would be 0.1 s of a question's 0.3
-                shown = f"[{host}]" if ":" in host else host
-                url = f"http://{shown}:{port}"
+            async with _serve(knowledge, app, listener):
+                gc.freeze()  # none of it will be garbage: collecting it would take 0.1 s of a query's 0.3
+                bracketed = f"[{host}]" if ":" in host else host
+                url = f"http://{bracketed}:{port}"
                 on_start(
-                    Serving(
+                    ServiceInfo(
                         url=url,
                         home=str(settings.home),
                         pid=os.getpid(),
@@ -99,53 +99,55 @@ async def run_service(
 
 
 @contextlib.asynccontextmanager
-async def _served(knowledge: Knowledge, app: FastAPI, listener: sockets.socket) -> AsyncIterator[None]:
-    """Run the jobs and answer requests for a block; what goes on in the background ends with it."""
+async def _serve(knowledge: Knowledge, app: FastAPI, listener: sockets.socket) -> AsyncIterator[None]:
+    """Run the jobs and answer requests for a block; background work ends with it."""
     try:
-        async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+        async with run_scheduler(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
             yield
     finally:
         await stop_indexing(app)
 
 
-def _loopback(listener: sockets.socket) -> bool:
+def _is_loopback(listener: sockets.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
-async def _must_have_keys(knowledge: Knowledge, host: str, operator_key: str | None) -> None:
-    """Raise InvalidInput unless whoever reaches an address beyond this machine needs a key."""
+async def _require_keys(knowledge: Knowledge, host: str, operator_key: str | None) -> None:
+    """Raise InvalidInput unless a key is needed on an address that other machines reach."""
     if operator_key is None and not await knowledge.authenticator.has_any_key():
         raise InvalidInput(
             "--host",
-            f"{host!r} is beyond this machine, and no key is made yet: make one with `hardwon keys create --scope"
+            f"other machines reach {host!r}, and there is no key yet: create one with `hardwon keys create --scope"
             " capture --scope query`, or set HARDWON_API_KEY, the key of the server's operator",
         )
-    if operator_key is not None and len(operator_key) < LEAST_KEY_CHARS:
+    if operator_key is not None and len(operator_key) < MIN_KEY_CHARS:
         raise InvalidSetting(
             "HARDWON_API_KEY",
-            f"has fewer than {LEAST_KEY_CHARS} characters, too few beyond this machine: openssl rand -hex 32 makes one",
+            f"has fewer than {MIN_KEY_CHARS} characters, too few where other machines reach it: generate one with"
+            " openssl rand -hex 32",
         )
 
 
 def _listen(host: str, port: int) -> sockets.socket:
     """Listen on an address."""
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
-    # asyncio switches Nagle's algorithm off only where the protocol is told: else an answer takes 44 ms (measured)
+    # asyncio switches Nagle's algorithm off only if the protocol is given: else a response takes 44 ms (measured)
     listener = sockets.socket(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
     with contextlib.ExitStack() as undo:
         undo.callback(listener.close)
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
-        if hasattr(sockets, "TCP_USER_TIMEOUT"):  # Linux; else who reads nothing keeps a place at work for good
+        if hasattr(sockets, "TCP_USER_TIMEOUT"):  # Linux; else a client that reads nothing keeps its slot for good
             listener.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_USER_TIMEOUT, 1000 * UNREAD_SECONDS)
         try:
             listener.bind((host, port))
-            listener.listen()  # two that only bind can have the same port
-        except (sockets.gaierror, UnicodeError, TypeError) as error:  # the last for bytes that are no text
-            raise InvalidInput("--host", f"there is no host {host!r} here: give an address of this machine") from error
+            listener.listen()  # bind alone does not fail for a port that another process has bound
+        except (sockets.gaierror, UnicodeError, TypeError) as error:  # the last for bytes that are not text
+            raise InvalidInput("--host", f"{host!r} is not an address of this machine: give one that is") from error
         except OSError as error:
-            if error.errno in _NOT_HERE:
+            if error.errno in _BAD_ADDRESS_ERRNOS:
                 raise InvalidInput(
-                    "--host", f"{host} is no address of this machine ({error.strerror}): 127.0.0.1 is, and 0.0.0.0 all"
+                    "--host",
+                    f"{host} is not an address of this machine ({error.strerror}): use 127.0.0.1, or 0.0.0.0 for all",
                 ) from error
             raise InvalidInput(
                 "--port", f"cannot listen on {host}:{port} ({error.strerror}): give another --port, or another --host"

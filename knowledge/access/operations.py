@@ -80,7 +80,7 @@ OPERATIONS: Final[Mapping[str, Requirement]] = {
     "queries.get": _QUERY,
     "queries.browse": _QUERY,
     "contexts.record": _QUERY,
-    "contexts.failing": _QUERY,
+    "contexts.find_open_failure": _QUERY,
     "contexts.find_failed_patterns": _QUERY,
     "outcomes.record_outcome": _QUERY,
     "grouping.suggest": _REVIEW,

@@ -205,7 +205,12 @@ class PatternGroupingService:
         return moves
 
     async def _complete_moves(
-        self, planned: Mapping[EntryId, Move], regrouping: RegroupingTransaction, members: Members, old: PatternId, new: PatternId
+        self,
+        planned: Mapping[EntryId, Move],
+        regrouping: RegroupingTransaction,
+        members: Members,
+        old: PatternId,
+        new: PatternId,
     ) -> list[Move]:
         """Return the moves for all entries that the pattern has by now, oldest first."""
         since = [entry_id for entry_id in members.entry_ids if entry_id not in planned]

@@ -32,7 +32,7 @@ def ask(
 ) -> None:
     """Answer a question from documents, with citations. Says so where they do not answer it."""
     from orchestrator.cli.asking import answers_of
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.answers import print_answer
 
     base, scope_id = base_of(case, user, team)
@@ -42,7 +42,7 @@ def ask(
         raise typer.BadParameter("ask one way or the other", param_hint="--all or --strict")
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             answers = answers_of(knowledge)
             if everything:
                 print_answer(await answers.ask(question), as_json=as_json)

@@ -14,7 +14,7 @@ from typing import IO, TypeVar
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.archive import check
-from orchestrator.cli.capturing import apart
+from orchestrator.cli.capturing import run_in_daemon_thread
 
 _CHUNK = 256 * 1024
 _Read = TypeVar("_Read")
@@ -47,17 +47,17 @@ async def _write(file: str, pieces: AsyncGenerator[bytes, None], read: Callable[
             await _pour(pieces, sys.stdout.buffer)
             return None
         if _leads_elsewhere(path):
-            with _naming(path), await apart(partial(_open_to_write, path)) as opened:
+            with _naming(path), await run_in_daemon_thread(partial(_open_to_write, path)) as opened:
                 await _pour(pieces, opened)
             return None
         with _whole(path) as written:
             await _pour(pieces, written)
-            await apart(partial(_keep, written))
-            return await apart(partial(read, written))
+            await run_in_daemon_thread(partial(_keep, written))
+            return await run_in_daemon_thread(partial(read, written))
 
 
 def _leads_elsewhere(path: Path) -> bool:
-    """Return whether a path is a pipe or a device, whose place no file may take."""
+    """Return whether a path is a pipe or a device, which no file may replace."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -68,7 +68,7 @@ def _open_to_write(path: Path) -> IO[bytes]:
 
 async def _pour(pieces: AsyncIterator[bytes], into: IO[bytes]) -> None:
     async for piece in pieces:
-        await apart(partial(into.write, piece))
+        await run_in_daemon_thread(partial(into.write, piece))
 
 
 def _keep(written: IO[bytes]) -> None:
@@ -79,7 +79,7 @@ def _keep(written: IO[bytes]) -> None:
 @contextmanager
 def _whole(file: Path) -> Iterator[IO[bytes]]:
     """Give a file to write beside the wanted one, whose place it takes when the block ends well."""
-    if file.is_dir():  # told now, and not once all of it is written beside
+    if file.is_dir():  # checked now, not after all of it is written
         raise InvalidInput(str(file), "is a directory: name a file in it")
     if file.is_symlink():
         file = file.resolve()
@@ -110,7 +110,7 @@ def _naming(file: Path) -> Iterator[None]:
 @asynccontextmanager
 async def read_archive(file: str) -> AsyncIterator[AsyncIterator[bytes]]:
     """Give the bytes of a file a chunk at a time. Raises InvalidInput where it cannot be read."""
-    opened = await apart(partial(_open, file))
+    opened = await run_in_daemon_thread(partial(_open, file))
     try:
         yield _chunks(file, opened)
     finally:
@@ -126,7 +126,7 @@ def _open(file: str) -> IO[bytes]:
 
 async def _chunks(file: str, opened: IO[bytes]) -> AsyncIterator[bytes]:
     try:
-        while chunk := await apart(partial(opened.read, _CHUNK)):
+        while chunk := await run_in_daemon_thread(partial(opened.read, _CHUNK)):
             yield chunk
     except OSError as error:
         raise _unreadable(file, error) from error

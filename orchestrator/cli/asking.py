@@ -1,4 +1,4 @@
-"""Asking documents in process, with the names and arguments that asking over HTTP has."""
+"""Document Q&A in process, with the same methods as over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knowledge.forms import as_integer
 from knowledge.memory.limits import check_text
 from orchestrator.client.answers import RemoteAnswers, Said
 from orchestrator.client.knowledge_client import KnowledgeClient
-from orchestrator.tools.document_qa_tool import MOST_K, ToolAnswer
+from orchestrator.tools.document_qa_tool import MAX_K, ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
 from orchestrator.tools.selection import DocumentSelection, SelectionResponse
 from orchestrator.tools.telemetry import Telemetry
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LocalAnswers:
-    """Answers of open stores: whoever can open the data directory may read all of it."""
+    """Answers from open stores, without access checks: who can open the data directory may read all of it."""
 
     knowledge: Knowledge
 
     async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
-        """Answer from all documents that may be read."""
+        """Answer from all documents."""
         selection = DocumentSelection(self.knowledge.answering, self._telemetry(), self.knowledge.settings)
         return await selection.ask(question, LOCAL, conversation)
 
@@ -37,9 +37,9 @@ class LocalAnswers:
     ) -> ToolAnswer:
         """Answer from one knowledge base. Raises InvalidInput for one that does not exist."""
         check_text("question", question)
-        as_integer("k", k, least=1, most=MOST_K)
+        as_integer("k", k, least=1, most=MAX_K)
         tool = tool_of(kb)
-        tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
+        tool.config.base.partition(scope_id)  # raises InvalidInput, as over HTTP; a tool raises ValueError for a model
         return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None, logs=logs)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:
@@ -51,5 +51,5 @@ class LocalAnswers:
 
 
 def answers_of(knowledge: Knowledge | KnowledgeClient) -> RemoteAnswers | LocalAnswers:
-    """Return what answers, here or over HTTP."""
+    """Return the Q&A service, in process or over HTTP."""
     return knowledge.answers if isinstance(knowledge, KnowledgeClient) else LocalAnswers(knowledge)

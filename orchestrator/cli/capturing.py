@@ -1,4 +1,4 @@
-"""Capture what a reader reads, batch after batch: the lines of a file, commits, findings."""
+"""Capture of the entries of an importer in batches: the lines of a file, commits, findings."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from knowledge.errors import InvalidInput
 from knowledge.models import CaptureOutcome, CaptureResult, NewEntry
 from knowledge.ports import Progress
 from orchestrator.cli.reports.memory import CaptureReport
-from orchestrator.entries import CapturesAll
+from orchestrator.entries import BatchCapture
 from orchestrator.learn.jsonl import read_lines
 
 Row = tuple[int, NewEntry | InvalidInput]
-"""The number of a line, commit or finding, and its entry or what is wrong with it."""
+"""The number of a line, commit or finding, and its entry or an error."""
 
 BATCH = 200
 MAX_LINE_CHARS = 4 * 1024 * 1024
-"""No entry that can be stored is as long as this, however its text is escaped."""
+"""Longer than any entry that can be stored, however its text is escaped."""
 
-_DONE = TypeVar("_DONE")
+_Result = TypeVar("_Result")
 
 
 def read_file(file: str) -> Iterator[Row]:
-    """Yield the lines of a file of entries that are not blank, one in memory at a time; `-` is standard input.
+    """Yield the non-blank lines of a file of entries, with one in memory at a time; `-` is standard input.
 
-    Raises InvalidInput where the file cannot be read.
+    Raises InvalidInput if the file cannot be read.
     """
     try:
         with closing(_open(file)) as lines:
@@ -42,14 +42,14 @@ def read_file(file: str) -> Iterator[Row]:
                         pass
                     yield number, InvalidInput("line", f"has more than {MAX_LINE_CHARS:,} characters")
                     continue
-                for _, read in read_lines([line]):
-                    yield number, read
+                for _, entry in read_lines([line]):
+                    yield number, entry
     except OSError as error:
         raise InvalidInput(file, f"cannot be read: {error.strerror}") from error
 
 
 def _open(file: str) -> TextIO:
-    """Open for reading as UTF-8, whatever the locale; bytes that are not UTF-8 are refused with their line."""
+    """Open for reading as UTF-8 in any locale; a line with bytes that are not UTF-8 is refused later."""
     return open(
         0 if file == "-" else file,
         encoding="utf-8-sig",
@@ -59,13 +59,13 @@ def _open(file: str) -> TextIO:
 
 
 async def read_batch(rows: Iterator[Row]) -> list[Row]:
-    """Read the next rows, none at the end. In a thread: a silent pipe must hold up neither Ctrl-C nor other clients."""
-    return await apart(lambda: list(islice(rows, BATCH)))
+    """Read the next rows, none at the end. In a thread: a silent pipe must block neither Ctrl-C nor other clients."""
+    return await run_in_daemon_thread(lambda: list(islice(rows, BATCH)))
 
 
-async def apart(work: Callable[[], _DONE]) -> _DONE:
-    """Work in a daemon thread, which an exit does not wait for."""
-    done: Future[_DONE] = Future()
+async def run_in_daemon_thread(work: Callable[[], _Result]) -> _Result:
+    """Run work in a daemon thread, which does not delay the exit of the process."""
+    done: Future[_Result] = Future()
     done.set_running_or_notify_cancel()
 
     def run() -> None:
@@ -78,22 +78,22 @@ async def apart(work: Callable[[], _DONE]) -> _DONE:
     return await wrap_future(done)
 
 
-async def capture_rows_of(
-    capture: CapturesAll,
+async def capture_batches(
+    capture: BatchCapture,
     batch: list[Row],
     rows: Iterator[Row],
     report: CaptureReport,
     progress: Progress | None,
 ) -> None:
-    """Capture a batch and all that follows it, and note the answers. What is refused does not stop the rest."""
+    """Capture a batch and all that follow; add the answers to the report. A refused entry does not stop the rest."""
     while batch:
         stored = iter(await capture.capture_all([entry for _, entry in batch if isinstance(entry, NewEntry)]))
         for number, entry in batch:
-            report.add(number, next(stored) if isinstance(entry, NewEntry) else _refused(entry))
+            report.add(number, next(stored) if isinstance(entry, NewEntry) else _refusal(entry))
         if progress:
             progress(report.read, None)
         batch = await read_batch(rows)
 
 
-def _refused(error: InvalidInput) -> CaptureResult:
+def _refusal(error: InvalidInput) -> CaptureResult:
     return CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)

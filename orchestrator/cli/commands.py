@@ -20,7 +20,7 @@ from orchestrator.cli.custody import add_custody
 from orchestrator.cli.evaluate import evaluate
 from orchestrator.cli.kb import kb
 from orchestrator.cli.keys import keys
-from orchestrator.cli.lazy import lazily
+from orchestrator.cli.lazy import make_lazy_group
 from orchestrator.cli.learn import capture_read, learn
 from orchestrator.cli.mcp import add_mcp
 from orchestrator.cli.one_call import OneCall, add_command
@@ -28,7 +28,7 @@ from orchestrator.cli.patterns import patterns
 from orchestrator.cli.query import Facts, TaskType, Technology, facts_of, query
 from orchestrator.cli.resolve import add_resolve
 from orchestrator.cli.run import Json, Workspace, run
-from orchestrator.cli.streams import keep_streams
+from orchestrator.cli.streams import ensure_standard_streams
 from orchestrator.cli.upkeep import add_upkeep
 
 app = typer.Typer(
@@ -72,12 +72,12 @@ def root(
 
 def main() -> None:
     """Run the command line; errors are one sentence on standard error and exit code 1."""
-    keep_streams()
+    ensure_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
         try:
-            lazily(app, before=_begin)()
+            make_lazy_group(app, before=_begin)()
         finally:
             sys.stdout.flush()
     except HardwonError as error:
@@ -117,11 +117,11 @@ def serve(
 ) -> None:
     """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
     from knowledge.settings import KnowledgeSettings
-    from orchestrator.cli.reports.memory import print_serving
+    from orchestrator.cli.reports.memory import print_service
     from orchestrator.service import run_service
 
     async def work() -> None:
-        told = functools.partial(print_serving, as_json=as_json)
+        told = functools.partial(print_service, as_json=as_json)
         await run_service(KnowledgeSettings(), host=host, port=port, on_start=told)
 
     run(work, until_stopped=True)
@@ -165,10 +165,10 @@ def checkpoint(
     as_json: Json = False,
 ) -> None:
     """Embed what is staged, so that it is found from now on."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_checkpoint
     from orchestrator.cli.terminal import stages
-    from orchestrator.logs import left_out
+    from orchestrator.logs import drop_event
 
     if project is not None and all_projects:
         raise typer.BadParameter("give either --project or --all")
@@ -176,8 +176,8 @@ def checkpoint(
         raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress, left_out("checkpoint_failed"):
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
+            with stages(quiet=as_json) as progress, drop_event("checkpoint_failed"):
                 told = progress.stage("Embedding")
                 if project is None:
                     report = await knowledge.checkpoints.process_all(distill=distill, progress=told)
@@ -209,7 +209,7 @@ def context(
     """Print the context that an agent would get with a task. Without what is known, exit code 1 and the reason."""
     from knowledge.models import Task
     from orchestrator import OrchestratorContextBuilder
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_context
 
     asked = Task(
@@ -223,7 +223,7 @@ def context(
     )
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
         print_context(built, as_json=as_json)
         if built.degraded:
@@ -246,14 +246,14 @@ def outcome(
     as_json: Json = False,
 ) -> None:
     """Record whether a pattern that an agent was given worked."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_outcome
 
     if worked is failed:
         raise typer.BadParameter("tell which of the two it was", param_hint="--worked or --failed")
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             counted = await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),

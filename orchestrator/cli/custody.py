@@ -11,7 +11,7 @@ import typer
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
-from orchestrator.paging import paged
+from orchestrator.paging import fetch_pages
 
 if TYPE_CHECKING:
     from knowledge.provenance import EntryFilter
@@ -58,14 +58,14 @@ def list_waiting(
     as_json: Json = False,
 ) -> None:
     """Show what waits for a person, the oldest first. Also patterns that were shown far more often than they worked."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.custody import print_waiting
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             reviews = knowledge.reviews
-            waiting = await paged(
+            waiting = await fetch_pages(
                 lambda last, at_most: reviews.waiting(limit=at_most, after=last),
                 lambda entry: entry.entry_id,
                 most=None if everything else limit,
@@ -87,13 +87,13 @@ add_command(
 @review.command("approve")
 def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Let an entry go on: the next checkpoint embeds it."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.custody import print_decided
+    from orchestrator.cli.opened import open_workspace
+    from orchestrator.cli.reports.custody import print_decision
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             entry = await knowledge.reviews.approve(EntryId(entry_id))
-        print_decided(entry_id, f"approved; it is {entry.status}", as_json=as_json)
+        print_decision(entry_id, f"approved; it is {entry.status}", as_json=as_json)
 
     run(work)
 
@@ -101,13 +101,13 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
 @review.command("reject")
 def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Delete an entry that waits."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.custody import print_decided
+    from orchestrator.cli.opened import open_workspace
+    from orchestrator.cli.reports.custody import print_decision
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             await knowledge.reviews.reject(EntryId(entry_id))
-        print_decided(entry_id, "rejected and deleted", as_json=as_json)
+        print_decision(entry_id, "rejected and deleted", as_json=as_json)
 
     run(work)
 
@@ -124,7 +124,7 @@ def revoke(
 ) -> None:
     """Delete what a key told, of a project, in a time. All that is given must hold. Names the tasks it had reached."""
     from knowledge.provenance import EntryFilter
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.custody import print_revocation
     from orchestrator.cli.terminal import notes
 
@@ -132,7 +132,7 @@ def revoke(
     _refuse_nothing(chosen, "--key, --project, --since or --until")
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
         if key is not None and not (report.entries or report.outcomes or as_json):
@@ -155,7 +155,7 @@ def affected(
 ) -> None:
     """List the tasks that were shown an entry. Or any entry of a key, of a project, of a time."""
     from knowledge.provenance import EntryFilter
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.custody import print_affected
     from orchestrator.cli.terminal import note_more
 
@@ -164,9 +164,9 @@ def affected(
     _refuse_nothing(chosen, "ENTRY_ID, --key, --project, --since or --until")
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             revocations = knowledge.revocations
-            tasks = await paged(
+            tasks = await fetch_pages(
                 lambda last, at_most: revocations.affected(chosen, limit=at_most, after=last),
                 lambda task: task.context_id,
                 most=None if everything else limit,
@@ -190,14 +190,14 @@ def list_audit(
     as_json: Json = False,
 ) -> None:
     """Show the last decisions of a workspace. The latest first; those on keys, imports and models with --store."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.custody import print_audit
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             audits = knowledge.audits
-            rows = await paged(
+            rows = await fetch_pages(
                 lambda last, at_most: audits.list(limit=at_most, after=last, whole_store=store),
                 lambda row: row.number,
                 most=None if everything else limit,

@@ -12,7 +12,7 @@ import typer
 from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
-from orchestrator.paging import paged
+from orchestrator.paging import fetch_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def add(
     from knowledge.errors import InvalidInput
     from orchestrator import connect
     from orchestrator.cli.knowledge_base import Base
-    from orchestrator.cli.reports.kb import Left, print_added, print_reports, unread
+    from orchestrator.cli.reports.kb import FolderChanges, is_unreadable, print_added, print_reports
     from orchestrator.cli.terminal import stages
 
     kb_name, scope_id = base_of(case, user, team)
@@ -82,20 +82,20 @@ def add(
                 documents = functools.partial(NewDocument, title=title, category=category, tags=tuple(tag or ()))
                 added, passed = await base.add(files, documents)
                 taken = {each.uri for each in files} | {each.document.uri for each in added}
-                gone = await base.gone(folders, taken) if folders else {}
+                gone = await base.find_deleted(folders, taken) if folders else {}
                 if gone and delete_gone:
                     await base.delete(gone.values())
                 reports = await base.add_repositories(sources) if sources else []
                 changed = sum(each.changed for each in added) + sum(report.added for report in reports)
                 ours = [each.document.document_id for each in added]
-                ours += await base.waiting() if sources else []
+                ours += await base.list_waiting() if sources else []
                 indexed = await base.index(ours, changed) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
-            left = Left(out=left_out, gone=list(gone), deleted=delete_gone)
+            left = FolderChanges(out=left_out, gone=list(gone), deleted=delete_gone)
             print_added(added, indexed, passed, reports, left=left, as_json=as_json)
-        if passed or any(map(unread, added)) or any(report.error for report in reports):
+        if passed or any(map(is_unreadable, added)) or any(report.error for report in reports):
             raise typer.Exit(1)
 
     run(work)
@@ -123,18 +123,18 @@ def sync(
 ) -> None:
     """Fetch repositories now, and index what changed."""
     from orchestrator.cli.knowledge_base import Base
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_reports
     from orchestrator.cli.terminal import stages
 
     kb_name, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
                 reports = await base.sync()
-                await base.index(await base.waiting(), sum(report.added for report in reports))
+                await base.index(await base.list_waiting(), sum(report.added for report in reports))
         print_reports(reports, as_json=as_json)
         if any(report.error for report in reports):
             raise typer.Exit(1)
@@ -153,18 +153,18 @@ def retry(
 ) -> None:
     """Index the documents now that failed or were put off. Those of repositories too, which a sync does not reread."""
     from orchestrator.cli.knowledge_base import Base
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_retried
     from orchestrator.cli.terminal import stages
 
     kb_name, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
                 again = await base.retry()
-                indexed = await base.index(await base.waiting(), again)
+                indexed = await base.index(await base.list_waiting(), again)
         print_retried(again, indexed, as_json=as_json)
         if indexed.failed or indexed.postponed:
             raise typer.Exit(1)
@@ -186,19 +186,19 @@ def listed(
     as_json: Json = False,
 ) -> None:
     """Show documents with their states. Says why one could not be indexed."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_documents, print_sources
     from orchestrator.cli.terminal import note_more
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             if sources:
                 print_sources(await knowledge.kb.sources(base, scope_id), as_json=as_json)
                 return
             bases = knowledge.kb
-            documents = await paged(
+            documents = await fetch_pages(
                 lambda last, at_most: bases.list_documents(base, scope_id, limit=at_most, after=last or after),
                 lambda document: document.uri,
                 most=None if everything else limit,
@@ -226,7 +226,7 @@ def delete(
     """Delete documents for good. A case that is deleted with --all is closed and takes no more."""
     from knowledge.documents.models import SourceId
     from orchestrator.cli.named_documents import document_ids
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_deleted
 
     base, scope_id = base_of(case, user, team)
@@ -237,7 +237,7 @@ def delete(
 
     async def work() -> None:
         missing = 0
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             if everything and scope_id is not None:
                 close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
                 deleted = await close(scope_id)
@@ -270,7 +270,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the passages nearest to a question. They stand as in the documents."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_passages
 
     base, scope_id = base_of(case, user, team)
@@ -278,7 +278,7 @@ def search(
         raise typer.BadParameter("searches more than one knowledge base", param_hint="--anywhere")
 
     async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             found = await knowledge.kb.search(question, kb=None if anywhere else base, scope_id=scope_id, k=k)
         print_passages(found, as_json=as_json)
 

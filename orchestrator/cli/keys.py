@@ -84,13 +84,13 @@ def create(
 ) -> None:
     """Make a key and print it, only this once. From the first key on, servers on TCP ask everybody for one."""
     from orchestrator import connect
-    from orchestrator.cli.reports.keys import print_made
+    from orchestrator.cli.reports.keys import print_new_key
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:
             where = None if all_workspaces else workspace
             made = await knowledge.keys.create(scopes, workspace=where, name=name, expires_in=expires)
-        print_made(made, as_json=as_json)
+        print_new_key(made, as_json=as_json)
 
     run(work)
 
@@ -126,12 +126,12 @@ def rotate(
 ) -> None:
     """Replace a key by a new one, and print that. The old one ends after the overlap."""
     from orchestrator import connect
-    from orchestrator.cli.reports.keys import print_made, print_replaced
+    from orchestrator.cli.reports.keys import print_new_key, print_replaced
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:
             made = await knowledge.keys.rotate(key_id, overlap=overlap)
-        print_made(made, as_json=as_json)
+        print_new_key(made, as_json=as_json)
         if not as_json:
             print_replaced(key_id, made.key.created_at + overlap if overlap else None)
 

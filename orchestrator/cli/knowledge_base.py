@@ -1,4 +1,4 @@
-"""One knowledge base, as the commands work on it: files and repositories added, fetched and indexed, with progress."""
+"""The operations of commands on one knowledge base, with progress: add, fetch and index files and repositories."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.errors import InvalidInput
-from orchestrator.cli.folders import Found, contents_of, gone_from
-from orchestrator.paging import paged
+from orchestrator.cli.folders import SourceFile, find_deleted, read_contents
+from orchestrator.paging import fetch_pages
 
 if TYPE_CHECKING:
     from knowledge.documents.indexing import IndexReport
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """A knowledge base, here or on a server; `progress` shows how far each step is."""
+    """A knowledge base, in process or on a server; `progress` shows the progress of each step."""
 
     bases: KnowledgeBases | RemoteKnowledgeBases
     kb: str
@@ -31,42 +31,44 @@ class Base:
     progress: Stages
 
     async def add(
-        self, files: Sequence[Found], document: Callable[..., NewDocument]
+        self, files: Sequence[SourceFile], document: Callable[..., NewDocument]
     ) -> tuple[list[AddedDocument], list[str]]:
-        """Add files; return what came of them, and of which no document could be made, with the reasons."""
-        added, passed = [], []
-        told = self.progress.stage("Reading") if files else None
+        """Add files; return the results, and the errors of files that could not become documents."""
+        added, errors = [], []
+        report = self.progress.stage("Reading") if files else None
         for number, found in enumerate(files, 1):
-            content = contents_of(found.path)
+            content = read_contents(found.path)
             if isinstance(content, str):
-                passed.append(f"{found.uri}: {content}")
+                errors.append(f"{found.uri}: {content}")
                 continue
             try:
                 added.append(await self.bases.add(self.kb, self.scope_id, document(uri=found.uri, content=content)))
             except InvalidInput as error:
                 if error.field != "uri":
-                    raise  # what is said of all of them
-                passed.append(f"{found.uri}: {error.reason}")
-            if told:
-                told(number, len(files))
-        return added, passed
+                    raise  # the same for all of them
+                errors.append(f"{found.uri}: {error.reason}")
+            if report:
+                report(number, len(files))
+        return added, errors
 
-    async def gone(self, folders: Sequence[Path], taken: Collection[str]) -> dict[str, DocumentId]:
-        """Return the documents that were added from these folders and whose files are gone, by name.
+    async def find_deleted(self, folders: Sequence[Path], taken: Collection[str]) -> dict[str, DocumentId]:
+        """Return the documents that were added from these folders and whose files do not exist any more, by name.
 
-        `taken` are the names of the files there, as read and as kept: without their secrets.
+        `taken` are the names of the files that do exist, as read and as stored, with secrets redacted.
         """
-        every = await self._every()
-        known = {each.uri: each.document_id for each in every if each.source_id is None and each.uri not in taken}
-        return {uri: known[uri] for folder in folders for uri in gone_from(folder, known)}
+        documents = await self._list_documents()
+        candidates = {
+            each.uri: each.document_id for each in documents if each.source_id is None and each.uri not in taken
+        }
+        return {uri: candidates[uri] for folder in folders for uri in find_deleted(folder, candidates)}
 
     async def delete(self, documents: Iterable[DocumentId]) -> None:
-        """Delete documents for good, from the index too."""
+        """Delete documents permanently, also from the index."""
         await self.bases.delete(self.kb, self.scope_id, list(documents))
         await self.bases.remove_stale()
 
     async def add_repositories(self, sources: Iterable[NewSource]) -> list[SyncReport]:
-        """Add repositories, then fetch all of the base."""
+        """Add repositories, then fetch all repositories of the base."""
         for source in sources:
             await self.bases.add_source(self.kb, self.scope_id, source)
         return await self.sync()
@@ -77,25 +79,25 @@ class Base:
         return await self.bases.sync(self.kb, self.scope_id)
 
     async def retry(self) -> int:
-        """Have documents indexed again that failed or were put off; return how many."""
+        """Queue documents again that failed or were postponed; return their number."""
         return await self.bases.retry(self.kb, self.scope_id)
 
-    async def waiting(self) -> list[DocumentId]:
-        """Return what waits of the base: what others add elsewhere meanwhile is none of the command's business."""
-        return [each.document_id for each in await self._every() if each.waiting]
+    async def list_waiting(self) -> list[DocumentId]:
+        """Return the documents of this base that wait to be indexed."""
+        return [each.document_id for each in await self._list_documents() if each.waiting]
 
     async def index(self, documents: Collection[DocumentId], changed: int) -> IndexReport:
-        """Index these documents; progress is of what changed, or of more where more waited."""
-        told = self.progress.stage("Indexing")
+        """Index these documents; the total of the progress is `changed`, or more if more were waiting."""
+        progress = self.progress.stage("Indexing")
 
         def report(done: int, _total: int | None) -> None:
-            if told:
-                told(done, max(done, changed))
+            if progress:
+                progress(done, max(done, changed))
 
-        return await self.bases.index(documents=documents, progress=told and report)
+        return await self.bases.index(documents=documents, progress=progress and report)
 
-    async def _every(self) -> list[Document]:
-        return await paged(
+    async def _list_documents(self) -> list[Document]:
+        return await fetch_pages(
             lambda last, most: self.bases.list_documents(self.kb, self.scope_id, limit=most, after=last),
             lambda each: each.uri,
         )

@@ -1,4 +1,4 @@
-"""A command line whose commands are made when they are asked for: making one reads the types of all its options."""
+"""A command line that builds its commands lazily: building one evaluates the types of all its options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typer.main import get_command, get_group
 from typer.models import CommandInfo
 
 
-def lazily(app: typer.Typer, *, before: Callable[[], None]) -> TyperGroup:
-    """Return the command of an app that has options of its own; `before` is called before a command runs.
+def make_lazy_group(app: typer.Typer, *, before: Callable[[], None]) -> TyperGroup:
+    """Return the root command of an app; `before` is called before a command runs.
 
-    Of its commands it knows what its help says, until one of them is asked for.
+    Each of its commands has only a name and a help text until it is called.
     """
     root = get_command(_without_commands(app))
     assert isinstance(root, TyperGroup)  # noqa: S101 - for the checker
-    return _filled(root, app, before)
+    return _add_commands(root, app, before)
 
 
 def _without_commands(app: typer.Typer) -> typer.Typer:
@@ -31,39 +31,42 @@ def _without_commands(app: typer.Typer) -> typer.Typer:
     return bare
 
 
-def _filled(group: TyperGroup, app: typer.Typer, before: Callable[[], None]) -> TyperGroup:
+def _add_commands(group: TyperGroup, app: typer.Typer, before: Callable[[], None]) -> TyperGroup:
     for command in app.registered_commands:
         name = command.name or getattr(command.callback, "__name__", "").replace("_", "-")
-        group.add_command(_Later(name, getdoc(command.callback), partial(_command, app, command), before))
+        group.add_command(_LazyCommand(name, getdoc(command.callback), partial(_make_command, app, command), before))
     for added in app.registered_groups:
         if added.typer_instance is not None:
-            told = added.typer_instance.info.help
-            group.add_command(_Later(str(added.name), str(told), partial(_group, added.typer_instance, before), None))
+            summary = str(added.typer_instance.info.help)
+            make = partial(_make_group, added.typer_instance, before)
+            group.add_command(_LazyCommand(str(added.name), summary, make, None))
     return group
 
 
-def _command(app: typer.Typer, info: CommandInfo) -> Any:
-    alone = _without_commands(app)
-    alone.registered_commands = [info]
-    (command,) = get_group(alone).commands.values()
+def _make_command(app: typer.Typer, info: CommandInfo) -> Any:
+    single = _without_commands(app)
+    single.registered_commands = [info]
+    (command,) = get_group(single).commands.values()
     return command
 
 
-def _group(app: typer.Typer, before: Callable[[], None]) -> TyperGroup:
-    return _filled(get_group(_without_commands(app)), app, before)
+def _make_group(app: typer.Typer, before: Callable[[], None]) -> TyperGroup:
+    return _add_commands(get_group(_without_commands(app)), app, before)
 
 
-class _Later(TyperCommand):
-    """A command that is not made yet."""
+class _LazyCommand(TyperCommand):
+    """A command that is built when it is called."""
 
-    def __init__(self, name: str, told: str | None, make: Callable[[], Any], before: Callable[[], None] | None) -> None:
-        super().__init__(name, help=told, rich_markup_mode=None)
+    def __init__(
+        self, name: str, summary: str | None, make: Callable[[], Any], before: Callable[[], None] | None
+    ) -> None:
+        super().__init__(name, help=summary, rich_markup_mode=None)
         self._make = make
         self._before = before
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Make the command, and the context of a call of it; one that only asks for help ends here."""
+        """Build the command and the context of a call; a call for help ends here."""
         context = self._make().make_context(info_name, args, parent, **extra)
-        if self._before and not context.resilient_parsing:  # else the shell asks how a line could go on
+        if self._before and not context.resilient_parsing:  # which is set for shell completion
             self._before()
         return context

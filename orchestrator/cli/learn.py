@@ -32,7 +32,7 @@ def capture_read(
     `all_of_it`: what was refused is an error, exit code 1, as somebody meant each of them to be captured.
     """
     from orchestrator import connect
-    from orchestrator.cli.capturing import capture_rows_of, read_batch
+    from orchestrator.cli.capturing import capture_batches, read_batch
     from orchestrator.cli.reports.memory import CaptureReport
     from orchestrator.cli.terminal import stages
 
@@ -42,9 +42,9 @@ def capture_read(
             async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:
                     told = progress.stage("Capturing")
-                    await capture_rows_of(knowledge.capture, first, rows, report, told)
+                    await capture_batches(knowledge.capture, first, rows, report, told)
             report.print()
-            if all_of_it and report.refused:
+            if all_of_it and report.refusal_count:
                 raise typer.Exit(1)
 
     run(work)
@@ -102,12 +102,12 @@ def learn_junit(
     as_json: Json = False,
 ) -> None:
     """Learn the tests that failed and pass again. Without a solution they stay open."""
-    from orchestrator.learn.junit import read_mended
+    from orchestrator.learn.junit import read_repaired_tests
 
     if solution is not None and diff is not None:
         raise typer.BadParameter("give either --solution or --diff")
     named = Path.cwd().name if project is None else project
-    mended = read_mended(before, after, project=named, solution=solution, diff=diff)
+    mended = read_repaired_tests(before, after, project=named, solution=solution, diff=diff)
     capture_read(
         enumerate(mended, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
     )

@@ -1,4 +1,4 @@
-"""Documents as a person names them: by their ids, or by their names in a knowledge base."""
+"""Documents by id or by name in a knowledge base, as people name them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from uuid import UUID
 
 from knowledge.documents.models import Document, DocumentId
 from knowledge.errors import InvalidInput
-from orchestrator.paging import paged
+from orchestrator.paging import fetch_pages
 
 
-class Listed(Protocol):
-    """What lists the documents of a base, here or on a server."""
+class DocumentList(Protocol):
+    """The list of the documents of a base, in process or on a server."""
 
     async def list_documents(self, kb: str, scope_id: str | None, *, limit: int, after: str | None) -> list[Document]:
-        """Return documents in the order of their names."""
+        """Return documents ordered by name."""
         ...
 
 
-async def document_ids(kb: Listed, base: str, scope_id: str | None, names: Iterable[str]) -> list[DocumentId]:
-    """Return the ids of documents, each once. Raises InvalidInput for a name that none of the base has."""
-    told = list(dict.fromkeys(names))
-    found = {name: read for name in told if (read := _read(name)) is not None}
-    if len(found) < len(told):
-        every = await paged(
+async def document_ids(kb: DocumentList, base: str, scope_id: str | None, names: Iterable[str]) -> list[DocumentId]:
+    """Return the ids of documents, each once. Raises InvalidInput for an unknown name."""
+    names = list(dict.fromkeys(names))
+    found = {name: document_id for name in names if (document_id := _parse_id(name)) is not None}
+    if len(found) < len(names):
+        every = await fetch_pages(
             lambda last, most: kb.list_documents(base, scope_id, limit=most, after=last), lambda each: each.uri
         )
         by_name = {each.uri: each.document_id for each in every}
-        for name in told:
+        for name in names:
             if name not in found:
                 if name not in by_name:
                     raise InvalidInput("document", f"there is no {name} here: hardwon kb list shows ids and names")
@@ -36,7 +36,7 @@ async def document_ids(kb: Listed, base: str, scope_id: str | None, names: Itera
     return list(dict.fromkeys(found.values()))
 
 
-def _read(name: str) -> DocumentId | None:
+def _parse_id(name: str) -> DocumentId | None:
     try:
         return DocumentId(UUID(name))
     except ValueError:

@@ -91,12 +91,12 @@ class OneCall:
             raise typer.Exit(1)
 
     def _connected(self, workspace: str | None, *, as_json: bool) -> AbstractAsyncContextManager[AnyKnowledge]:
-        from orchestrator.cli.opened import opened
+        from orchestrator.cli.opened import open_workspace
         from orchestrator.connection import connect
 
         if workspace is None:
             return connect(warm=self.warm)
-        return opened(workspace, warm=self.warm, as_json=as_json)
+        return open_workspace(workspace, warm=self.warm, as_json=as_json)
 
     async def _answer(
         self, knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], *, as_json: bool
@@ -112,11 +112,11 @@ class OneCall:
 async def _pages(knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], most: int | None) -> Any:
     """Return the items of a list, a page at a time."""
     from orchestrator.client.table import bounds_of, cursor_of, parameters_of
-    from orchestrator.paging import paged
+    from orchestrator.paging import fetch_pages
 
     method = _method(knowledge, row)
     (limit,) = (each for each in parameters_of(row) if each.name == "limit")
-    return await paged(
+    return await fetch_pages(
         lambda last, at_most: method(**arguments, limit=at_most, after=last),
         lambda item: cursor_of(row, item),
         most=most,

@@ -1,4 +1,4 @@
-"""The workspace that a command asks of: one that holds nothing may be mistyped, and reads as if all were well."""
+"""The workspace of a command that reads, with a warning if it is empty: its name may be mistyped."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from contextlib import asynccontextmanager, suppress
 
 from knowledge.errors import HardwonError
 from knowledge.names import DEFAULT_WORKSPACE
-from orchestrator.cli.terminal import also_in_json, notes
+from orchestrator.cli.terminal import add_to_json, notes
 from orchestrator.connection import AnyKnowledge, connect
 
-_MOST_SECONDS = 1.0
-"""What a command waits for that answer, which is no part of its own; ours."""
+_TIMEOUT_SECONDS = 1.0
+"""Seconds that a command waits for this check, which is not part of its own work; ours."""
 
 
 @asynccontextmanager
-async def opened(workspace: str, *, as_json: bool, warm: bool = True) -> AsyncIterator[AnyKnowledge]:
-    """Connect for a command that finds what is there; tell first where the workspace that was named holds nothing.
+async def open_workspace(workspace: str, *, as_json: bool, warm: bool = True) -> AsyncIterator[AnyKnowledge]:
+    """Connect for a command that reads; warn first if the named workspace is empty.
 
-    On standard error, or in the JSON document. It is no error, as nothing is stored yet where somebody begins.
+    The warning is on standard error, or in the JSON document. It is not an error: a new workspace is empty.
     """
     async with connect(workspace=workspace, warm=warm) as knowledge:
         if workspace != DEFAULT_WORKSPACE and not await _holds_anything(knowledge):
             if as_json:
-                also_in_json(empty_workspace=workspace)
+                add_to_json(empty_workspace=workspace)
             else:
-                text = f"workspace {workspace} holds nothing: hardwon workspace list names those that hold anything"
+                text = f"workspace {workspace} is empty: hardwon workspace list names those that are not"
                 notes.print(text, markup=False)
         yield knowledge
 
 
 async def _holds_anything(knowledge: AnyKnowledge) -> bool:
-    with suppress(HardwonError, TimeoutError):  # the command itself says what is wrong, and a context is never late
-        async with asyncio.timeout(_MOST_SECONDS):
+    with suppress(HardwonError, TimeoutError):  # the command reports errors itself, and a context must not be late
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             return await knowledge.holds_anything()
     return True

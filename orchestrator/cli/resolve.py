@@ -50,9 +50,9 @@ def resolve(
     as_json: Json = False,
 ) -> None:
     """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_resolved
-    from orchestrator.entries import read_conditions, resolve_entry
+    from orchestrator.entries import parse_conditions, resolve_entry
 
     if (solution is None) == (revision is None):
         raise typer.BadParameter(
@@ -63,7 +63,7 @@ def resolve(
     conditions = facts_of(applies_when, "--applies-when")
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             resolved = await resolve_entry(
                 knowledge.capture,
                 EntryId(entry_id),
@@ -71,7 +71,7 @@ def resolve(
                 revision_approach=revision,
                 verified_by=verified_by,
                 when_to_try=when_to_try,
-                applies_when=None if conditions is None else read_conditions(conditions),
+                applies_when=None if conditions is None else parse_conditions(conditions),
             )
         print_resolved(EntryId(entry_id), resolved, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""How a command of `hardwon` runs, and the options all of them have."""
+"""The runner of commands, and the options that they share."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
-    """Run a command's work; Ctrl-C, SIGTERM and a closed terminal end it in order, so that owned stores are closed.
+    """Run a command's work; Ctrl-C, SIGTERM and a closed terminal cancel it, so that owned stores are closed.
 
-    That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
+    Work that runs `until_stopped` then exits with 0, any other with the exit code of the signal.
     """
-    import asyncio  # what only works, and not what only helps, needs
+    import asyncio  # not needed for help texts
     import contextlib
     import signal
 
-    told: list[int] = []
+    signals: list[int] = []
 
-    async def until_told() -> None:
+    async def run_until_signal() -> None:
         task = asyncio.ensure_future(work())
 
         def stop(number: int) -> None:
-            told.append(number)
+            signals.append(number)
             task.cancel()
 
         for number in end_signals():
@@ -40,7 +40,7 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = 
         await task
 
     try:
-        asyncio.run(until_told())
+        asyncio.run(run_until_signal())
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")
-        sys.exit(0 if until_stopped else 128 + (told or [signal.SIGINT])[0])
+        sys.exit(0 if until_stopped else 128 + (signals or [signal.SIGINT])[0])

@@ -1,4 +1,4 @@
-"""What tells a process to end."""
+"""The signals that end a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def end_signals() -> tuple[int, ...]:
-    """Return what tells a process to end, a terminal that is closed included unless it is to outlive that (nohup)."""
+    """Return the signals that end a process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup)."""
     hangup: Any = getattr(signal, "SIGHUP", None)  # none on Windows
-    outlives = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
-    return (signal.SIGINT, signal.SIGTERM) if outlives else (signal.SIGINT, signal.SIGTERM, hangup)
+    ignores_hangup = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if ignores_hangup else (signal.SIGINT, signal.SIGTERM, hangup)

@@ -1,4 +1,4 @@
-"""Where the command `hardwon` starts: before anything is loaded, so that Ctrl-C has nothing to break off."""
+"""The entry point of the command `hardwon`; it imports the rest only after SIGINT is set to end the process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import signal
 
 
 def main() -> None:
-    """Load the command line and run it; until it has something to put in order, Ctrl-C ends it without a word."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody told us to ignore it
+    """Import the command line and run it; until it has something to clean up, Ctrl-C ends it without a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it was set to be ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from orchestrator.cli import commands
 

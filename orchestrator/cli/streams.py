@@ -1,4 +1,4 @@
-"""The standard streams of a process, whatever it was given: closed ones, or a disk without room."""
+"""Safe standard streams, even if a process was started with closed ones or the disk is full."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 class _Lossy(io.FileIO):
-    """A stream of what only helps: what cannot be written is lost, and the work goes on."""
+    """A stream that ignores failed writes: the output is lost, and the work goes on."""
 
-    def write(self, told: Buffer, /) -> int:
+    def write(self, data: Buffer, /) -> int:
         try:
-            return super().write(told) or memoryview(told).nbytes  # none where a reader is too slow for it
+            return super().write(data) or memoryview(data).nbytes  # None if a non-blocking reader is too slow
         except OSError:
-            return memoryview(told).nbytes
+            return memoryview(data).nbytes
 
 
-def keep_streams() -> None:
-    """Have standard streams: what is read of a closed one is nothing, and what is written to one fails.
+def ensure_standard_streams() -> None:
+    """Replace closed standard streams: reading from one gives nothing, and writing to one fails.
 
-    Else the next file that is opened has its number, and whoever writes there, such as the engine as it ends in a
-    panic, writes into a file of the stores. Standard error has only what helps: none of it is worth a failure.
+    Otherwise the next file that is opened would get its number, and a write there, such as the engine's last words in
+    a panic, would go into a file of the stores. Failed writes to standard error are ignored.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDONLY)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
+            descriptor = os.open(os.devnull, os.O_RDONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.flush()

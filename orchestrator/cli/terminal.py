@@ -1,4 +1,4 @@
-"""What the commands print: results on standard output, people's extras (progress, notes, errors) on standard error."""
+"""Output of commands: results on standard output; progress, notes and errors for people on standard error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ out = Console(highlight=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, UUID):
@@ -39,29 +39,29 @@ def _plain(value: object) -> object:
 
 
 def json_line(value: object, *, indent: int | None = None) -> str:
-    """Return a value as JSON that standard output can show."""
+    """Return a value as JSON that standard output can encode."""
     unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
-    return json.dumps(value, default=_plain, ensure_ascii=not unicode, indent=indent)
+    return json.dumps(value, default=_to_plain, ensure_ascii=not unicode, indent=indent)
 
 
-_also: ContextVar[Mapping[str, object] | None] = ContextVar("also_in_json", default=None)
+_extra_json: ContextVar[Mapping[str, object] | None] = ContextVar("extra_json", default=None)
 
 
-def also_in_json(**told: object) -> None:
-    """Have the JSON document of the command that runs say something beside what it came to."""
-    _also.set({**(_also.get() or {}), **told})
+def add_to_json(**fields: object) -> None:
+    """Add fields to the JSON document of the running command."""
+    _extra_json.set({**(_extra_json.get() or {}), **fields})
 
 
 def print_json(value: object) -> None:
     """Print one JSON document and nothing else."""
-    if also := _also.get():
-        told = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-        value = {**told, **also} if isinstance(told, dict) else value
+    if extra := _extra_json.get():
+        fields = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        value = {**fields, **extra} if isinstance(fields, dict) else value
     sys.stdout.write(json_line(value, indent=2) + "\n")
 
 
 def print_json_with_list(value: dict[str, Any], name: str, items: Iterable[str]) -> None:
-    """Print an object as one JSON document with a list in it whose items are lines of JSON, one at a time."""
+    """Print an object as one JSON document with a list whose items are lines of JSON, streamed one at a time."""
     sys.stdout.write(json_line(value, indent=2).removesuffix("\n}") + f',\n  "{name}": [')
     between = "\n    "
     for item in items:
@@ -71,12 +71,12 @@ def print_json_with_list(value: dict[str, Any], name: str, items: Iterable[str])
 
 
 def print_text(text: str) -> None:
-    """Print a text as it is: stored text is never read as markup."""
+    """Print a text as it is: stored text is never parsed as markup."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def note_more(shown: Sized, most: int | None, *, as_json: bool) -> None:
-    """Tell a person, on standard error, that a list may go on where it was cut."""
+    """Note on standard error that a list was cut and may have more."""
     if len(shown) == most and not as_json:
         notes.print(f"the first {most:,}: --limit shows more, --all all of them", markup=False)
 
@@ -87,25 +87,25 @@ def print_pairs(title: str, pairs: dict[str, Any]) -> None:
     table.add_column(style="bold")
     table.add_column()
     for name, value in pairs.items():
-        table.add_row(name, "-" if value is None else _cell(value))
+        table.add_row(name, "-" if value is None else _format_cell(value))
     out.print(table)
 
 
-def told_moment(moment: datetime) -> str:
-    """Return a moment as all of what is printed has it: to the minute, in UTC."""
+def format_time(moment: datetime) -> str:
+    """Return a time as it is printed everywhere: to the minute, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if isinstance(value, datetime):
-        return told_moment(value)
+        return format_time(value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 class _Bars(Stages):
-    """Stages where somebody watches: a bar each."""
+    """Stages on a terminal: a progress bar each."""
 
     def __init__(self, bars: ProgressBars) -> None:
         self._bars = bars
@@ -123,16 +123,16 @@ class _Bars(Stages):
 
 
 class _Lines(Stages):
-    """Stages where standard error is a file: a line at the beginning of each and one every tenth part."""
+    """Stages where standard error is a file: a line at the beginning of each and one after every tenth."""
 
     def stage(self, name: str) -> Progress:
         notes.print(name, markup=False)
-        told = 0
+        tenths = 0
 
         def report(done: int, total: int | None) -> None:
-            nonlocal told
-            if total and total > 1 and done * 10 // total > told:
-                told = done * 10 // total
+            nonlocal tenths
+            if total and total > 1 and done * 10 // total > tenths:
+                tenths = done * 10 // total
                 notes.print(f"  {done:,} of {total:,}", markup=False)
 
         return report
@@ -140,7 +140,7 @@ class _Lines(Stages):
 
 @contextmanager
 def stages(*, quiet: bool) -> Iterator[Stages]:
-    """Show the stages of a block on standard error."""
+    """Yield a reporter of stages for a block; it prints to standard error unless `quiet`."""
     if quiet:
         yield Stages()
         return
@@ -149,7 +149,7 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with ProgressBars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes) as bars:
-        shown = _Bars(bars)
-        yield shown
-        shown.stage("done")
+        progress = _Bars(bars)
+        yield progress
+        progress.stage("done")
         bars.remove_task(bars.tasks[-1].id)

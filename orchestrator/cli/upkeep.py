@@ -126,11 +126,11 @@ def reembed(
 
 def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.terminal import print_json, print_text
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             staged = await knowledge.upkeep.retry_dead()
         if as_json:
             print_json({"staged": staged})
@@ -186,11 +186,11 @@ def delete_entry(
     as_json: Json = False,
 ) -> None:
     """Delete an entry with what rests on it alone."""
-    from orchestrator.cli.opened import opened
+    from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_deleted
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             await knowledge.capture.delete(EntryId(entry_id))
         print_deleted(1, as_json=as_json)
 

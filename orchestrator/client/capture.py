@@ -17,7 +17,7 @@ from knowledge.ports import Progress
 from orchestrator.client.calls import BATCH_PATH
 from orchestrator.client.fields import LAST, Limit
 from orchestrator.client.table import Operation, Service, Wrapped
-from orchestrator.entries import write_conditions, write_entry
+from orchestrator.entries import conditions_to_json, entry_to_json
 
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -93,20 +93,20 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         body: dict[str, Any] = dict(told)
         if applies_when is not None:
             check_conditions(applies_when)
-            body["applies_when"] = write_conditions(applies_when)
+            body["applies_when"] = conditions_to_json(applies_when)
         path = f"/v1/entries/{as_id('entry_id', entry_id)}/resolution"
         return (await self._api.call("POST", path, EntryCreated, body=body)).entry_id
 
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
         validate(entry)
-        return (await self._api.call("POST", "/v1/entries", EntryCreated, body=write_entry(entry))).entry_id
+        return (await self._api.call("POST", "/v1/entries", EntryCreated, body=entry_to_json(entry))).entry_id
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
         answers = [_refusal(entry) for entry in entries]
         stored: list[CaptureResult] = []
-        good = (write_entry(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
+        good = (entry_to_json(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
         for batch in _batches(good):
             stored += (await self._api.call("POST", BATCH_PATH, BatchAnswer, body={"entries": batch})).answers
         following = iter(stored)

@@ -15,7 +15,7 @@ from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, EntryFil
 from orchestrator.client.calls import REJECTION
 from orchestrator.client.fields import LAST, Limit
 from orchestrator.client.table import Operation, Service, Wire, Wrapped
-from orchestrator.paging import PAGE
+from orchestrator.paging import PAGE_SIZE
 
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
 
@@ -58,7 +58,7 @@ class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("adm
         self,
         chosen: _Chosen,
         *,
-        limit: Annotated[int, Field(ge=1, le=PAGE)] = MAX_AFFECTED,
+        limit: Annotated[int, Field(ge=1, le=PAGE_SIZE)] = MAX_AFFECTED,
         after: Annotated[ContextId | None, LAST] = None,
     ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of these entries, the latest first."""

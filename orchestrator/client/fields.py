@@ -9,12 +9,12 @@ from uuid import UUID
 from pydantic import Field, StrictBool
 
 from knowledge.models import AppliesWhen, TaskFacts
-from orchestrator.paging import PAGE
+from orchestrator.paging import PAGE_SIZE
 
 LAST: Final[Any] = Field(description="What names the last one of the page before; left out, the list begins.")
-Limit = Annotated[int, Field(ge=1, le=PAGE, description="At most so many; a Link header leads to the next page.")]
+Limit = Annotated[int, Field(ge=1, le=PAGE_SIZE, description="At most so many; a Link header leads to the next page.")]
 LimitOrAll = Annotated[
-    int | None, Field(ge=1, le=PAGE, description="At most so many; a Link header leads to the next page.")
+    int | None, Field(ge=1, le=PAGE_SIZE, description="At most so many; a Link header leads to the next page.")
 ]
 
 AgentType = Annotated[str | None, Field(description="The type of the agent, such as backend.")]

@@ -25,7 +25,7 @@ from knowledge.ends import truncate_middle
 from knowledge.errors import InvalidInput
 from knowledge.forms import as_id, as_integer, check_duration
 from orchestrator.client.calls import QUICK_SECONDS, Api, in_path, watched
-from orchestrator.paging import PAGE, paged
+from orchestrator.paging import PAGE_SIZE, fetch_pages
 
 ONE: Final = "-"
 """Stands in a path for an argument that is None: the scope of a knowledge base that has one scope."""
@@ -294,7 +294,7 @@ def _parameter(row: Operation, name: str, hint: Any, default: Any, *, of: str | 
     nullable = NoneType in choices
     others = [each for each in choices if each is not NoneType]
     if row.all_pages and name == LIMIT:  # of a page
-        nullable, default = False, min(default or _PAGE, PAGE)
+        nullable, default = False, min(default or _PAGE, PAGE_SIZE)
     wire = next((each for each in marks if isinstance(each, Wire)), Wire())
     if f"{{{wire.name or name}}}" in row.path:
         place = Place.PATH
@@ -332,7 +332,7 @@ def _client_method(row: Operation) -> Callable[..., Any]:
         async def page(last: Any, limit: int) -> Any:
             return await _send(row, api, bound.arguments | {"after": last or first, LIMIT: limit})
 
-        return await paged(page, functools.partial(cursor_of, row), most=most)
+        return await fetch_pages(page, functools.partial(cursor_of, row), most=most)
 
     return call
 
@@ -424,7 +424,7 @@ def bounds_of(parameter: Parameter) -> tuple[int, int]:
     """Return the least and the most that a whole number may be."""
     marks = [mark for field in parameter.constraints for mark in field.metadata]
     least = next((mark.ge for mark in marks if hasattr(mark, "ge")), 0)
-    return least, next((mark.le for mark in marks if hasattr(mark, "le")), PAGE)
+    return least, next((mark.le for mark in marks if hasattr(mark, "le")), PAGE_SIZE)
 
 
 def is_id(kind: Any) -> bool:

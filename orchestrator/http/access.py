@@ -23,7 +23,7 @@ from knowledge.access.principals import Scope as KeyScope
 from knowledge.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.client.calls import MCP_PATH
-from orchestrator.deadline import within
+from orchestrator.deadline import run_within
 from orchestrator.http.page import FILES
 from orchestrator.http.problems import answer
 
@@ -152,19 +152,19 @@ class GuardedDoor:
         patience = self._doorway.patience_seconds
         if scope["path"] not in _IN_TIME or patience is None:
             return await look
-        if silent := self._breaker.resting():
+        if silent := self._breaker.refusal_reason():
             look.close()
             raise StorageUnavailable(silent)
         try:
-            found = await within(waits + patience, look, ends_within=_ENDS_WITHIN)
+            found = await run_within(waits + patience, look, overrun_seconds=_ENDS_WITHIN)
         except TimeoutError as error:
             silent = f"Postgres did not say within {patience:g} s whose key this is"
-            self._breaker.failed(silent)
+            self._breaker.record_failure(silent)
             raise StorageUnavailable(silent) from error
         except Unavailable as error:
-            self._breaker.failed(str(error))
+            self._breaker.record_failure(str(error))
             raise
-        self._breaker.succeeded()
+        self._breaker.record_success()
         return found
 
     def _recognised(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:

@@ -260,7 +260,7 @@ def _add_agent(app: FastAPI) -> None:
         conversation = Conversation()
         for turn in body.conversation or ():
             if turn.tool:
-                conversation.found_out(turn.tool, turn.content, turn.sources or ())
+                conversation.add_tool_answer(turn.tool, turn.content, turn.sources or ())
             else:
                 conversation.say("assistant" if turn.role == "assistant" else "user", turn.content)
         before = len(conversation.entries)

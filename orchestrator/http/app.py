@@ -21,7 +21,7 @@ from orchestrator.client.journal import RemoteJournal
 from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.client.knowledge_client import services
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.deadline import within
+from orchestrator.deadline import run_within
 from orchestrator.http.access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http.admission import Admission
 from orchestrator.http.allowed import add_access
@@ -109,7 +109,7 @@ def _add_contexts(app: FastAPI) -> None:
     @performs("contexts.record", problems=(409,))
     async def build_context(body: ContextBody, knowledge: Open) -> Context:
         """The context of a task, with the block of patterns where any fits."""
-        breaker = app.state.breakers.of(knowledge.workspace)
+        breaker = app.state.breakers.for_workspace(knowledge.workspace)
         return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
 
 
@@ -128,7 +128,7 @@ def _add_health(app: FastAPI) -> None:
         """Say whether Postgres and the index answer, take changes, and are in the space of this server's model."""
         knowledge: Knowledge = request.app.state.knowledge
         try:
-            await within(READY_SECONDS, knowledge.ready())
+            await run_within(READY_SECONDS, knowledge.ready())
         except TimeoutError as error:
             raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
         except SpaceMismatch as error:

@@ -77,7 +77,7 @@ class MetricsWatch:
             with observe(self._metrics):
                 await self._app(scope, receive, noting)
         finally:
-            self._metrics.answered(_known(scope["method"]), _route(scope), status, time.perf_counter() - began)
+            self._metrics.count_request(_known(scope["method"]), _route(scope), status, time.perf_counter() - began)
 
 
 def _known(method: str) -> str:
@@ -102,6 +102,6 @@ def add_metrics(app: FastAPI) -> None:
         """Return the metrics of this process, as Prometheus scrapes them: of all workspaces."""
         knowledge.principal.require("workspaces")
         await staged.tell(metrics)
-        metrics.breakers.set(app.state.breakers.open())
+        metrics.breakers.set(app.state.breakers.count_open())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(metrics.registry), media_type=content_type)

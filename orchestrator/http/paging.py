@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from orchestrator.paging import PAGE
+from orchestrator.paging import PAGE_SIZE
 
-Limit = Annotated[int, Query(ge=1, le=PAGE, description="At most so many; a Link header leads to the next page.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_SIZE, description="At most so many; a Link header leads to the next page.")]
 LAST = "What names the last one of the page before; left out, the list begins."
 
 

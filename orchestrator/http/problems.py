@@ -40,7 +40,7 @@ from knowledge.errors import (
 )
 from knowledge.logs import get_logger
 from orchestrator.client.calls import LEAVING_HEADER, PROBLEM, nothing_at
-from orchestrator.entries import in_our_words
+from orchestrator.entries import as_invalid_input
 
 log = get_logger(__name__)
 
@@ -147,7 +147,7 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
         return answer(InvalidInput("body", f"is not JSON: {first['ctx']['error']}"))
     if len(first["loc"]) == 1 and first["loc"][0] == "body":
         return answer(InvalidInput("body", "must be a JSON object, sent as Content-Type: application/json"))
-    return answer(in_our_words(first["loc"][1:], first))
+    return answer(as_invalid_input(first["loc"][1:], first))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from knowledge.errors import InvalidInput
-from orchestrator.entries import in_our_words
+from orchestrator.entries import as_invalid_input
 
 MAX_DEPTH: Final = 20
 """Deepest nesting of JSON: an entry's is three, a batch's five."""
@@ -36,7 +36,7 @@ def refuses_unread(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, N
             return
         for name in request.query_params:
             if name not in known:
-                raise in_our_words([name], {"type": "extra_forbidden"})
+                raise as_invalid_input([name], {"type": "extra_forbidden"})
         if bodiless:
             _refuse_body(await request.body(), known)
 
@@ -62,7 +62,7 @@ def _refuse_body(content: bytes, known: frozenset[str]) -> None:
     if name in known:
         raise InvalidInput(str(name), f"is read from the address alone: give it there, as ?{name}=...")
     if name is not None:
-        raise in_our_words([name], {"type": "extra_forbidden"})
+        raise as_invalid_input([name], {"type": "extra_forbidden"})
     raise InvalidInput("body", "is not read here: send none")
 
 

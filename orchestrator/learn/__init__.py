@@ -1,4 +1,4 @@
-"""Readers of what is already there: git history, test and SARIF reports, reviews, JSON lines.
+"""Importers of git history, test and SARIF reports, reviews and JSON lines.
 
-They read; capturing is the caller's.
+They yield entries; the caller captures them.
 """

@@ -1,4 +1,4 @@
-"""What importers put into the fields of an entry: storable text within the limits, a technology, a project."""
+"""Field values for importers: storable text within the limits, technologies, ids and project names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from knowledge.ends import truncate_middle
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.redaction import redact
 
-_CUT_TO_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
-"""What a text that is too long is cut to: what is redacted in it may be longer than it was."""
-_LOOKED_AT_BYTES = 8 * MAX_TEXT_BYTES
-KEY_CHARS = 200
-"""What project, task and run ids may have."""
+_TRUNCATED_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
+"""Length to which a text that is too long is cut: redaction may make it longer again."""
+_SCANNED_BYTES = 8 * MAX_TEXT_BYTES
+MAX_KEY_CHARS = 200
+"""Limit of project, task and run ids."""
 
 _TECHNOLOGIES = {
     "bash": "shell", "c": "c", "cc": "c++", "clj": "clojure", "cpp": "c++", "cs": "c#", "css": "css", "cxx": "c++",
@@ -29,49 +29,51 @@ _TECHNOLOGIES = {
 }  # fmt: skip
 
 
-def storable(text: str | bytes) -> str:
-    """Return a text that can be stored: bytes that are no UTF-8, lone surrogates and NUL are shown as escapes."""
+def escape_unstorable(text: str | bytes) -> str:
+    """Return a text that can be stored: bytes that are not UTF-8, lone surrogates and NUL become escapes."""
     encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
 
-def ends_within_limit(text: str, note: str) -> str:
-    """Return the text, or its beginning and its end, as they fit into a text field with a line that says so between.
+def fit_ends(text: str, note: str) -> str:
+    """Return the text, or as much of its beginning and end as fits into a text field, with `note` on a line between.
 
-    Secrets are taken out before: of one that is cut, what is left is not known for one. They are looked for far beyond
-    what is kept, as far as a secret may be long.
+    Secrets are redacted first: half a secret would not be recognised. They are searched for far beyond the part that
+    is kept, as far as a secret may be long.
     """
     if len(text.encode()) <= MAX_TEXT_BYTES:
         return text
     between = f"\n[{note}]\n"
-    return truncate_middle(redact(truncate_middle(text, _LOOKED_AT_BYTES, between)).text, _CUT_TO_BYTES, between)
+    return truncate_middle(redact(truncate_middle(text, _SCANNED_BYTES, between)).text, _TRUNCATED_BYTES, between)
 
 
-def within_limit(text: str, note: str) -> str:
-    """Return the text, or as many of its first lines as fit into a text field with a last line that says it was cut."""
+def fit_beginning(text: str, note: str) -> str:
+    """Return the text, or as many of its first lines as fit into a text field, with `note` as the last line."""
     encoded = text.encode()
     if len(encoded) <= MAX_TEXT_BYTES:
         return text
     last = f"\n[{note}]"
-    kept = encoded[: _CUT_TO_BYTES - len(last.encode())].decode("utf-8", "ignore")
-    whole_lines = kept.rpartition("\n")[0]
-    return (whole_lines if len(whole_lines) > len(kept) // 2 else kept) + last
+    beginning = encoded[: _TRUNCATED_BYTES - len(last.encode())].decode("utf-8", "ignore")
+    whole_lines = beginning.rpartition("\n")[0]
+    return (whole_lines if len(whole_lines) > len(beginning) // 2 else beginning) + last
 
 
 def key(text: str) -> str:
-    """Return an id within the limit: a long one ends in the hash of all of it."""
-    text = storable(text).strip()
-    return text if len(text) <= KEY_CHARS else f"{text[: KEY_CHARS - 17]}#{sha256(text.encode()).hexdigest()[:16]}"
+    """Return an id within the limit; a long one is cut and ends in a hash of the whole."""
+    text = escape_unstorable(text).strip()
+    return (
+        text if len(text) <= MAX_KEY_CHARS else f"{text[: MAX_KEY_CHARS - 17]}#{sha256(text.encode()).hexdigest()[:16]}"
+    )
 
 
 def repository_name(address: str) -> str | None:
-    """Return the last part of a repository's address or path, without `.git`; None where there is none."""
+    """Return the last part of a repository's address or path, without `.git`; None if it is empty."""
     name = address.rstrip("/").replace("\\", "/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
     return key(name) if name.strip() else None
 
 
 def technology(file: str) -> str | None:
-    """Return the technology of a file by its extension: its common name where we know it, else the extension."""
+    """Return the technology of a file by its extension: its common name if known, else the extension."""
     path = PurePosixPath(file)
     if path.name in {"Dockerfile", "Makefile"}:
         return "make" if path.name == "Makefile" else "docker"
@@ -79,8 +81,8 @@ def technology(file: str) -> str | None:
     return _TECHNOLOGIES.get(extension, extension[:100]) or None
 
 
-def majority(files: Iterable[tuple[str, int]]) -> str | None:
-    """Return the technology of most of the files; a tie goes to the one with more lines, then by name."""
+def main_technology(files: Iterable[tuple[str, int]]) -> str | None:
+    """Return the technology of most files; a tie goes to the one with more changed lines, then by name."""
     count: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for file, changed in files:

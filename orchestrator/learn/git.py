@@ -1,4 +1,4 @@
-"""Fixes in the history of a git repository, as verified failures: the commit stands, so the fix does."""
+"""Fixes in the history of a git repository, as verified failures: a commit that was not reverted worked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import key, majority, storable, within_limit
+from orchestrator.learn.fields import escape_unstorable, fit_beginning, key, main_technology
 from orchestrator.learn.repository import DIFF, Repository, open_repository
 
 MAX_FILES = 200
@@ -39,7 +39,7 @@ _REVERTED_COMMIT = re.compile(
 _PULL_REQUEST = re.compile(r" \(#\d+\)$")
 _REVERTED_SUBJECT = re.compile(r'Revert "(.+)"(?: \(#\d+\))?$')
 
-_LOCKS = frozenset(
+_LOCK_FILES = frozenset(
     {"go.sum", "npm-shrinkwrap.json", "packages.lock.json", "package.resolved", "bun.lockb", "gradle.lockfile"}
 )
 _LOCK_ENDS = (".lock", "-lock.json", "-lock.yaml", "-lock.yml")
@@ -71,18 +71,18 @@ def read_fixes(path: Path, *, since: str | None = None, limit: int | None = None
     repository = open_repository(path)
     if not repository.has_commits():
         return iter(())
-    return islice(_fixes(repository, repository.range_since(since)), limit)
+    return islice(_iter_fixes(repository, repository.range_since(since)), limit)
 
 
 @dataclass(slots=True)
 class _Reverts:
-    """What later commits took back. Filled newest first, so it is known before the commit in question is met."""
+    """The commits that later ones reverted. Filled newest first, so complete for a commit before it is read."""
 
     hashes: set[str] = field(default_factory=set)
     beginnings: set[str] = field(default_factory=set)
     subjects: dict[str, int] = field(default_factory=dict)
 
-    def took_back(self, commit: str, subject: str) -> bool:
+    def is_reverted(self, commit: str, subject: str) -> bool:
         """Return whether a later commit reverted this one; a revert by subject counts for one commit."""
         if commit in self.hashes or any(commit.startswith(beginning) for beginning in self.beginnings):
             return True
@@ -92,34 +92,34 @@ class _Reverts:
             return True
         return False
 
-    def note(self, repository: Repository, message: str) -> None:
-        """Note what a commit that stands reverts: a commit, all that a merge brought, or what has the same subject."""
-        named = _REVERTED_COMMIT.findall(message)
-        for commit, kept_parent in named:
+    def add_reverts_of(self, repository: Repository, message: str) -> None:
+        """Add the commits that a message reverts: one, all commits of a merge, or one with the same subject."""
+        references = _REVERTED_COMMIT.findall(message)
+        for commit, parent in references:
             (self.hashes if len(commit) in {40, 64} else self.beginnings).add(commit)
-            if kept_parent:
-                brought = repository.run("rev-list", "--end-of-options", commit, f"^{kept_parent}")
-                self.hashes.update(brought.stdout.decode("ascii").split())
-        if not named and (by_subject := _REVERTED_SUBJECT.match(message.split("\n", 1)[0])):
+            if parent:
+                merged = repository.run("rev-list", "--end-of-options", commit, f"^{parent}")
+                self.hashes.update(merged.stdout.decode("ascii").split())
+        if not references and (by_subject := _REVERTED_SUBJECT.match(message.split("\n", 1)[0])):
             subject = _PULL_REQUEST.sub("", by_subject[1])
             self.subjects[subject] = self.subjects.get(subject, 0) + 1
 
 
-def _fixes(repository: Repository, since: tuple[str, ...]) -> Iterator[NewEntry]:
+def _iter_fixes(repository: Repository, since: tuple[str, ...]) -> Iterator[NewEntry]:
     reverts, boundary = _Reverts(), repository.boundary()
-    for commit, message in _commits(repository, since):
+    for commit, message in _iter_commits(repository, since):
         subject = message.split("\n", 1)[0]
-        if reverts.took_back(commit, subject):
+        if reverts.is_reverted(commit, subject):
             continue
-        reverts.note(repository, message)
+        reverts.add_reverts_of(repository, message)
         if commit in boundary or not _is_fix(message):
             continue
-        files = _changed_files(repository, commit)
+        files = _list_changes(repository, commit)
         if files:
-            yield _entry(repository, commit, message, files)
+            yield _make_entry(repository, commit, message, files)
 
 
-def _commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _iter_commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield hash and message of the commits, children before parents, without merges."""
     order = ("--date-order", "--no-merges", "--no-patch", "--no-show-signature", "--no-notes", "--no-color")
     with (
@@ -128,22 +128,22 @@ def _commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tuple[s
             "log", "-z", "--encoding=UTF-8", "--format=%H%n%B", *order, *since, "--", errors=errors
         ) as log,
     ):
-        whole = False
+        finished = False
         try:
-            for record in _records(log.stdout):
+            for record in _split_records(log.stdout):
                 commit, _, message = record.partition(b"\n")
-                yield commit.decode("ascii"), storable(message).strip()
-            whole = True
+                yield commit.decode("ascii"), escape_unstorable(message).strip()
+            finished = True
         finally:
-            if not whole:  # nobody wants the rest
+            if not finished:  # the caller stopped early
                 log.kill()
         if log.wait() != 0:
             errors.seek(0)
-            said = storable(errors.read(2000)).strip().partition("\n")[0]
-            raise InvalidInput("path", f"git cannot read the history of {repository.path}: {said}")
+            reason = escape_unstorable(errors.read(2000)).strip().partition("\n")[0]
+            raise InvalidInput("path", f"git cannot read the history of {repository.path}: {reason}")
 
 
-def _records(stream: IO[bytes] | None) -> Iterator[bytes]:
+def _split_records(stream: IO[bytes] | None) -> Iterator[bytes]:
     rest = b""
     while stream and (read := stream.read1(65536)):  # type: ignore[attr-defined]  # a pipe's is a BufferedReader
         *records, rest = (rest + read).split(b"\0")
@@ -160,7 +160,7 @@ def _is_fix(message: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file as a commit changed it. `paths` has the old name before the new one where it was renamed."""
+    """A file changed by a commit. `paths` has the old name before the new one if it was renamed."""
 
     paths: tuple[bytes, ...]
     added: int
@@ -169,27 +169,27 @@ class _File:
 
     @property
     def name(self) -> str:
-        return storable(self.paths[-1])
+        return escape_unstorable(self.paths[-1])
 
     @property
     def summary(self) -> str | None:
-        """Why the changes of this file are not worth reading, if so."""
+        """The kind of a file whose diff is not shown; None for one that is."""
         path = PurePosixPath(self.name.lower())
         if self.binary:
             return "binary file"
-        if path.name in _LOCKS or path.name.endswith(_LOCK_ENDS):
+        if path.name in _LOCK_FILES or path.name.endswith(_LOCK_ENDS):
             return "lock file"
         if _VENDORED.intersection(path.parts[:-1]):
             return "vendored file"
         return "generated file" if path.name.endswith(_GENERATED_ENDS) else None
 
 
-def _changed_files(repository: Repository, commit: str) -> list[_File]:
-    asked = repository.run(*DIFF, "--numstat", "-z", commit)
-    if asked.returncode != 0:  # as in a clone without its blobs
-        said = storable(asked.stderr).strip().partition("\n")[0]
-        raise InvalidInput("path", f"git cannot show commit {commit} of {repository.path}: {said}")
-    fields = iter(asked.stdout.split(b"\0"))
+def _list_changes(repository: Repository, commit: str) -> list[_File]:
+    result = repository.run(*DIFF, "--numstat", "-z", commit)
+    if result.returncode != 0:  # as in a clone without its blobs
+        message = escape_unstorable(result.stderr).strip().partition("\n")[0]
+        raise InvalidInput("path", f"git cannot show commit {commit} of {repository.path}: {message}")
+    fields = iter(result.stdout.split(b"\0"))
     files = []
     for numbers in fields:
         if not numbers:
@@ -203,15 +203,15 @@ def _changed_files(repository: Repository, commit: str) -> list[_File]:
     return files
 
 
-def _entry(repository: Repository, commit: str, message: str, files: list[_File]) -> NewEntry:
+def _make_entry(repository: Repository, commit: str, message: str, files: list[_File]) -> NewEntry:
     readable = [file for file in files if file.summary is None]
     return NewEntry(
         entry_type=EntryType.FAILURE_SOLUTION,
         project_id=repository.project_id,
         agent_type="developer",
         task_type="bugfix",
-        technology=majority((file.name, file.added + file.removed) for file in readable),
-        failure_description=within_limit(
+        technology=main_technology((file.name, file.added + file.removed) for file in readable),
+        failure_description=fit_beginning(
             _TRAILER.sub("", message).strip() or message, f"cut: the message of commit {commit} goes on"
         ),
         solution_steps=_solution(repository, commit, files, readable),
@@ -223,7 +223,7 @@ def _entry(repository: Repository, commit: str, message: str, files: list[_File]
 
 
 def _solution(repository: Repository, commit: str, files: list[_File], readable: list[_File]) -> str:
-    """Return the diff of a commit within the limit; of binary, lock, vendored and generated files a line each."""
+    """Return the diff of a commit within the limit; binary, lock, vendored and generated files get a line each."""
     summaries = [
         f"{file.name}: {file.summary}, +{file.added} -{file.removed} lines"
         if not file.binary
@@ -236,7 +236,7 @@ def _solution(repository: Repository, commit: str, files: list[_File], readable:
     if unnamed:
         notes.append(f"and {unnamed:,} more files")
     ending = "\n".join(notes)
-    ending = within_limit(ending, "cut")[: MAX_TEXT_BYTES // 16]
+    ending = fit_beginning(ending, "cut")[: MAX_TEXT_BYTES // 16]
     room = MAX_TEXT_BYTES - len(ending.encode()) - 200
     patch = _patch(repository, commit, readable[:MAX_FILES], room) if readable else ""
     return "\n".join(part for part in (patch, ending) if part)
@@ -246,10 +246,10 @@ def _patch(repository: Repository, commit: str, files: list[_File], room: int) -
     """Return the diff of some files, at most `room` bytes of it, cut at the end of a line."""
     paths = [os.fsdecode(path) for file in files for path in file.paths]
     with repository.start(*DIFF, "-p", commit, "--", *paths) as diff:
-        assert diff.stdout is not None  # noqa: S101  (asked for)
-        patch = storable(diff.stdout.read(room + 1))
+        assert diff.stdout is not None  # noqa: S101  (a pipe)
+        patch = escape_unstorable(diff.stdout.read(room + 1))
         diff.kill()
     if len(patch.encode()) <= room:
         return patch.rstrip("\n")
-    kept = patch.encode()[:room].decode("utf-8", "ignore")
-    return f"{kept.rpartition(chr(10))[0] or kept}\n[cut: the diff of commit {commit} goes on]"
+    beginning = patch.encode()[:room].decode("utf-8", "ignore")
+    return f"{beginning.rpartition(chr(10))[0] or beginning}\n[cut: the diff of commit {commit} goes on]"

@@ -1,4 +1,4 @@
-"""Tests that failed and pass again, as verified failures: the report of the later run is the proof."""
+"""Tests that failed and pass again, as verified failures: the report of the later run proves it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pathlib import Path
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import ends_within_limit, key, majority, storable, technology, within_limit
+from orchestrator.learn.fields import escape_unstorable, fit_beginning, fit_ends, key, main_technology, technology
 from orchestrator.learn.junit_report import Test, read_report
 
-_CHANGED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
+_CHANGED_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 
 
-def read_mended(
+def read_repaired_tests(
     before: Path, after: Path, *, project: str, solution: str | None = None, diff: Path | None = None
 ) -> Iterator[NewEntry]:
     """Yield the tests that failed in one JUnit report and pass in a later one, in the order of the first.
 
-    What made them pass is `solution`, or the content of the file `diff`; with neither they are open failures, for
-    nobody said what helped. Tests that still fail, or were not run again, are left out. Both reports are read whole
-    before the first entry. Raises InvalidInput for `before`, `after`, `solution`, `diff` or `project`.
+    The solution is `solution`, or the content of the file `diff`; without either they are open failures. Tests that
+    still fail, or did not run again, are left out. Both reports are read whole before the first entry. Raises
+    InvalidInput for `before`, `after`, `solution`, `diff` or `project`.
     """
     check_text("project", project)
     if solution is not None:
         check_text("solution", solution)
     steps = solution if diff is None else _read_diff(diff)
-    changed = majority((file, 1) for file in _CHANGED.findall(steps or "") if file != "/dev/null")
+    changed = main_technology((file, 1) for file in _CHANGED_FILE.findall(steps or "") if file != "/dev/null")
     failed = [test for test in read_report(before, "before").values() if test.failed]
     later = read_report(after, "after")
     run_id = f"junit {_digest(before)}"
@@ -44,7 +44,7 @@ def read_mended(
             error_message=_text(test.trace) if test.trace and test.trace != test.message else None,
             solution_steps=steps,
             success_verified=steps is not None,
-            verified_by=storable(f"junit {after.name}")[:500] if steps is not None else None,
+            verified_by=escape_unstorable(f"junit {after.name}")[:500] if steps is not None else None,
             task_id=key(test.name),
             run_id=run_id,
         )
@@ -58,24 +58,24 @@ def _passes(test: Test | None) -> bool:
 
 
 def _text(words: str) -> str:
-    return ends_within_limit(words, "cut: the report has more here")
+    return fit_ends(words, "cut: the report has more here")
 
 
 def _read_diff(diff: Path) -> str:
     try:
         with diff.open("rb") as stream:
-            content = storable(stream.read(MAX_TEXT_BYTES + 1))
+            content = escape_unstorable(stream.read(MAX_TEXT_BYTES + 1))
     except OSError as error:
         raise InvalidInput("diff", f"{diff} cannot be read: {error.strerror}") from error
     if not content.strip():
-        raise InvalidInput("diff", f"{diff} is empty: it tells of no change")
-    return within_limit(content.strip("\n"), "cut: the diff has more")
+        raise InvalidInput("diff", f"{diff} is empty: give the diff of the fix")
+    return fit_beginning(content.strip("\n"), "cut: the diff has more")
 
 
 def _digest(file: Path) -> str:
-    """Return what tells one failed run from another, whenever the later one is repeated."""
+    """Return a hash of the report, the same however often it is imported: it identifies the failed run."""
     with file.open("rb") as stream:
         digest = sha256()
-        while piece := stream.read(1024 * 1024):
-            digest.update(piece)
+        while chunk := stream.read(1024 * 1024):
+            digest.update(chunk)
     return digest.hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""The git command at one repository, kept from running what the repository says.
+"""The git command for an untrusted repository.
 
-Nothing that its configuration names is run: no external diff, no textconv, no filesystem monitor, no pager, no
+No program that its configuration names is run: no external diff, no textconv, no filesystem monitor, no pager, no
 signature check, no fetch of missing objects.
 """
 
@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import IO
 
 from knowledge.errors import InvalidInput
-from orchestrator.learn.fields import repository_name, storable
+from orchestrator.learn.fields import escape_unstorable, repository_name
 
 _AGO = re.compile(r"(\d{1,9}) (hour|day|week|month|year)s? ago")
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8766}
 _HOURS_OF_UNIX = 50 * _HOURS["year"]
-"""Longer ago than that lies before 1970, where git's arithmetic ends."""
+"""Longer ago is before 1970, which git cannot express."""
 DIFF = ("diff-tree", "--root", "-r", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--no-color")
-"""How to ask for the changes of a commit."""
+"""Git arguments for the changes of a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """The git command at one repository, kept from running what the repository says."""
+    """The git command for one untrusted repository."""
 
     git: str
     path: Path
@@ -44,14 +44,14 @@ class Repository:
         ]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment without what a surrounding git or a user told git."""
-        kept = {name: text for name, text in os.environ.items() if not name.startswith(("GIT_", "LC_", "LANG"))}
-        return kept | {
+        """Return the environment without variables that change git's behaviour, such as those of a surrounding git."""
+        inherited = {name: text for name, text in os.environ.items() if not name.startswith(("GIT_", "LC_", "LANG"))}
+        return inherited | {
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",
-            "GIT_ALLOW_PROTOCOL": "none",  # older gits fetch missing objects all the same, by what the config says
+            "GIT_ALLOW_PROTOCOL": "none",  # older gits ignore the line above and fetch missing objects by the config
         }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -65,7 +65,7 @@ class Repository:
         )
 
     def start(self, *arguments: str, errors: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start git, to read from it as it goes."""
+        """Start git, to stream its output."""
         return subprocess.Popen(  # noqa: S603  (as in run)
             self.command(*arguments),
             env=self.environment(),
@@ -75,16 +75,16 @@ class Repository:
         )
 
     def revision(self, name: str) -> str | None:
-        """Return the hash of the commit that a revision names, if it names one."""
-        found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        return found.stdout.decode("ascii").strip() if found.returncode == 0 else None
+        """Return the hash of the commit that a revision names; None if there is none."""
+        result = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return result.stdout.decode("ascii").strip() if result.returncode == 0 else None
 
     def has_commits(self) -> bool:
-        """Return whether HEAD is a commit: not so in a new repository."""
+        """Return whether HEAD is a commit; a new repository has none."""
         return self.revision("HEAD") is not None
 
     def range_since(self, since: str | None) -> tuple[str, ...]:
-        """Return what to tell `git log` for the history since a revision or a date. Raises InvalidInput."""
+        """Return the arguments of `git log` for the history since a revision or a date. Raises InvalidInput."""
         if since is None:
             return ("HEAD",)
         if since.strip() and "\0" not in since:
@@ -104,7 +104,7 @@ class Repository:
         )
 
     def boundary(self) -> frozenset[str]:
-        """Return the commits at which a shallow clone ends: git shows them as if they added every file."""
+        """Return the commits at which a shallow clone ends: git shows them as if they had added all files."""
         shallow = self.run("rev-parse", "--path-format=absolute", "--git-path", "shallow")
         with suppress(OSError):
             return frozenset(Path(os.fsdecode(shallow.stdout.rstrip(b"\n"))).read_text(encoding="ascii").split())
@@ -112,17 +112,16 @@ class Repository:
 
 
 def open_repository(path: Path) -> Repository:
-    """Return the repository that a directory is in; a bare one too. Raises InvalidInput for `path`."""
+    """Return the repository that contains a directory; it may be bare. Raises InvalidInput for `path`."""
     git = shutil.which("git")
     if git is None:
-        raise InvalidInput("path", "there is no git command here to read a repository with: install git")
+        raise InvalidInput("path", "git is needed to read a repository, and is not installed: install git")
     if not path.is_dir():
         raise InvalidInput("path", f"{path} is not a directory")
     repository = Repository(git=git, path=path.absolute())
-    found = repository.run("rev-parse", "--absolute-git-dir")
-    if found.returncode != 0:
-        said = storable(found.stderr)
-        if "dubious ownership" in said:
+    result = repository.run("rev-parse", "--absolute-git-dir")
+    if result.returncode != 0:
+        if "dubious ownership" in escape_unstorable(result.stderr):
             raise InvalidInput(
                 "path",
                 f"{path} belongs to another user, so git refuses it:"
@@ -130,7 +129,7 @@ def open_repository(path: Path) -> Repository:
             )
         raise InvalidInput("path", f"{path} is not in a git repository")
     top = repository.run("rev-parse", "--show-toplevel")  # fails in a bare one
-    place = storable((top.stdout if top.returncode == 0 else found.stdout).rstrip(b"\n")).removesuffix("/.git")
-    origin = storable(repository.run("config", "--get", "remote.origin.url").stdout)
-    name = repository_name(origin.strip()) or repository_name(place) or "repository"
+    root = escape_unstorable((top.stdout if top.returncode == 0 else result.stdout).rstrip(b"\n")).removesuffix("/.git")
+    origin = escape_unstorable(repository.run("config", "--get", "remote.origin.url").stdout)
+    name = repository_name(origin.strip()) or repository_name(root) or "repository"
     return Repository(git=git, path=path.absolute(), project_id=name)

@@ -1,4 +1,4 @@
-"""Pages of GitHub's REST API about pull requests, as `gh api` prints them: one after the other, in any order."""
+"""Pages of GitHub's REST API about pull requests, as `gh api` prints them: concatenated, in any order."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SUGGESTION = re.compile(r"^[ \t]*```suggestion[^\n]*\n(.*?)^[ \t]*```", re.DOTA
 
 
 class _Page(BaseModel):
-    """An object of a page; what is not read is passed over."""
+    """An object of a page; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
 
 class User(_Page):
-    """Who wrote it; a name is compared and never kept."""
+    """The author; the login is compared and never stored."""
 
     login: str = ""
     type: str = "User"
 
 
-class _OfPull(_Page):
+class _PullRequestPart(_Page):
     id: int
     pull_request_url: str
     user: User = User()
@@ -41,28 +41,28 @@ class _OfPull(_Page):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_absent(cls, told: object) -> object:
-        """Take what is null as left out: a user who left, a review without words."""
-        return {name: value for name, value in told.items() if value is not None} if isinstance(told, dict) else told
+    def _drop_nulls(cls, row: object) -> object:
+        """Treat null as missing: a deleted user, a review without a text."""
+        return {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
 
     @property
-    def of(self) -> tuple[str, int]:
+    def pull_request(self) -> tuple[str, int]:
         """The repository's name and the number of the pull request."""
-        return _of(self.pull_request_url)
+        return _pull_request_of(self.pull_request_url)
 
 
-class Review(_OfPull):
-    """A review: what was decided, and in which words."""
+class Review(_PullRequestPart):
+    """A review: the decision and its text."""
 
     state: str
     submitted_at: str | None = None
 
 
-class Comment(_OfPull):
-    """A comment on a place in the changes, or the answer to one."""
+class Comment(_PullRequestPart):
+    """A comment on a line of the changes, or the reply to one."""
 
     review_id: int | None = Field(None, alias="pull_request_review_id")
-    answers: int | None = Field(None, alias="in_reply_to_id")
+    reply_to: int | None = Field(None, alias="in_reply_to_id")
     path: str = ""
     line: int | None = None
     original_line: int | None = None
@@ -71,13 +71,13 @@ class Comment(_OfPull):
 
     @property
     def place(self) -> str:
-        """Where in the changes it stands."""
+        """The file and line that it comments on."""
         line = self.line or self.original_line
         return f"{self.path}:{line}" if line else self.path
 
 
 class PullRequest(_Page):
-    """What was proposed."""
+    """The proposal."""
 
     url: str
     number: int
@@ -85,9 +85,9 @@ class PullRequest(_Page):
     body: str | None = None
 
     @property
-    def of(self) -> tuple[str, int]:
+    def pull_request(self) -> tuple[str, int]:
         """The repository's name and the number."""
-        return _of(self.url)
+        return _pull_request_of(self.url)
 
     @property
     def words(self) -> str:
@@ -96,8 +96,8 @@ class PullRequest(_Page):
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
-    """What a file holds, each once."""
+class ReviewData:
+    """The contents of a file, without duplicates."""
 
     pulls: list[PullRequest] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
@@ -105,59 +105,59 @@ class Found:
 
 
 def suggestions(body: str) -> list[str]:
-    """Return the changes that a comment suggests to commit."""
+    """Return the suggested changes in a comment."""
     return [text.rstrip() for text in _SUGGESTION.findall(body.replace("\r\n", "\n")) if text.strip()]
 
 
-def read_pages(file: Path) -> Found:
-    """Return what a file holds. Raises InvalidInput for `file`, saying what is wrong with it."""
-    found = Found()
-    seen: set[tuple[type[_Page], int | str]] = set()
-    for number, told in enumerate(_objects(file), start=1):
+def read_pages(file: Path) -> ReviewData:
+    """Return the contents of a file. Raises InvalidInput for `file`, saying what is wrong with it."""
+    data = ReviewData()
+    keys: set[tuple[type[_Page], int | str]] = set()
+    for number, row in enumerate(_iter_objects(file), start=1):
         try:
-            each = _read(told)
+            each = _parse_object(row)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InvalidInput("file", f"{file}: object {number}: {place}: {first['msg']}") from error
+            field_path = ".".join(map(str, first["loc"]))
+            raise InvalidInput("file", f"{file}: object {number}: {field_path}: {first['msg']}") from error
         except ValueError as error:
             raise InvalidInput("file", f"{file}: object {number} {error}") from error
-        name = (type(each), each.url if isinstance(each, PullRequest) else each.id)
-        if name in seen:
+        key = (type(each), each.url if isinstance(each, PullRequest) else each.id)
+        if key in keys:
             continue
-        seen.add(name)
+        keys.add(key)
         match each:
             case PullRequest():
-                found.pulls.append(each)
+                data.pulls.append(each)
             case Review():
-                found.reviews.append(each)
+                data.reviews.append(each)
             case Comment():
-                found.comments.append(each)
-    return found
+                data.comments.append(each)
+    return data
 
 
-def _read(told: dict[str, Any]) -> PullRequest | Review | Comment:
+def _parse_object(row: dict[str, Any]) -> PullRequest | Review | Comment:
     each: PullRequest | Review | Comment
-    if "diff_hunk" in told:
-        each = Comment.model_validate(told)
-    elif "pull_request_url" in told and "state" in told:
-        each = Review.model_validate(told)
-    elif "title" in told and "/pulls/" in str(told.get("url")):
-        each = PullRequest.model_validate(told)
+    if "diff_hunk" in row:
+        each = Comment.model_validate(row)
+    elif "pull_request_url" in row and "state" in row:
+        each = Review.model_validate(row)
+    elif "title" in row and "/pulls/" in str(row.get("url")):
+        each = PullRequest.model_validate(row)
     else:
-        raise ValueError("is no pull request, review or review comment of GitHub's REST API")
-    _ = each.of
+        raise ValueError("is not a pull request, review or review comment of GitHub's REST API")
+    _ = each.pull_request
     return each
 
 
-def _of(address: str) -> tuple[str, int]:
-    found = _PULL.search(address)
-    if found is None:
-        raise ValueError(f"names no pull request: {address[:200]!r}")
-    return found[1], int(found[2])
+def _pull_request_of(address: str) -> tuple[str, int]:
+    match = _PULL.search(address)
+    if match is None:
+        raise ValueError(f"is not at the address of a pull request: {address[:200]!r}")
+    return match[1], int(match[2])
 
 
-def _objects(file: Path) -> Iterator[dict[str, Any]]:
+def _iter_objects(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file: one document or many, each an object, a page of them, or a list of pages."""
     try:
         with file.open("rb") as stream:
@@ -169,20 +169,22 @@ def _objects(file: Path) -> Iterator[dict[str, Any]]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput("file", f"{file} is no UTF-8") from error
+        raise InvalidInput("file", f"{file} is not UTF-8") from error
     decoder, at = json.JSONDecoder(), 0
     while (begins := _WORD.search(text, at)) is not None:
         try:
             document, at = decoder.raw_decode(text, begins.start())
         except (JSONDecodeError, RecursionError) as error:
-            raise InvalidInput("file", f"{file} is no JSON: {error}") from error
-        yield from _flat(file, document)
+            raise InvalidInput("file", f"{file} is not JSON: {error}") from error
+        yield from _flatten(file, document)
 
 
-def _flat(file: Path, document: object) -> Iterator[dict[str, Any]]:
+def _flatten(file: Path, document: object) -> Iterator[dict[str, Any]]:
     pages = document if isinstance(document, list) else [document]
     for page in pages:
         for each in page if isinstance(page, list) else [page]:
             if not isinstance(each, dict):
-                raise InvalidInput("file", f"{file} holds a {type(each).__name__} where an object is expected")
+                raise InvalidInput(
+                    "file", f"{file} contains a value of type {type(each).__name__} where an object is expected"
+                )
             yield each

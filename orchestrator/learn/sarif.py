@@ -1,4 +1,4 @@
-"""Findings of static analysis, as failures. A finding proves a failure; only its absence later proves a remedy."""
+"""Findings of static analysis, as failures. A finding proves a failure; only its later absence proves a fix."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import key, repository_name, storable, technology, within_limit
+from orchestrator.learn.fields import escape_unstorable, fit_beginning, key, repository_name, technology
 from orchestrator.learn.sarif_log import Fix, Location, Message, Result, Rule, Run, read_log
 
-_CUT = "cut: the SARIF log has more"
+_CUT_NOTE = "cut: the SARIF log has more"
 
 
 def read_findings(file: Path) -> Iterator[NewEntry]:
     """Yield the failures in a SARIF 2.1.0 log, in its order.
 
-    A result that is gone in this run (`baselineState` is `absent`) and has a documented remedy is verified by the run;
-    every other one is an open failure, its remedy, if any, only proposed. Results of another kind than `fail`, and
-    those that somebody suppressed, are left out: they are no failures. The log is read and checked whole before the
-    first entry. Raises InvalidInput for `file`.
+    A result that is gone in this run (`baselineState` is `absent`) and has a documented fix is verified by the run;
+    all others are open failures, with a fix, if any, that is only proposed. Results of another kind than `fail`, and
+    suppressed ones, are left out: they are not failures. The log is read and validated whole before the first entry.
+    Raises InvalidInput for `file`.
     """
     log = read_log(file)
     return (
-        _entry(run, result)
+        _make_entry(run, result)
         for run in log.runs
         for result in run.results or ()
-        if result.kind == "fail" and not result.suppressed
+        if result.kind == "fail" and not result.is_suppressed
     )
 
 
-def _entry(run: Run, result: Result) -> NewEntry:
+def _make_entry(run: Run, result: Result) -> NewEntry:
     rule = run.rule_of(result)
     rule_id = result.rule_id or result.rule.id or (rule.id if rule else "")
     location = result.locations[0] if result.locations else Location()
-    message = run.said(result.message, rule)
+    message = run.text_of(result.message, rule)
     remedy = _fixes(run, result, rule) or _markdown_first(rule.help if rule else Message())
     gone = result.baseline_state == "absent" and bool(remedy)
     run_id = run.automation_details.id or run.automation_details.guid
@@ -54,15 +54,15 @@ def _entry(run: Run, result: Result) -> NewEntry:
 
 
 def _text(words: str) -> str | None:
-    return within_limit(storable(words), _CUT) if words.strip() else None
+    return fit_beginning(escape_unstorable(words), _CUT_NOTE) if words.strip() else None
 
 
 def _verifier(run: Run, run_id: str | None) -> str:
-    return storable(f"{run.tool.driver.name}: absent from run {run_id or '(unnamed)'}")[:500]
+    return escape_unstorable(f"{run.tool.driver.name}: absent from run {run_id or '(unnamed)'}")[:500]
 
 
 def _markdown_first(message: Message) -> str:
-    """Return the richer words of a help: text often only repeats the address of a page."""
+    """Return the markdown of a help text, else its plain text, which often is only the address of a page."""
     return (message.markdown or message.text or "").strip()
 
 
@@ -76,13 +76,13 @@ def _project(run: Run) -> str:
 def _technology(run: Run, location: Location) -> str | None:
     place = location.physical_location.artifact_location
     if language := run.language_of(place):
-        return storable(language).strip().lower()[:100] or None
+        return escape_unstorable(language).strip().lower()[:100] or None
     file = run.file_of(place)
-    return technology(storable(file)) if file else None
+    return technology(escape_unstorable(file)) if file else None
 
 
 def _failure(run: Run, location: Location, rule: Rule | None, rule_id: str, message: str) -> str:
-    """Return what happened: the rule and what it is about, the message, the place and the code there."""
+    """Return the failure as text: the rule with its description, the message, the place and the code there."""
     name = f" ({rule.name})" if rule and rule.name and rule.name != rule_id else ""
     about = ""
     if rule:
@@ -103,7 +103,7 @@ def _place(run: Run, location: Location) -> str:
 
 
 def _identity(run: Run, result: Result, location: Location, rule_id: str) -> str:
-    """Return what stays the same of a result from run to run: a fingerprint with its rule, else rule and place."""
+    """Return an id of a result that is the same in all runs: its fingerprint with the rule, else rule and place."""
     for fingerprints in (result.fingerprints, result.partial_fingerprints):
         if fingerprints:
             return f"{rule_id}:{fingerprints[min(fingerprints)]}"
@@ -118,7 +118,7 @@ def _fixes(run: Run, result: Result, rule: Rule | None) -> str:
 
 
 def _fix(run: Run, fix: Fix, rule: Rule | None) -> str:
-    lines = [run.said(fix.description, rule)]
+    lines = [run.text_of(fix.description, rule)]
     for change in fix.artifact_changes:
         file = run.file_of(change.artifact_location) or "the file"
         for replacement in change.replacements:

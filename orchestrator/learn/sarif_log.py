@@ -18,21 +18,21 @@ _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)\}")
 
 
 class Part(BaseModel):
-    """A part of a log; properties that are not read are passed over."""
+    """A part of a log; unknown properties are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_absent(cls, told: object) -> object:
-        """Let tools write null for what they leave out."""
-        if isinstance(told, dict) and None in told.values():
-            return {name: value for name, value in told.items() if value is not None}
-        return told
+    def _drop_nulls(cls, row: object) -> object:
+        """Treat null as missing, as some tools write it."""
+        if isinstance(row, dict) and None in row.values():
+            return {name: value for name, value in row.items() if value is not None}
+        return row
 
 
 class Message(Part):
-    """A text, or the id of one that the rule or the tool has, with arguments for its placeholders."""
+    """A text, or the id of a text of the rule or the tool, with arguments for its placeholders."""
 
     text: str | None = None
     markdown: str | None = None
@@ -41,7 +41,7 @@ class Message(Part):
 
     @property
     def words(self) -> str:
-        """The text, or the markdown where there is no text."""
+        """The text, or the markdown if there is no text."""
         return (self.text or self.markdown or "").strip()
 
 
@@ -60,7 +60,7 @@ class Region(Part):
 
 
 class ArtifactLocation(Part):
-    """Which file: its address, or its place among the run's artifacts."""
+    """A file, by its address or its index among the run's artifacts."""
 
     uri: str | None = None
     index: int = -1
@@ -82,14 +82,14 @@ class LogicalLocation(Part):
 
 
 class Location(Part):
-    """Where a result was found."""
+    """The place of a result."""
 
     physical_location: PhysicalLocation = PhysicalLocation()
     logical_locations: tuple[LogicalLocation, ...] = ()
 
 
 class Replacement(Part):
-    """A region to delete, and what to put there."""
+    """A region to delete, and the content to insert there."""
 
     deleted_region: Region
     inserted_content: Snippet = Snippet()
@@ -110,7 +110,7 @@ class Fix(Part):
 
 
 class Suppression(Part):
-    """A request that a result be not shown; in force unless its status says otherwise."""
+    """A request to hide a result; in force unless its status says otherwise."""
 
     status: Literal["accepted", "underReview", "rejected"] = "accepted"
 
@@ -122,7 +122,7 @@ class ComponentReference(Part):
 
 
 class RuleReference(Part):
-    """A rule by id or by its place in a component of the tool."""
+    """A rule, by id or by its index in a component of the tool."""
 
     id: str | None = None
     index: int = -1
@@ -130,7 +130,7 @@ class RuleReference(Part):
 
 
 class Rule(Part):
-    """What is checked, why, and what to do."""
+    """A rule: what is checked, why, and what to do."""
 
     id: str
     name: str | None = None
@@ -157,7 +157,7 @@ class Tool(Part):
 
 
 class Result(Part):
-    """One thing found, or found gone."""
+    """One finding, or one that is gone."""
 
     rule_id: str | None = None
     rule_index: int = -1
@@ -173,33 +173,33 @@ class Result(Part):
     suppressions: tuple[Suppression, ...] | None = None
 
     @property
-    def suppressed(self) -> bool:
-        """Whether somebody decided that this needs no fix: all its suppressions are in force."""
+    def is_suppressed(self) -> bool:
+        """True if it has suppressions and all are in force: somebody decided that it needs no fix."""
         return bool(self.suppressions) and all(one.status == "accepted" for one in self.suppressions or ())
 
 
 class Artifact(Part):
-    """A file that was looked at."""
+    """A file that was analysed."""
 
     location: ArtifactLocation = ArtifactLocation()
     source_language: str | None = None
 
 
 class AutomationDetails(Part):
-    """Which run this is."""
+    """The identity of a run."""
 
     id: str | None = None
     guid: str | None = None
 
 
 class VersionControl(Part):
-    """Which repository was looked at."""
+    """The repository that was analysed."""
 
     repository_uri: str
 
 
 class ExternalFiles(Part):
-    """Parts of the run that are kept in other files."""
+    """Parts of the run in other files."""
 
     results: tuple[object, ...] = ()
 
@@ -215,9 +215,9 @@ class Run(Part):
     external_property_file_references: ExternalFiles = ExternalFiles()
 
     def rule_of(self, result: Result) -> Rule | None:
-        """Return the rule of a result, if the log has it: by index, by id, or by the first parts of its id."""
-        extensions, wanted = self.tool.extensions, result.rule.tool_component.index
-        component = extensions[wanted] if 0 <= wanted < len(extensions) else self.tool.driver
+        """Return the rule of a result: by index, by id, or by a prefix of its id; None if the log lacks it."""
+        extensions, at = self.tool.extensions, result.rule.tool_component.index
+        component = extensions[at] if 0 <= at < len(extensions) else self.tool.driver
         index = result.rule_index if result.rule_index >= 0 else result.rule.index
         if 0 <= index < len(component.rules):
             return component.rules[index]
@@ -246,16 +246,16 @@ class Run(Part):
             return self.artifacts[location.index].source_language
         return self._languages.get(location.uri) if location.uri else None
 
-    def said(self, message: Message, rule: Rule | None) -> str:
-        """Return the words of a message, its placeholders filled."""
+    def text_of(self, message: Message, rule: Rule | None) -> str:
+        """Return the text of a message with its placeholders filled."""
         words = message.words
         if not words and message.id is not None:
-            known: Sequence[dict[str, Message]] = (
+            sources: Sequence[dict[str, Message]] = (
                 rule.message_strings if rule else {},
                 self.tool.driver.global_message_strings,
             )
-            words = next((strings[message.id].words for strings in known if message.id in strings), message.id)
-        return _with(words, message.arguments) if message.arguments else words
+            words = next((strings[message.id].words for strings in sources if message.id in strings), message.id)
+        return _format(words, message.arguments) if message.arguments else words
 
 
 class Log(Part):
@@ -276,26 +276,28 @@ def read_log(file: Path) -> Log:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = "".join(f"{part}." for part in first["loc"]).rstrip(".")
-        raise InvalidInput("file", f"{file} is no SARIF 2.1.0 log: {place and place + ': '}{first['msg']}") from error
+        raise InvalidInput(
+            "file", f"{file} is not a SARIF 2.1.0 log: {place and place + ': '}{first['msg']}"
+        ) from error
     for run in log.runs:
         if run.external_property_file_references.results:
-            raise InvalidInput("file", f"{file} keeps its results in other files: join them into one log first")
+            raise InvalidInput("file", f"{file} has its results in other files: merge them into one log first")
     return log
 
 
-def _with(words: str, arguments: Sequence[str]) -> str:
-    """Return words with their placeholders filled, as far as can be stored: a long argument may stand in many."""
-    told, at, length = [], 0, 0
-    for found in _PLACEHOLDER.finditer(words):
-        told += [words[at : found.start()], _filled(found, arguments)[: MAX_TEXT_BYTES + 1]]
-        length += len(told[-2]) + len(told[-1])
-        at = found.end()
+def _format(words: str, arguments: Sequence[str]) -> str:
+    """Return a text with its placeholders filled, up to the limit of a text: a long argument may be used many times."""
+    parts, at, length = [], 0, 0
+    for match in _PLACEHOLDER.finditer(words):
+        parts += [words[at : match.start()], _replacement(match, arguments)[: MAX_TEXT_BYTES + 1]]
+        length += len(parts[-2]) + len(parts[-1])
+        at = match.end()
         if length > MAX_TEXT_BYTES:
-            return "".join(told)
-    return "".join([*told, words[at:]])
+            return "".join(parts)
+    return "".join([*parts, words[at:]])
 
 
-def _filled(found: re.Match[str], arguments: Sequence[str]) -> str:
-    if found[1] is None:
-        return found[0][0]
-    return arguments[int(found[1])] if int(found[1]) < len(arguments) else found[0]
+def _replacement(match: re.Match[str], arguments: Sequence[str]) -> str:
+    if match[1] is None:
+        return match[0][0]
+    return arguments[int(match[1])] if int(match[1]) < len(arguments) else match[0]

@@ -11,7 +11,7 @@ from knowledge.documents.askers import asker
 from knowledge.errors import InvalidInput
 from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
-from orchestrator.tools.document_qa_tool import DEFAULT_K, MOST_K, ToolAnswer
+from orchestrator.tools.document_qa_tool import DEFAULT_K, MAX_K, ToolAnswer
 from orchestrator.tools.wrappers import DocumentTool
 
 ASKS = "answering.ask"
@@ -24,7 +24,7 @@ class DocumentQuestion:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     question: str
-    k: Annotated[int, Field(ge=1, le=MOST_K, strict=True)] = DEFAULT_K
+    k: Annotated[int, Field(ge=1, le=MAX_K, strict=True)] = DEFAULT_K
 
 
 def checked_scope(tool: type[DocumentTool], told: Any) -> str | None:

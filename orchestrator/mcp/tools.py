@@ -34,7 +34,7 @@ from orchestrator.client.knowledge_client import services
 from orchestrator.client.table import Operation, Tool, returned_by
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import in_our_words, read_entry, resolve_entry, to_be_resolved
+from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, text_to_resolve
 from orchestrator.mcp.arguments import ContextOf, OpenOf, OutcomeTold, Reached, Resolution
 from orchestrator.mcp.documents import ASKS, DocumentQuestion, answer_from, checked_scope
 from orchestrator.tools.document_qa_tool import ToolAnswer
@@ -139,7 +139,7 @@ def _read(kind: type[Any], told: Mapping[str, Any]) -> Any:
         return TypeAdapter(kind).validate_json(_json(told))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise in_our_words(first["loc"] or ("arguments",), dict(first)) from error
+        raise as_invalid_input(first["loc"] or ("arguments",), dict(first)) from error
 
 
 def _json(told: Mapping[str, Any]) -> bytes:
@@ -147,7 +147,7 @@ def _json(told: Mapping[str, Any]) -> bytes:
 
 
 async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
-    return EntryCreated(entry_id=await caller.knowledge.capture.capture(read_entry(told)))
+    return EntryCreated(entry_id=await caller.knowledge.capture.capture(parse_entry(told)))
 
 
 async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
@@ -180,7 +180,7 @@ def _as_waiting(entry: Entry) -> Waiting:
         run_id=entry.run_id,
         gate_type=entry.gate_type,
         captured_at=entry.captured_at,
-        told=truncate_middle(to_be_resolved(entry), _MOST_TOLD),
+        told=truncate_middle(text_to_resolve(entry), _MOST_TOLD),
     )
 
 
@@ -198,7 +198,7 @@ async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
         run_id=asked.run_id,
         facts=asked.facts,
     )
-    breaker = caller.breakers.of(caller.knowledge.workspace)
+    breaker = caller.breakers.for_workspace(caller.knowledge.workspace)
     return await OrchestratorContextBuilder(caller.knowledge, breaker).build_context_for_task(task, asked.agent_type)
 
 

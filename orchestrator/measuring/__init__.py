@@ -1,1 +1,1 @@
-"""What hardwon is worth on data: the demonstration, the evaluations, and whether all of it works here."""
+"""The demonstration, the evaluations on labelled data, and the check of an installation."""

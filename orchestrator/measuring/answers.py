@@ -1,4 +1,4 @@
-"""How well questions are answered from documents, or declined, through the services that production uses."""
+"""Evaluation of answers from documents, and of refusals, through the services of production."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from orchestrator.progress import Stages
 from orchestrator.tools.wrappers import AnswerFromGlobalKB
 
 _DEPTH = 10
-_LINE = 200
-_LONGEST = 4_000
+_MAX_TITLE_CHARS = 200
+_MAX_QUERY_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class AnswersReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A question with what came of it. `sure` is the extractive chance, `place` that of the first relevant document.
+class QuestionResult:
+    """The result of a question. `sure` is the extractive probability, `place` the rank of the first relevant document.
 
-    `in_conversation`: something was said before. `follows`: the question was rewritten for the search; `plain_place` is
-    the place without that, `whole_place` that of the question with all of the user's questions before it.
+    `in_conversation`: there were turns before. `follows`: the question was rewritten for the search; `plain_place` is
+    the rank without that, `whole_place` that of the question with all of the user's questions before it.
     """
 
     question_id: str
@@ -87,24 +87,24 @@ async def evaluate_answers(
     embedder: Embedder | None = None,
 ) -> AnswersReport:
     """Store `corpus.jsonl` as documents, ask `questions.jsonl` (at most `limit`), judge by `qrels.jsonl`."""
-    return reported(await judged_answers(folder, settings, limit=limit, progress=progress, embedder=embedder))
+    return summarize(await evaluate_questions(folder, settings, limit=limit, progress=progress, embedder=embedder))
 
 
-async def judged_answers(
+async def evaluate_questions(
     folder: Path,
     settings: KnowledgeSettings,
     *,
     limit: int | None = None,
     progress: Stages | None = None,
     embedder: Embedder | None = None,
-) -> list[Judged]:
-    """Return what came of each question."""
+) -> list[QuestionResult]:
+    """Return the result of each question."""
     progress = progress or Stages()
     relevant = read_relevant(folder)
     rows = read_jsonl(folder / "questions.jsonl", texts=["id", "text"])
     questions = [row for row in rows if _answerable(row) is not None][:limit]
     if not questions:
-        raise InvalidInput(str(folder), "has no question that says whether it can be answered")
+        raise InvalidInput(str(folder), "has no question with a valid `answerable` or `answerability`")
     async with throwaway_knowledge(settings, embedder) as knowledge:
         await add_corpus(knowledge, folder / "corpus.jsonl")
         indexing = progress.stage("Embedding")
@@ -113,19 +113,19 @@ async def judged_answers(
             indexing(1, 1)
         scope = await knowledge.documents.access.scope(LOCAL, "global")
         asking = progress.stage("Asking")
-        found = []
+        results = []
         for number, row in enumerate(questions, 1):
-            found.append(await _judged(knowledge, scope, row, relevant.get(row["id"], frozenset())))
+            results.append(await _evaluate_question(knowledge, scope, row, relevant.get(row["id"], frozenset())))
             if asking:
                 asking(number, len(questions))
-    return found
+    return results
 
 
 async def add_corpus(knowledge: Knowledge, corpus: Path) -> None:
-    """Keep each record as a document of the global knowledge base: its text, its title, its id as the name."""
+    """Store each record as a document of the global knowledge base: its text, its title, its id as the name."""
     scope = await knowledge.documents.access.scope(LOCAL, "global", permission=Permission.WRITE)
     for row in read_jsonl(corpus, texts=["id", "text"]):
-        title = str(row.get("title") or "")[:_LINE].strip()
+        title = str(row.get("title") or "")[:_MAX_TITLE_CHARS].strip()
         new = NewDocument(
             uri=f"{row['id']}.txt", content=row["text"].encode(), title=" ".join(title.split()) or row["id"]
         )
@@ -134,7 +134,9 @@ async def add_corpus(knowledge: Knowledge, corpus: Path) -> None:
             raise InvalidInput(f"{corpus}: {row['id']}", added.document.error)
 
 
-async def _judged(knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], relevant: frozenset[str]) -> Judged:
+async def _evaluate_question(
+    knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], relevant: frozenset[str]
+) -> QuestionResult:
     conversation = [
         {"role": "user" if turn["speaker"] == "user" else "assistant", "content": turn["text"]}
         for turn in row.get("history", ())
@@ -145,10 +147,10 @@ async def _judged(knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], re
     took = (time.perf_counter() - began) * 1000
     if answer.status is AnswerStatus.ERROR:
         raise InvalidInput(row["id"], answer.error or "could not be answered")
-    names = await _names(knowledge, scope, answer)
-    place = await _place(knowledge, scope, answer.searched[0], relevant)
+    names = await _names_of_cited(knowledge, scope, answer)
+    place = await _rank_of_relevant(knowledge, scope, answer.searched[0], relevant)
     follows = answer.searched[0] != row["text"]
-    return Judged(
+    return QuestionResult(
         question_id=row["id"],
         answerable=bool(_answerable(row)),
         answered=answer.status is AnswerStatus.ANSWERED,
@@ -157,8 +159,8 @@ async def _judged(knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], re
         dropped=round(answer.metrics.get("dropped_claims", 0)),
         sure=answer.metrics.get("sure"),
         place=place,
-        plain_place=await _place(knowledge, scope, row["text"], relevant) if follows else place,
-        whole_place=await _place(knowledge, scope, _whole(row), relevant) if conversation else place,
+        plain_place=await _rank_of_relevant(knowledge, scope, row["text"], relevant) if follows else place,
+        whole_place=await _rank_of_relevant(knowledge, scope, _with_history(row), relevant) if conversation else place,
         in_conversation=bool(conversation),
         follows=follows,
         milliseconds=took,
@@ -167,21 +169,21 @@ async def _judged(knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], re
     )
 
 
-def _whole(row: Mapping[str, Any]) -> str:
-    """Return a question below all that the user asked before it, the latest of it where that is too long."""
-    said = [turn["text"] for turn in row.get("history", ()) if turn["speaker"] == "user"]
-    return "\n".join([*said, row["text"]])[-_LONGEST:]
+def _with_history(row: Mapping[str, Any]) -> str:
+    """Return a question with all of the user's questions before it; if too long, the end of that."""
+    earlier = [turn["text"] for turn in row.get("history", ()) if turn["speaker"] == "user"]
+    return "\n".join([*earlier, row["text"]])[-_MAX_QUERY_CHARS:]
 
 
-async def _place(knowledge: Knowledge, scope: Scope, question: str, relevant: frozenset[str]) -> int | None:
-    """Return the place of the first relevant document among the first ten, None where none is there."""
+async def _rank_of_relevant(knowledge: Knowledge, scope: Scope, question: str, relevant: frozenset[str]) -> int | None:
+    """Return the rank of the first relevant document; None if none is among the first ten."""
     found = await knowledge.documents.search.search(Query(question=question, k=_DEPTH), scope)
     ranked = dict.fromkeys(_name(passage.uri) for passage in found.passages)
     return next((at for at, name in enumerate(ranked, 1) if name in relevant), None)
 
 
-async def _names(knowledge: Knowledge, scope: Scope, answer: Answer) -> frozenset[str]:
-    """Return the documents cited; each quote has to stand in one of them as it is stored, or this raises."""
+async def _names_of_cited(knowledge: Knowledge, scope: Scope, answer: Answer) -> frozenset[str]:
+    """Return the cited documents. Raises AssertionError unless each quote is literally in its document."""
     texts = {
         whole.document.document_id: whole
         for whole in await knowledge.documents.quotes.whole(
@@ -199,45 +201,45 @@ def _name(uri: str) -> str:
 
 
 def _answerable(row: Mapping[str, Any]) -> bool | None:
-    """Return whether a question can be answered, None where that is not clear."""
-    told = row.get("answerable", row.get("answerability"))
-    if isinstance(told, bool):
-        return told
-    return {"answerable": True, "unanswerable": False}.get(str(told).lower())
+    """Return whether a question can be answered; None if its label is unclear."""
+    label = row.get("answerable", row.get("answerability"))
+    if isinstance(label, bool):
+        return label
+    return {"answerable": True, "unanswerable": False}.get(str(label).lower())
 
 
-def reported(found: Sequence[Judged]) -> AnswersReport:
-    """Return the figures of judged questions."""
-    right = [each for each in found if each.answerable]
-    wrong = [each for each in found if not each.answerable]
-    told = [each for each in right if each.answered and each.relevant]
-    placed = [each for each in right if each.relevant]
+def summarize(results: Sequence[QuestionResult]) -> AnswersReport:
+    """Return the report of the results."""
+    answerable = [each for each in results if each.answerable]
+    unanswerable = [each for each in results if not each.answerable]
+    answered = [each for each in answerable if each.answered and each.relevant]
+    ranked = [each for each in answerable if each.relevant]
 
-    def within(depth: int) -> float:
-        return _mean([_within(each.place, depth) for each in placed])
+    def recall_at(depth: int) -> float:
+        return _mean([_is_within(each.place, depth) for each in ranked])
 
     return AnswersReport(
-        questions=len(found),
-        answerable=len(right),
-        unanswerable=len(wrong),
-        false_answer_rate=_mean([each.answered for each in wrong]),
-        false_refusal_rate=_mean([not each.answered for each in right]),
-        citation_precision=_mean([len(each.cited & each.relevant) / len(each.cited) for each in told]),
-        citation_recall=_mean([len(each.cited & each.relevant) / len(each.relevant) for each in told]),
-        dropped_claims=sum(each.dropped for each in found),
-        recall_at_1=within(1),
-        recall_at_3=within(3),
-        recall_at_5=within(5),
-        mrr_at_10=_mean([1 / each.place if each.place else 0.0 for each in placed]),
-        follow_ups=sum(each.follows for each in placed),
-        follow_up_recall_at_5=_mean([_within(each.place, 5) for each in placed if each.follows]),
-        follow_up_recall_at_5_unrewritten=_mean([_within(each.plain_place, 5) for each in placed if each.follows]),
-        answer_p50_ms=round(median([each.milliseconds for each in found]), 1),
-        extractive=all(each.extractive for each in found),
+        questions=len(results),
+        answerable=len(answerable),
+        unanswerable=len(unanswerable),
+        false_answer_rate=_mean([each.answered for each in unanswerable]),
+        false_refusal_rate=_mean([not each.answered for each in answerable]),
+        citation_precision=_mean([len(each.cited & each.relevant) / len(each.cited) for each in answered]),
+        citation_recall=_mean([len(each.cited & each.relevant) / len(each.relevant) for each in answered]),
+        dropped_claims=sum(each.dropped for each in results),
+        recall_at_1=recall_at(1),
+        recall_at_3=recall_at(3),
+        recall_at_5=recall_at(5),
+        mrr_at_10=_mean([1 / each.place if each.place else 0.0 for each in ranked]),
+        follow_ups=sum(each.follows for each in ranked),
+        follow_up_recall_at_5=_mean([_is_within(each.place, 5) for each in ranked if each.follows]),
+        follow_up_recall_at_5_unrewritten=_mean([_is_within(each.plain_place, 5) for each in ranked if each.follows]),
+        answer_p50_ms=round(median([each.milliseconds for each in results]), 1),
+        extractive=all(each.extractive for each in results),
     )
 
 
-def _within(place: int | None, depth: int) -> bool:
+def _is_within(place: int | None, depth: int) -> bool:
     return place is not None and place <= depth
 
 

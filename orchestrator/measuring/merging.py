@@ -1,4 +1,4 @@
-"""How well two tellings of one thing are told from two things, measured on a folder of labelled pairs."""
+"""Evaluation of merging, on a folder of labelled pairs of situations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from knowledge.wiring import Knowledge
 from orchestrator.measuring.retrieval import read_jsonl, throwaway_knowledge
 from orchestrator.progress import Stages
 
-_CHUNK = 500
-_EMBEDDED_AT_ONCE = 64
+_CAPTURE_BATCH = 500
+_EMBEDDING_BATCH = 64
 _RESOLUTION = "as in every pair"
 
 
@@ -26,8 +26,8 @@ _RESOLUTION = "as in every pair"
 class MergingReport:
     """Over labelled pairs of situations whose resolutions are equal.
 
-    `precision`, `recall`: of pairs merged by themselves. `false_merge_rate`: share of the different pairs that was
-    merged. `suggestion_*`: of pairs merged or proposed to a person. A precision of nothing is 1.
+    `precision`, `recall`: of pairs merged automatically. `false_merge_rate`: share of the different pairs that was
+    merged. `suggestion_*`: of pairs merged or suggested to a person. The precision of no pairs is 1.
     """
 
     pairs: int
@@ -43,17 +43,17 @@ async def evaluate_merging(
 ) -> MergingReport:
     """Capture the texts of `pairs.jsonl` ({a, b, same} a line) and judge each pair by the store's term statistics.
 
-    Raises InvalidInput where the file says something else.
+    Raises InvalidInput for a file of another form.
     """
     progress = progress or Stages()
-    pairs = _pairs(folder / "pairs.jsonl")
+    pairs = _read_pairs(folder / "pairs.jsonl")
     texts = list(dict.fromkeys(text for one, other, _ in pairs for text in (one, other)))
     async with throwaway_knowledge(settings) as knowledge:
         await _store(knowledge, texts, folder)
         await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
-        vectors = await _vectors(knowledge, texts)
-        asked = sorted({term for text in texts for term in ParsedText(text).term_ids})
-        statistics = await knowledge.stores.spaces.statistics(asked)
+        vectors = await _embed_texts(knowledge, texts)
+        terms = sorted({term for text in texts for term in ParsedText(text).term_ids})
+        statistics = await knowledge.stores.spaces.statistics(terms)
         comparing = TextComparer(statistics, (await knowledge.stores.embedder.space()).model)
     progress.stage("Comparing")
     judged = [
@@ -80,14 +80,14 @@ def _share(part: int, whole: int, *, of_none: float) -> float:
     return round(part / whole, 4) if whole else of_none
 
 
-def _pairs(path: Path) -> list[tuple[str, str, bool]]:
-    pairs = [_pair(path, number, row) for number, row in enumerate(read_jsonl(path), 1)]
+def _read_pairs(path: Path) -> list[tuple[str, str, bool]]:
+    pairs = [_parse_pair(path, number, row) for number, row in enumerate(read_jsonl(path), 1)]
     if not pairs:
         raise InvalidInput(str(path), "has no pair")
     return pairs
 
 
-def _pair(path: Path, number: int, row: Mapping[str, Any]) -> tuple[str, str, bool]:
+def _parse_pair(path: Path, number: int, row: Mapping[str, Any]) -> tuple[str, str, bool]:
     match row:
         case {"a": str(one), "b": str(other), "same": bool(same)} if one.strip() and other.strip():
             return one, other, same
@@ -108,15 +108,15 @@ async def _store(knowledge: Knowledge, texts: Sequence[str], folder: Path) -> No
         )
         for text in texts
     ]
-    for start in range(0, len(entries), _CHUNK):
-        for answer in await knowledge.capture.capture_all(entries[start : start + _CHUNK]):
+    for start in range(0, len(entries), _CAPTURE_BATCH):
+        for answer in await knowledge.capture.capture_all(entries[start : start + _CAPTURE_BATCH]):
             if answer.outcome is CaptureOutcome.REFUSED:
                 raise InvalidInput(f"{folder / 'pairs.jsonl'}: {answer.field}", answer.error or "was refused")
 
 
-async def _vectors(knowledge: Knowledge, texts: Sequence[str]) -> dict[str, Vector]:
+async def _embed_texts(knowledge: Knowledge, texts: Sequence[str]) -> dict[str, Vector]:
     vectors: dict[str, Vector] = {}
-    for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
-        some = texts[start : start + _EMBEDDED_AT_ONCE]
+    for start in range(0, len(texts), _EMBEDDING_BATCH):
+        some = texts[start : start + _EMBEDDING_BATCH]
         vectors |= zip(some, (await knowledge.stores.embedder.embed(some, "document")).vectors, strict=True)
     return vectors

@@ -1,4 +1,4 @@
-"""How well finding again works, measured on folders of real data through the services that production uses."""
+"""Evaluation of retrieval and abstention, on folders of real data through the services of production."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.progress import Stages
 
 DEPTH = 10
-_CHUNK = 500
-_LABELLED = ("id", "text")
+_CAPTURE_BATCH = 500
+_TEXT_FIELDS = ("id", "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalReport:
-    """Over the queries that have a relevant record: share found at places 1, 3, 10, and the mean reciprocal rank."""
+    """Over the queries with a relevant record: share found within ranks 1, 3 and 10, and the mean reciprocal rank."""
 
     queries: int
     documents: int
@@ -41,10 +41,10 @@ class RetrievalReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbstentionReport:
-    """Each query asked of the whole corpus and of the corpus without its relevant records, at the default thresholds.
+    """Each query run on the whole corpus and on the corpus without its relevant records, at the default thresholds.
 
-    `false_injection_rate`: share answered though the relevant records were out; `false_silence_rate`: share not
-    answered though they were there. `auc`: how often a query is surer of the whole corpus than a query is of its rest.
+    `false_injection_rate`: share with patterns though the relevant records were out; `false_silence_rate`: share
+    without patterns though they were there. `auc`: of confidence as a classifier of the two.
     """
 
     queries: int
@@ -62,20 +62,20 @@ def read_jsonl(path: Path, *, texts: Sequence[str] = (), lists: Sequence[str] = 
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield _object(f"{path}:{number}", line, texts, lists)
+                    yield _parse_row(f"{path}:{number}", line, texts, lists)
     except OSError as error:
         raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(str(path), "cannot be read: it is not UTF-8") from error
 
 
-def _object(place: str, line: str, texts: Sequence[str], lists: Sequence[str]) -> dict[str, Any]:
+def _parse_row(place: str, line: str, texts: Sequence[str], lists: Sequence[str]) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(place, f"is not JSON ({error})") from error
     if not isinstance(row, dict):
-        raise InvalidInput(place, "is no JSON object")
+        raise InvalidInput(place, "is not a JSON object")
     for name in texts:
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise InvalidInput(place, f"needs a text `{name}`")
@@ -86,14 +86,14 @@ def _object(place: str, line: str, texts: Sequence[str], lists: Sequence[str]) -
 
 
 def read_relevant(folder: Path) -> dict[str, frozenset[str]]:
-    """Return the relevant records by query, as `qrels.jsonl` tells them."""
+    """Return the relevant records by query, from `qrels.jsonl`."""
     rows = read_jsonl(folder / "qrels.jsonl", texts=["query_id"], lists=["relevant_ids"])
     return {row["query_id"]: frozenset(row["relevant_ids"]) for row in rows}
 
 
 @contextmanager
 def throwaway_home() -> Iterator[Path]:
-    """Give an empty data directory that is removed afterwards."""
+    """Yield an empty data directory that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="hardwon-", ignore_cleanup_errors=True) as home:
         if os.geteuid() == 0:
             os.chmod(home, 0o755)  # noqa: S103, PTH101 - as root Postgres runs as another user
@@ -104,10 +104,10 @@ def throwaway_home() -> Iterator[Path]:
 async def throwaway_knowledge(
     settings: KnowledgeSettings, embedder: Embedder | None = None
 ) -> AsyncIterator[Knowledge]:
-    """Open empty embedded stores, whatever stores the settings name; the embedder is theirs unless one is given."""
+    """Open empty embedded stores instead of those of the settings; the embedder is theirs unless one is passed."""
     with throwaway_home() as home:
-        apart = settings.model_copy(update={"home": home, "database_url": None, "qdrant_url": None, "api_url": None})
-        async with open_knowledge(apart, embedder=embedder) as knowledge:
+        local = settings.model_copy(update={"home": home, "database_url": None, "qdrant_url": None, "api_url": None})
+        async with open_knowledge(local, embedder=embedder) as knowledge:
             yield knowledge
 
 
@@ -119,7 +119,7 @@ async def evaluate_retrieval(
     progress: Stages | None = None,
 ) -> RetrievalReport:
     """Store `corpus.jsonl` as verified failures, ask `queries.jsonl` (at most `limit`), judge by `qrels.jsonl`."""
-    places, times = await retrieval_places(folder, settings, limit=limit, progress=progress)
+    places, times = await rank_first_hits(folder, settings, limit=limit, progress=progress)
     found = list(places.values())
 
     def share(depth: int) -> float:
@@ -136,7 +136,7 @@ async def evaluate_retrieval(
     )
 
 
-async def retrieval_places(
+async def rank_first_hits(
     folder: Path,
     settings: KnowledgeSettings,
     *,
@@ -144,9 +144,9 @@ async def retrieval_places(
     progress: Stages | None = None,
     embedder: Embedder | None = None,
 ) -> tuple[Mapping[str, int | None], list[float]]:
-    """Return the place (1..10, None if not found) of the first relevant record for each query, and the times in ms."""
+    """Return the rank (1..10, None if not found) of the first relevant record for each query, and the times in ms."""
     progress = progress or Stages()
-    relevant, queries = _questions(folder, limit)
+    relevant, queries = _read_queries(folder, limit)
     places: dict[str, int | None] = {}
     times: list[float] = []
     async with throwaway_knowledge(settings, embedder) as knowledge:
@@ -172,17 +172,17 @@ async def evaluate_abstention(
     limit: int | None = None,
     progress: Stages | None = None,
 ) -> AbstentionReport:
-    """Ask each query twice, the second time as if its relevant records were not there, and see when nothing is said."""
+    """Run each query twice, the second time without its relevant records, and count when no pattern is returned."""
     progress = progress or Stages()
-    relevant, queries = _questions(folder, limit)
+    relevant, queries = _read_queries(folder, limit)
     whole, without = [], []
     async with throwaway_knowledge(settings) as knowledge:
         entries = await _store(knowledge, folder / "corpus.jsonl")
         await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
         asking = progress.stage("Asking")
         for number, query in enumerate(queries, 1):
-            known = [entries[record] for record in relevant[query["id"]] if record in entries]
-            hidden = [point for entry in known for point in await knowledge.stores.entries.sole_points(entry)]
+            right = [entries[record] for record in relevant[query["id"]] if record in entries]
+            hidden = [point for entry in right for point in await knowledge.stores.entries.sole_points(entry)]
             whole.append(await knowledge.queries.weigh_failure(query["text"]))
             without.append(await knowledge.queries.weigh_failure(query["text"], without=hidden))
             if asking:
@@ -196,23 +196,25 @@ async def evaluate_abstention(
 
 
 def _auc(right: Sequence[float], wrong: Sequence[float]) -> float:
-    """Return how often a right figure is above a wrong one, ties counting half."""
+    """Return the probability that a right figure is above a wrong one, ties counting half."""
     ordered = sorted(wrong)
     return mean((bisect_left(ordered, each) + bisect_right(ordered, each)) / (2 * len(ordered)) for each in right)
 
 
-def _questions(folder: Path, limit: int | None) -> tuple[dict[str, frozenset[str]], list[dict[str, Any]]]:
+def _read_queries(folder: Path, limit: int | None) -> tuple[dict[str, frozenset[str]], list[dict[str, Any]]]:
     """Return the relevant records by query, and the queries that have any."""
     relevant = read_relevant(folder)
-    queries = [row for row in read_jsonl(folder / "queries.jsonl", texts=_LABELLED) if row["id"] in relevant][:limit]
-    records = {row["id"] for row in read_jsonl(folder / "corpus.jsonl", texts=_LABELLED)}
+    queries = [row for row in read_jsonl(folder / "queries.jsonl", texts=_TEXT_FIELDS) if row["id"] in relevant][:limit]
+    records = {row["id"] for row in read_jsonl(folder / "corpus.jsonl", texts=_TEXT_FIELDS)}
     if all(records.isdisjoint(relevant[row["id"]]) for row in queries):
-        raise InvalidInput(str(folder), "has no query of which `qrels.jsonl` names a record of `corpus.jsonl`")
+        raise InvalidInput(
+            str(folder), "has no query with a relevant record: `qrels.jsonl` names none of `corpus.jsonl`"
+        )
     return relevant, queries
 
 
 async def _store(knowledge: Knowledge, corpus: Path) -> dict[str, EntryId]:
-    """Store each record as one verified failure, its text the situation, its id the resolution; return the entries."""
+    """Store each record as a verified failure: its text is the situation, its id the resolution. Return the entries."""
     stored: dict[str, EntryId] = {}
     entries = [
         NewEntry(
@@ -223,10 +225,10 @@ async def _store(knowledge: Knowledge, corpus: Path) -> dict[str, EntryId]:
             solution_steps=row["id"],
             success_verified=True,
         )
-        for row in read_jsonl(corpus, texts=_LABELLED)
+        for row in read_jsonl(corpus, texts=_TEXT_FIELDS)
     ]
-    for start in range(0, len(entries), _CHUNK):
-        chunk = entries[start : start + _CHUNK]
+    for start in range(0, len(entries), _CAPTURE_BATCH):
+        chunk = entries[start : start + _CAPTURE_BATCH]
         for entry, answer in zip(chunk, await knowledge.capture.capture_all(chunk), strict=True):
             if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
                 raise InvalidInput(f"{corpus}: {answer.field}", answer.error or "was refused")

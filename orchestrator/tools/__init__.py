@@ -1,4 +1,4 @@
-"""Asking documents, as agents and planners do: tools over knowledge bases, the strict base, the subagent, selection."""
+"""Document Q&A for agents and planners: tools over knowledge bases, the strict base, the subagent, selection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOMES = {"PlannerSteps": "orchestrator.tools.planner", "document_tools": "orche
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for alone."""
+    """Import a name lazily."""
     if name not in _HOMES:
         raise AttributeError(f"module 'orchestrator.tools' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

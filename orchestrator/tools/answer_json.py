@@ -1,4 +1,4 @@
-"""Citations as every door gives them, and conversations as it takes them."""
+"""The JSON of citations and conversations, the same over HTTP, MCP and as tools."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from knowledge.documents.models import Citation, Turn
 
 
 class CitationJson(TypedDict):
-    """A quote with where it stands. `path` is the document's link where it has one, else its uri.
+    """A quote with its place. `path` is the document's link if it has one, else its uri.
 
-    `commit`: of the repository it was read from, as it was then.
+    `commit`: the commit of the repository that the document was read at.
     """
 
     number: int
@@ -53,7 +53,7 @@ def citation_json(citation: Citation) -> CitationJson:
 
 
 def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
-    """Return a conversation as it is read: roles and texts, no more than the last fifty."""
+    """Return the last fifty turns of a conversation: roles and texts."""
     return tuple(
         Turn(role=str(turn.get("role") or "user")[:50], content=str(turn.get("content") or "")[:8_000])
         for turn in conversation[-50:]

@@ -1,4 +1,4 @@
-"""The core that every document tool is: a question and an authorised scope to a cited answer. Knows no kind of base."""
+"""The core of all document tools: an answer with citations within an authorised scope, for any kind of base."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from knowledge.redaction import redact
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
 
 DEFAULT_K = 5
-MOST_K = 50
+MAX_K = 50
 MAX_TOKENS = 500
 
 
 class ToolAnswer(TypedDict):
-    """What a tool answers. `status` is answered, not_found, empty_scope, indexing or error."""
+    """A tool's answer. `status` is answered, not_found, empty_scope, indexing or error."""
 
     answer: str
     sources: list[str]
@@ -40,9 +40,9 @@ class ToolAnswer(TypedDict):
 
 
 class DocumentQATool:
-    """Answers questions within a scope that was authorised before; what sets kinds apart is in its `config`.
+    """Answers questions within a scope that was authorised before; kinds of bases differ only in `config`.
 
-    Async, stateless and read-only: it takes no conversation unless one is given, and keeps none.
+    Async, stateless and read-only: it uses a conversation only if one is passed, and keeps none.
     """
 
     def __init__(self, answering: Answering, config: KBConfig, *, temperature: float | None = 0.0) -> None:
@@ -70,8 +70,8 @@ class DocumentQATool:
         *,
         logs: LogQuery | None = None,
     ) -> ToolAnswer:
-        """Return the answer with its sources. Raises InvalidInput for a question that is none."""
-        return self._told(await self.answer(question, scope, k, conversation_context, logs=logs), scope)
+        """Return the answer with its sources. Raises InvalidInput for an invalid question."""
+        return self._tool_answer(await self.answer(question, scope, k, conversation_context, logs=logs), scope)
 
     async def answer(
         self,
@@ -82,7 +82,7 @@ class DocumentQATool:
         *,
         logs: LogQuery | None = None,
     ) -> Answer:
-        """Return the whole answer, with what was found and left out. Raises InvalidInput.
+        """Return the whole answer, with the passages found and dropped. Raises InvalidInput.
 
         `logs`: the plan of what is asked of logs; without one it is read from the question.
         """
@@ -91,7 +91,7 @@ class DocumentQATool:
         return await self._answering.answerer.answer(
             Request(
                 question=question,
-                k=max(1, min(k, MOST_K)),
+                k=max(1, min(k, MAX_K)),
                 conversation=turns_of(conversation_context or ()),
                 selection="" if logs is None else repr(logs),
                 describe=self._describe,
@@ -104,7 +104,7 @@ class DocumentQATool:
     def _describe(self, passage: Passage) -> str:
         return self._config.format_chunk_metadata(metadata_of(passage), passage.relevance or passage.score)
 
-    def _told(self, answer: Answer, scope: Scope) -> ToolAnswer:
+    def _tool_answer(self, answer: Answer, scope: Scope) -> ToolAnswer:
         return ToolAnswer(
             answer=answer.text or self._config.nothing(answer),
             sources=sources_of(self._config, answer, scope.partitions[0]),

@@ -1,4 +1,4 @@
-"""The documentation subagent: what a planner's documentation steps call."""
+"""The documentation subagent, called by the documentation steps of a planner."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
 from knowledge.documents.rendering import GUIDANCE, render_with_guidance
 from knowledge.errors import Unavailable
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
-from orchestrator.tools.telemetry import ANSWERED, Telemetry
+from orchestrator.tools.telemetry import QUESTION_ANSWERED, Telemetry
 
 TOOL_NAME = "documentation_qa"
 LOOKUP_TYPE = "documentation_lookup"
 STARTED = "subagent_invocation_started"
 COMPLETED = "subagent_invocation_completed"
 
-COVERING = (2, 0.55)
-"""So many passages above so much relevance end the search."""
-LEAST_MEAN = 0.45
+COVERAGE_TARGET = (2, 0.55)
+"""The search ends at this number of passages above this relevance."""
+MIN_MEAN_RELEVANCE = 0.45
 MAX_QUERIES = 2
 LATENCY_BUDGET_MS = 2_000
-"""What an answer may take with a remote model, at the 95th percentile; what took longer is told as over it."""
+"""Latency target of an answer with a remote model, at the 95th percentile; slower ones are logged as over budget."""
 
 DOCUMENTATION_PROMPT = """You answer questions about a product from its documentation.
 
@@ -41,19 +41,19 @@ PROFILE = Profile(
     name="documentation",
     system_prompt=DOCUMENTATION_PROMPT,
     k=6,
-    gate_mean=LEAST_MEAN,
-    coverage=COVERING,
+    gate_mean=MIN_MEAN_RELEVANCE,
+    coverage=COVERAGE_TARGET,
     max_queries=MAX_QUERIES,
     render=render_with_guidance,
 )
 
 Identifier = str | int
-"""As the planner gives it; it gets back the same."""
+"""As the planner sends it; the response has the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentationRequest:
-    """A planner's step, as its contract has it."""
+    """A step of a planner, in the form of the planner's contract."""
 
     question: str
     session_id: Identifier | None = None
@@ -64,21 +64,21 @@ class DocumentationRequest:
 
 
 class ErrorJson(TypedDict):
-    """What went wrong, and the id by which the log knows it."""
+    """An error, and its trace id in the log."""
 
     message: str
     trace_id: str
 
 
 class MetricsJson(TypedDict):
-    """How long it took, and how many passages were looked at."""
+    """The latency, and the number of passages retrieved."""
 
     latency_ms: int
     retrieval_count: int
 
 
 class DocumentationResponse(TypedDict):
-    """What the planner gets; `error` stands where the status is error, and nowhere else."""
+    """The response for a planner; `error` is present only if the status is error."""
 
     step_id: str | None
     status: str
@@ -94,7 +94,7 @@ class DocumentationResponse(TypedDict):
 
 
 def claims_step(step: Mapping[str, Any]) -> bool:
-    """Return whether a planner's step is for this subagent: by its exact tool name or lookup type."""
+    """Return whether a planner's step is for this subagent, by its exact tool name or lookup type."""
     return step.get("tool_name") == TOOL_NAME or step.get("lookup_type") == LOOKUP_TYPE
 
 
@@ -108,12 +108,12 @@ class DocumentationQASubagent:
     async def answer(self, request: DocumentationRequest, principal: Principal) -> DocumentationResponse:
         """Return the answer in the planner's contract. Raises InvalidInput or NoAccess."""
         scope = await self.answering.access.scope(principal, "global")
-        asked = Request(
+        query = Request(
             question=request.question,
             conversation=turns_of(request.conversation_tail),
-            focus=_hints(request.focus),
+            focus=_focus_hints(request.focus),
         )
-        check_request(asked)  # what is started is completed
+        check_request(query)  # before the event, so that every invocation that started also completes
         session = None if request.session_id is None else str(request.session_id)
         step = None if request.step_id is None else str(request.step_id)
         await self.telemetry.log_event(
@@ -122,9 +122,9 @@ class DocumentationQASubagent:
             session=session,
             step=step,
         )
-        answer = await self.answering.answerer.answer(asked, scope, PROFILE, self.answering.by_queries)
+        answer = await self.answering.answerer.answer(query, scope, PROFILE, self.answering.by_queries)
         response = _response(request, answer)
-        told = {
+        payload = {
             "question": request.question,
             "focus": dict(request.focus),
             "status": response["status"],
@@ -133,13 +133,13 @@ class DocumentationQASubagent:
             "latency_ms": response["metrics"]["latency_ms"],
             "over_budget": response["metrics"]["latency_ms"] > LATENCY_BUDGET_MS,
             "searched": list(answer.searched),
-            "passages": [_brief(passage) for passage in answer.found],
+            "passages": [_passage_summary(passage) for passage in answer.found],
             "error": answer.error,
             "trace_id": _trace_id(answer),
         }
-        event_id = await self.telemetry.log_event(COMPLETED, told, session=session, step=step)
-        answered = {**answer.metrics, **told, "system": "documentation", "status": answer.status.value}
-        await self.telemetry.log_event(ANSWERED, answered, session=session)
+        event_id = await self.telemetry.log_event(COMPLETED, payload, session=session, step=step)
+        answered = {**answer.metrics, **payload, "system": "documentation", "status": answer.status.value}
+        await self.telemetry.log_event(QUESTION_ANSWERED, answered, session=session)
         response["answer_id"] = str(event_id)
         if response["status"] == "no_answer" and answer.status is not AnswerStatus.INDEXING:
             await self._escalate(request, answer)
@@ -159,16 +159,16 @@ class DocumentationQASubagent:
         )
 
     async def best_effort(self, question: str, principal: Principal) -> str:
-        """Return what an operator may send meanwhile: caveats, and the passages that come nearest, word for word.
+        """Return a provisional reply for an operator to send: a caveat, and the nearest passages, word for word.
 
-        Raises Unavailable where the documents cannot be asked: nothing is known of what they say then.
+        Raises Unavailable if the documents cannot be searched.
         """
         scope = await self.answering.access.scope(principal, "global")
         answer = await self.answering.answerer.answer(
             Request(question=question), scope, PROFILE, self.answering.by_queries
         )
         if answer.status is AnswerStatus.ERROR:
-            raise Unavailable(answer.error or "The documentation cannot be asked now: try again.")
+            raise Unavailable(answer.error or "The documentation cannot be searched now: try again.")
         if answer.status is AnswerStatus.ANSWERED:
             places = dict.fromkeys(f"From: {each.title} ({each.link or each.uri})" for each in answer.citations)
             return "\n".join([answer.text, *places])
@@ -179,7 +179,7 @@ class DocumentationQASubagent:
         return "\n".join(lines)
 
 
-def _brief(passage: Passage) -> dict[str, object]:
+def _passage_summary(passage: Passage) -> dict[str, object]:
     return {
         "id": str(passage.passage_id),
         "title": passage.title,
@@ -195,18 +195,18 @@ def _trace_id(answer: Answer) -> str | None:
 _STATUS = {AnswerStatus.ANSWERED: "success", AnswerStatus.ERROR: "error"}
 
 
-def _hints(focus: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a focus tells in words: what a planner left empty is none, and of a list each one is."""
-    told: dict[str, str] = {}
+def _focus_hints(focus: Mapping[str, Any]) -> dict[str, str]:
+    """Return the focus as texts by name: empty values are dropped, lists are joined."""
+    hints: dict[str, str] = {}
     for name, value in focus.items():
         words = [str(each) for each in (value if isinstance(value, list | tuple) else [value]) if each is not None]
         if any(words):
-            told[name] = " ".join(words)
-    return told
+            hints[name] = " ".join(words)
+    return hints
 
 
 def _place(passage: Passage) -> str:
-    """Return where a passage stands: a document's section, whose path often begins with its title."""
+    """Return the title and section of a passage; the section alone if it begins with the title."""
     if not passage.section or passage.section.startswith(passage.title):
         return passage.section or passage.title
     return f"{passage.title}, {passage.section}"

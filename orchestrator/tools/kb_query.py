@@ -1,4 +1,4 @@
-"""The strict knowledge base: an answer that cites its documents, or one exact sentence and nothing else."""
+"""The strict knowledge base: an answer that cites its documents, or else one fixed sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from knowledge.documents.links import commit_of
 from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
 from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, render_strict
 from orchestrator.tools.answer_json import turns_of
-from orchestrator.tools.telemetry import ANSWERED, Telemetry
+from orchestrator.tools.telemetry import QUESTION_ANSWERED, Telemetry
 
 QNA_SYSTEM_PROMPT = """You answer questions strictly from the documents of a knowledge base.
 
@@ -25,11 +25,11 @@ QNA_SYSTEM_PROMPT = """You answer questions strictly from the documents of a kno
 - Make no suggestions, use no general knowledge, assume nothing, and extrapolate nothing.
 - Give exact values, such as addresses, names and settings, as they stand in the documents."""
 
-EXCERPT = 300
+MAX_EXCERPT_CHARS = 300
 
 
 class SourceJson(TypedDict):
-    """A document that was cited, with the way to it."""
+    """A cited document with its link."""
 
     title: str
     url: str
@@ -41,7 +41,7 @@ class SourceJson(TypedDict):
 
 
 class KBQueryResponse(TypedDict):
-    """What a question to the strict knowledge base gets; not found is a success without sources."""
+    """The response of the strict knowledge base; not found is a success without sources."""
 
     status: str
     query: str
@@ -68,7 +68,7 @@ PROFILE = Profile(
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseQuery:
-    """Asks one knowledge base, the global one unless another is named."""
+    """Queries one knowledge base, by default the global one."""
 
     answering: Answering
     telemetry: Telemetry
@@ -82,7 +82,7 @@ class KnowledgeBaseQuery:
         scope_id: str | None = None,
         conversation: list[dict[str, str]] | None = None,
     ) -> KBQueryResponse:
-        """Return the answer. Raises InvalidInput or NoAccess; what fails besides comes as the status error."""
+        """Return the answer. Raises InvalidInput or NoAccess; other failures are returned with the status error."""
         check_question(query, "query")
         scope = await self.answering.access.scope(principal, kb, scope_id)
         answer = await self.answering.answerer.answer(
@@ -92,7 +92,7 @@ class KnowledgeBaseQuery:
             self.answering.by_keywords,
         )
         sources = _sources(answer)
-        told = {
+        payload = {
             "system": "strict",
             "question": query,
             "status": answer.status.value,
@@ -100,7 +100,7 @@ class KnowledgeBaseQuery:
             "sources": len(sources),
             **answer.metrics,
         }
-        answer_id = await self.telemetry.log_event(ANSWERED, told)
+        answer_id = await self.telemetry.log_event(QUESTION_ANSWERED, payload)
         response = KBQueryResponse(
             status="success",
             query=query,
@@ -119,18 +119,18 @@ class KnowledgeBaseQuery:
 
 def _sources(answer: Answer) -> list[SourceJson]:
     """Return exactly the documents that are cited, by first use; the excerpt is the first quote."""
-    found: dict[str, SourceJson] = {}
+    sources: dict[str, SourceJson] = {}
     for citation in answer.citations:
-        found.setdefault(
+        sources.setdefault(
             str(citation.document_id),
             SourceJson(
                 title=citation.title,
                 url=citation.link or citation.uri,
                 path=citation.uri,
                 category=citation.category,
-                excerpt=citation.quote[:EXCERPT],
+                excerpt=citation.quote[:MAX_EXCERPT_CHARS],
                 relevance_score=citation.score,
                 commit=commit_of(citation.link),
             ),
         )
-    return list(found.values())
+    return list(sources.values())

@@ -1,4 +1,4 @@
-"""The documents that a model may look into: their list, the tools it is offered, and what its lookups find."""
+"""Document lookups by a model: the list of documents, the schemas of the tools, and the passages found."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = get_logger(__name__)
 LOOKUP = "lookup_documents"
 LIST = "list_documents"
 DEFAULT_TOP_K = 3
-LONGEST_NAME = 200
-PAGE = 50
-MOST_LISTED = 200
-"""Names that an error lists; all of them stand in the list of documents."""
+MAX_NAME_CHARS = 200
+PAGE_SIZE = 50
+MAX_LISTED = 200
+"""Names that an error message lists."""
 _CHARS_PER_TOKEN = 4
 
 
 def get_tool_schema(settings: KnowledgeSettings) -> Tool:
-    """Return the schema of the lookup tool that a model gets, with the limits of the settings."""
+    """Return the schema of the lookup tool, with the limits of the settings."""
     return Tool(
         name=LOOKUP,
         description="Search relevant document sections for information",
@@ -78,7 +78,7 @@ LIST_TOOL = Tool(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupParameters:
-    """What a model asks of documents, within its limits."""
+    """The parameters of a lookup, within their limits."""
 
     document_names: tuple[str, ...]
     query: str
@@ -87,7 +87,7 @@ class LookupParameters:
 
 
 def validate_parameters(arguments: Arguments, settings: KnowledgeSettings) -> LookupParameters:
-    """Return what a model asks for: numbers clamped. Raises ValueError, for the model, where something is missing."""
+    """Return the parameters of a call, numbers clamped. Raises ValueError, for the model, if one is missing."""
     names, query = arguments.get("document_names"), arguments.get("query")
     if isinstance(names, str):
         names = [names]
@@ -98,49 +98,47 @@ def validate_parameters(arguments: Arguments, settings: KnowledgeSettings) -> Lo
     return LookupParameters(
         document_names=tuple(names),
         query=query.strip()[:1_000],
-        top_k=int(_clamped(arguments.get("top_k"), 1, settings.lookup_max_chunks, default=DEFAULT_TOP_K)),
-        min_similarity=float(
-            _clamped(arguments.get("min_similarity"), 0.0, 1.0, default=settings.similarity_threshold)
-        ),
+        top_k=int(_clamp(arguments.get("top_k"), 1, settings.lookup_max_chunks, default=DEFAULT_TOP_K)),
+        min_similarity=float(_clamp(arguments.get("min_similarity"), 0.0, 1.0, default=settings.similarity_threshold)),
     )
 
 
-def _clamped(told: object, least: float, most: float, *, default: float) -> float:
-    """Return a number within its limits, however large a model wrote it; what is none is the default."""
-    if isinstance(told, bool) or not isinstance(told, int | float) or told != told:  # noqa: PLR0124 - not a number
-        told = default
-    return max(least, min(told, most))
+def _clamp(value: object, low: float, high: float, *, default: float) -> float:
+    """Return a number within its limits; the default if `value` is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        value = default
+    return max(low, min(value, high))
 
 
 @dataclass(slots=True)
 class Documents:
-    """The documents a caller may see, by name and by short id; a repeated name stands for all its bearers."""
+    """The documents a caller may see, by name and by short id; a name may belong to several documents."""
 
-    known: Sequence[Document]
-    _bearers: dict[str, list[Document]] = field(default_factory=dict)
+    documents: Sequence[Document]
+    _by_name: dict[str, list[Document]] = field(default_factory=dict)
 
     def get_indexed_document_names(self) -> list[str]:
         """Return the names, in order."""
-        return [_named(document) for document in self.known]
+        return [_display_name(document) for document in self.documents]
 
     def get_documents_by_names(self, names: Sequence[str]) -> tuple[list[Document], list[str]]:
-        """Return the documents of names or short ids, and the names that are none."""
-        if not self._bearers:  # not before a name is asked for: of 20,000 documents it takes 0.3 s
-            for document in self.known:
-                for form in _forms(document):
-                    self._bearers.setdefault(form, []).append(document)
+        """Return the documents with these names or short ids, and the unknown names."""
+        if not self._by_name:  # lazily: it takes 0.3 s for 20,000 documents
+            for document in self.documents:
+                for form in _lookup_keys(document):
+                    self._by_name.setdefault(form, []).append(document)
         found: dict[str, Document] = {}
         unknown = []
         for name in names:
-            bearers = self._bearers.get(" ".join(name.split()).casefold(), [])
-            found.update((str(each.document_id), each) for each in bearers)
-            if not bearers:
+            documents = self._by_name.get(" ".join(name.split()).casefold(), [])
+            found.update((str(each.document_id), each) for each in documents)
+            if not documents:
                 unknown.append(name)
         return list(found.values()), unknown
 
     def format_document_list(self, *, max_tokens: int) -> tuple[str, bool]:
-        """Return the list, a document a line with its short id, and whether it is whole."""
-        lines = [f"- {_named(each)} (id: {_short(each)})" for each in self.known]
+        """Return the list, one line per document with its short id, and whether it is complete."""
+        lines = [f"- {_display_name(each)} (id: {_short_id(each)})" for each in self.documents]
         left = max_tokens * _CHARS_PER_TOKEN
         shown = []
         for line in lines:
@@ -158,67 +156,68 @@ class Documents:
         contains = str(arguments.get("contains") or "").casefold()
         page = arguments.get("page")
         page = page if isinstance(page, int) and page > 0 else 1
-        fitting = [each for each in self.known if contains in _named(each).casefold()]
-        pages = max(1, -(-len(fitting) // PAGE))
-        shown = fitting[(page - 1) * PAGE : page * PAGE]
-        names = [{"name": _named(each), "id": _short(each)} for each in shown]
+        matches = [each for each in self.documents if contains in _display_name(each).casefold()]
+        pages = max(1, -(-len(matches) // PAGE_SIZE))
+        shown = matches[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        names = [{"name": _display_name(each), "id": _short_id(each)} for each in shown]
         return json.dumps({"status": "success", "page": page, "pages": pages, "documents": names})
 
 
-def _named(document: Document) -> str:
-    return " ".join(document.title.split())[:LONGEST_NAME]
+def _display_name(document: Document) -> str:
+    return " ".join(document.title.split())[:MAX_NAME_CHARS]
 
 
-def _short(document: Document) -> str:
+def _short_id(document: Document) -> str:
     return str(document.document_id)[:8]
 
 
-def _forms(document: Document) -> set[str]:
-    forms = {_named(document), document.title, document.name, document.uri, str(document.document_id), _short(document)}
-    return {" ".join(form.split()).casefold() for form in forms}
+def _lookup_keys(document: Document) -> set[str]:
+    names = {_display_name(document), document.title, document.name, document.uri}
+    names |= {str(document.document_id), _short_id(document)}
+    return {" ".join(name.split()).casefold() for name in names}
 
 
 @dataclass(slots=True, kw_only=True)
 class Lookups:
-    """What the lookups of one request found, each passage once."""
+    """The lookups of one request, and the passages they found, each once."""
 
     answering: Answering
     settings: KnowledgeSettings
     scope: Scope
     documents: Documents
     found: dict[tuple[str, str | None, str], Passage] = field(default_factory=dict)
-    looked_into: Counter[str] = field(default_factory=Counter)
+    lookup_counts: Counter[str] = field(default_factory=Counter)
     searched: list[str] = field(default_factory=list)
 
     async def execute_lookup(self, arguments: Arguments) -> str:
-        """Search the named documents only. Raises ValueError, for the model, for what it has to put right."""
-        asked = validate_parameters(arguments, self.settings)
-        chosen, unknown = self.documents.get_documents_by_names(asked.document_names)
+        """Search the named documents only. Raises ValueError, for the model, for a call that it has to correct."""
+        parameters = validate_parameters(arguments, self.settings)
+        chosen, unknown = self.documents.get_documents_by_names(parameters.document_names)
         if unknown and not chosen:
             names = self.documents.get_indexed_document_names()
-            valid = ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:MOST_LISTED])
+            valid = ", ".join(json.dumps(name, ensure_ascii=False) for name in names[:MAX_LISTED])
             raise ValueError(f"unknown documents: {', '.join(unknown)[:500]}; valid names are: {valid}")
-        passages = await self.search_in_documents(asked, chosen)
-        self.searched.append(asked.query)
+        passages = await self.search_in_documents(parameters, chosen)
+        self.searched.append(parameters.query)
         for document in chosen:
-            self.looked_into[_named(document)] += 1
+            self.lookup_counts[_display_name(document)] += 1
         for passage in passages:
             key = (str(passage.document_id), passage.section, passage.text)
             if key not in self.found or passage.relevance > self.found[key].relevance:
                 self.found[key] = passage
         log.info(
             "documents_looked_up",
-            documents=[str(document.document_id) for document in chosen[:MOST_LISTED]],
+            documents=[str(document.document_id) for document in chosen[:MAX_LISTED]],
             passages=[str(passage.passage_id) for passage in passages],
             unknown=len(unknown),
         )
-        told: dict[str, object] = {
+        result: dict[str, object] = {
             "status": "success",
-            "documents_searched": [_named(document) for document in chosen],
-            "query": asked.query,
+            "documents_searched": [_display_name(document) for document in chosen],
+            "query": parameters.query,
             "results": [
                 {
-                    "document": " ".join(passage.title.split())[:LONGEST_NAME],
+                    "document": " ".join(passage.title.split())[:MAX_NAME_CHARS],
                     "section": passage.section or "",
                     "similarity": round(passage.relevance, 2),
                     "text": passage.text,
@@ -227,17 +226,17 @@ class Lookups:
             ],
         }
         if unknown:
-            told["unknown"] = unknown
-        return json.dumps(told)
+            result["unknown"] = unknown
+        return json.dumps(result)
 
-    async def search_in_documents(self, asked: LookupParameters, chosen: Sequence[Document]) -> list[Passage]:
-        """Return the best passages of some documents above a similarity; the index itself leaves out all others."""
+    async def search_in_documents(self, parameters: LookupParameters, chosen: Sequence[Document]) -> list[Passage]:
+        """Return the best passages of some documents above a similarity; the index itself filters by document."""
         found = await self.answering.direct.searcher.search(
             Query(
-                question=asked.query,
-                k=asked.top_k,
+                question=parameters.query,
+                k=parameters.top_k,
                 documents=frozenset(document.document_id for document in chosen),
-                min_relevance=asked.min_similarity,
+                min_relevance=parameters.min_similarity,
                 filtering=False,
             ),
             self.scope,

@@ -1,4 +1,4 @@
-"""What a planner has of the documentation subagent: its steps taken where that is switched on, each result key once."""
+"""The documentation subagent for planners: it takes their steps if enabled, and answers each result key once."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from orchestrator.tools.tool_loop import Arguments
 if TYPE_CHECKING:
     from knowledge.wiring import Knowledge
 
-_KEPT_RESULTS = 1_000
-_KEPT_TAIL = 6
+_MAX_RESULTS = 1_000
+_MAX_TAIL_TURNS = 6
 
 Key = tuple[object, ...]
 
 
 @dataclass(slots=True)
 class PlannerResults:
-    """What was answered in sessions, by result key: two steps with the same key and question ask once.
+    """Cache of responses by session and result key: steps with the same key and question get the same response.
 
-    Nothing of it outlives a change of the documents, nor goes to another asker.
+    A change of the documents makes its entries unreachable, and callers never share them.
     """
 
-    _kept: LRUCache[Key, DocumentationResponse] = field(default_factory=lambda: LRUCache(_KEPT_RESULTS))
-    _asked: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _responses: LRUCache[Key, DocumentationResponse] = field(default_factory=lambda: LRUCache(_MAX_RESULTS))
+    _locks: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def answer(
         self, subagent: DocumentationQASubagent, request: DocumentationRequest, principal: Principal
     ) -> DocumentationResponse:
-        """Return what was answered under the key in this session, else ask; errors are not kept."""
+        """Return the cached response for the key in this session, else ask; errors are not cached."""
         if request.result_key is None or request.session_id is None:
             return await subagent.answer(request, principal)
         scope = await subagent.answering.access.scope(principal, "global")
@@ -56,19 +56,19 @@ class PlannerResults:
             request.question,
             await subagent.answering.answerer.quotes.versions(scope),
         )
-        turn = self._asked.setdefault(key, asyncio.Lock())  # steps side by side ask once, too
-        async with turn:
-            if key in self._kept:
-                return {**self._kept[key], "step_id": request.step_id}
+        lock = self._locks.setdefault(key, asyncio.Lock())  # concurrent steps ask once, too
+        async with lock:
+            if key in self._responses:
+                return {**self._responses[key], "step_id": request.step_id}
             response = await subagent.answer(request, principal)
             if response["status"] != "error":
-                self._kept[key] = response
+                self._responses[key] = response
             return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerSteps:
-    """Takes a planner's documentation steps where `enabled`; asked itself, the subagent answers regardless."""
+    """Takes the documentation steps of a planner if `enabled`; the subagent itself answers regardless."""
 
     subagent: DocumentationQASubagent
     enabled: bool
@@ -76,7 +76,7 @@ class PlannerSteps:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> Self:
-        """Return what a planner beside open stores hands its steps to, enabled where the settings say so."""
+        """Return the steps for a planner in the same process, enabled or not by the settings."""
         answering = knowledge.answering
         return cls(
             subagent=DocumentationQASubagent(answering, Telemetry(answering.journal, answering.clock)),
@@ -84,7 +84,7 @@ class PlannerSteps:
         )
 
     async def take(self, step: Mapping[str, Any], principal: Principal) -> DocumentationResponse | None:
-        """Return the answer to a step in the planner's form; None for one that is not for this subagent, or not now."""
+        """Return the response to a step; None if it is not for this subagent, or the subagent is disabled."""
         payload: Mapping[str, Any] = step.get("planner_payload") or {}
         if not self.enabled or not claims_step({**step, **payload}):
             return None
@@ -109,7 +109,7 @@ class DocumentationTool:
     name = TOOL_NAME
 
     def schema(self) -> Tool:
-        """Return what a model is told of the tool."""
+        """Return the function schema for a model."""
         return Tool(
             name=self.name,
             description=(
@@ -122,7 +122,7 @@ class DocumentationTool:
                     "question": {"type": "string", "description": "The question, self-contained."},
                     "focus": {
                         "type": "object",
-                        "description": "What it is about, such as module or workflow.",
+                        "description": "The subject of the question, such as module or workflow.",
                         "additionalProperties": {"type": "string"},
                     },
                 },
@@ -131,14 +131,14 @@ class DocumentationTool:
             },
         )
 
-    async def asked(self, arguments: Arguments, said: list[dict[str, str]]) -> DocumentationResponse:
-        """Answer what a model asks. Raises ValueError for what is no question."""
+    async def call(self, arguments: Arguments, conversation: list[dict[str, str]]) -> DocumentationResponse:
+        """Answer a call by a model. Raises ValueError without a question."""
         question, focus = arguments.get("question"), arguments.get("focus")
         if not isinstance(question, str) or not question.strip():
             raise ValueError("question required")
         request = DocumentationRequest(
             question=question,
-            conversation_tail=said[-_KEPT_TAIL:],
+            conversation_tail=conversation[-_MAX_TAIL_TURNS:],
             focus=focus if isinstance(focus, Mapping) else {},
         )
         return await self.subagent.answer(request, self.principal)

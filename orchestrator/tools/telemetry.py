@@ -1,4 +1,4 @@
-"""What is told of every question, for people and planners: it never stands in the way of an answer."""
+"""Telemetry of questions: events, escalations and metrics. A failure here never stops an answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from knowledge.ports import Clock
 
 log = get_logger(__name__)
 
-ANSWERED = "question_answered"
+QUESTION_ANSWERED = "question_answered"
 _SINK_FAILURES = (HardwonError, OSError, ValueError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Keeps events and escalations; what it cannot keep is logged, and the answer goes out all the same."""
+    """Stores events and escalations; a failure is logged, and the answer is returned all the same."""
 
     journal: Journal
     clock: Clock
@@ -30,7 +30,7 @@ class Telemetry:
     async def log_event(
         self, name: str, payload: Mapping[str, Any], *, session: str | None = None, step: str | None = None
     ) -> EventId:
-        """Keep an event; return its id, also where it could not be kept."""
+        """Store an event; return its id, even if it could not be stored."""
         event = Event(
             event_id=EventId(uuid4()),
             name=name,
@@ -46,7 +46,7 @@ class Telemetry:
         return event.event_id
 
     async def escalate(self, new: NewEscalation) -> Escalation | None:
-        """Make work of a question that was not answered; None where that could not be kept."""
+        """Store an escalation for a question without an answer; return None if it could not be stored."""
         try:
             return await self.journal.escalate(new, self.clock.now())
         except _SINK_FAILURES as error:
@@ -56,9 +56,9 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerMetrics:
-    """Figures of answers that were given; rates are shares of them.
+    """Metrics of answers; rates are shares of all answers.
 
-    `mean_coverage`, `over_budget_rate`: of the documentation subagent's.
+    `mean_coverage`, `over_budget_rate`: of the documentation subagent's answers only.
     """
 
     answers: int
@@ -81,39 +81,39 @@ class AnswerMetrics:
 
 
 def metrics_of(events: Iterable[Event]) -> AnswerMetrics:
-    """Return the figures of events of answers."""
-    told = [event.payload for event in events if event.name == ANSWERED]
-    planned = [each for each in told if each.get("system") == "documentation"]
-    covered = [float(each.get("coverage_score", 0)) for each in planned]
-    picking = [each for each in told if each.get("system") == "selection"]
-    lookups = sum(each.get("lookups", 0) for each in picking)
-    went_well = sum(each.get("lookups_ok", 0) for each in picking)
-    tried = went_well + sum(each.get("lookups_failed", 0) for each in picking)
-    latencies = sorted(float(each.get("latency_ms", 0)) for each in told)
-    chosen = Counter(name for each in picking for name in each.get("documents", ()))
+    """Return the metrics of the answers among these events."""
+    answers = [event.payload for event in events if event.name == QUESTION_ANSWERED]
+    documentation = [each for each in answers if each.get("system") == "documentation"]
+    coverages = [float(each.get("coverage_score", 0)) for each in documentation]
+    selection = [each for each in answers if each.get("system") == "selection"]
+    lookups = sum(each.get("lookups", 0) for each in selection)
+    successes = sum(each.get("lookups_ok", 0) for each in selection)
+    attempts = successes + sum(each.get("lookups_failed", 0) for each in selection)
+    latencies = sorted(float(each.get("latency_ms", 0)) for each in answers)
+    chosen = Counter(name for each in selection for name in each.get("documents", ()))
 
-    def share(found: Iterable[object], of: list[Any]) -> float:
-        return round(sum(map(bool, found)) / len(of), 4) if of else 0.0
+    def share(values: Iterable[object], whole: list[Any]) -> float:
+        return round(sum(map(bool, values)) / len(whole), 4) if whole else 0.0
 
-    def middle(*, used: bool) -> float:
-        times = [float(each.get("latency_ms", 0)) for each in picking if bool(each.get("lookups")) is used]
+    def median_latency(*, used: bool) -> float:
+        times = [float(each.get("latency_ms", 0)) for each in selection if bool(each.get("lookups")) is used]
         return round(median(times), 1) if times else 0.0
 
     return AnswerMetrics(
-        answers=len(told),
-        answered_rate=share((each.get("status") == "answered" for each in told), told),
-        no_answer_rate=share((each.get("status") not in {"answered", "error"} for each in told), told),
-        error_rate=share((each.get("status") == "error" for each in told), told),
-        cache_hit_rate=share((each.get("cached") for each in told), told),
-        dropped_claims=sum(int(each.get("dropped_claims", 0)) for each in told),
-        mean_coverage=round(fmean(covered), 4) if covered else 0.0,
-        over_budget_rate=share((each.get("over_budget") for each in planned), planned),
-        tool_use_rate=share((each.get("lookups") for each in picking), picking),
-        mean_lookups=round(lookups / len(picking), 2) if picking else 0.0,
-        lookup_success_rate=round(went_well / tried, 4) if tried else 0.0,
-        fallback_rate=share((each.get("fallback") for each in picking), picking),
-        lookup_p50_ms=middle(used=True),
-        standard_p50_ms=middle(used=False),
+        answers=len(answers),
+        answered_rate=share((each.get("status") == "answered" for each in answers), answers),
+        no_answer_rate=share((each.get("status") not in {"answered", "error"} for each in answers), answers),
+        error_rate=share((each.get("status") == "error" for each in answers), answers),
+        cache_hit_rate=share((each.get("cached") for each in answers), answers),
+        dropped_claims=sum(int(each.get("dropped_claims", 0)) for each in answers),
+        mean_coverage=round(fmean(coverages), 4) if coverages else 0.0,
+        over_budget_rate=share((each.get("over_budget") for each in documentation), documentation),
+        tool_use_rate=share((each.get("lookups") for each in selection), selection),
+        mean_lookups=round(lookups / len(selection), 2) if selection else 0.0,
+        lookup_success_rate=round(successes / attempts, 4) if attempts else 0.0,
+        fallback_rate=share((each.get("fallback") for each in selection), selection),
+        lookup_p50_ms=median_latency(used=True),
+        standard_p50_ms=median_latency(used=False),
         latency_p50_ms=round(median(latencies), 1) if latencies else 0.0,
         latency_p95_ms=round(quantiles(latencies, n=20)[18], 1) if len(latencies) > 1 else sum(latencies),
         documents_chosen=dict(chosen.most_common(20)),

@@ -1,6 +1,6 @@
-"""The document tools that an agent sees: one for each kind of knowledge base, each bound to who asks.
+"""The document tools of an agent: one for each kind of knowledge base, each bound to a principal.
 
-Who may read what is decided here, before the core, from the principal of the session: never from an argument.
+Access is decided here, before the core, by the principal of the session: never by an argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knowledge.documents.log_query import LogQuery
 from knowledge.documents.models import Answer
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
-from orchestrator.tools.document_qa_tool import DEFAULT_K, MOST_K, DocumentQATool, ToolAnswer
+from orchestrator.tools.document_qa_tool import DEFAULT_K, MAX_K, DocumentQATool, ToolAnswer
 
 log = get_logger(__name__)
 
@@ -24,7 +24,7 @@ Conversation = Sequence[Mapping[str, str]] | None
 
 
 class DocumentTool:
-    """A tool of one kind of base, for one principal. `scope_argument` names its scope, None where there is one base."""
+    """A tool for one kind of base and one principal. `scope_argument` names its scope; None for the global base."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -41,7 +41,7 @@ class DocumentTool:
 
     @classmethod
     def schema(cls) -> Tool:
-        """Return what a model is told of the tool: OpenAI's function schema."""
+        """Return OpenAI's function schema for a model."""
         properties: dict[str, Any] = {}
         if cls.scope_argument is not None:
             properties[cls.scope_argument] = {"type": "string", "description": cls.scope_description}
@@ -49,7 +49,7 @@ class DocumentTool:
         properties["k"] = {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_K,
+            "maximum": MAX_K,
             "default": DEFAULT_K,
             "description": "Number of chunks to retrieve",
         }
@@ -79,7 +79,7 @@ class DocumentTool:
         *,
         logs: LogQuery | None = None,
     ) -> ToolAnswer:
-        """Answer within a scope. Raises ValueError without one where one is needed, NoAccess or InvalidInput.
+        """Answer within a scope. Raises ValueError if a required scope is missing, NoAccess or InvalidInput.
 
         `logs`: the plan of what is asked of logs; without one it is read from the question.
         """
@@ -89,7 +89,7 @@ class DocumentTool:
     async def answer(
         self, scope_id: str | None, question: str, k: int = DEFAULT_K, conversation: Conversation = None
     ) -> Answer:
-        """Return the whole answer that a tool's is made of."""
+        """Return the whole answer, with the passages found and dropped."""
         return await self._core.answer(question, await self._scope(scope_id), k, conversation)
 
     async def call(self, arguments: Mapping[str, Any], conversation: Conversation = None) -> ToolAnswer:
@@ -100,7 +100,7 @@ class DocumentTool:
         k = arguments.get("k", DEFAULT_K)
         scope_id = arguments.get(self.scope_argument) if self.scope_argument else None
         if scope_id is not None and not isinstance(scope_id, str):
-            raise ValueError(f"{self.scope_argument} has to be a text")
+            raise ValueError(f"{self.scope_argument} must be a text")
         k = k if isinstance(k, int) and not isinstance(k, bool) else DEFAULT_K
         return await self.ask(scope_id, question, k, conversation)
 
@@ -160,7 +160,7 @@ Returns: Your documented procedures and best practices."""
 
 
 class AnswerFromGlobalKB(DocumentTool):
-    """Q&A on the knowledge base of everyone."""
+    """Q&A on the global knowledge base."""
 
     name = "answer_from_global_kb"
     description = """Answer questions from the system-wide knowledge base.
@@ -181,12 +181,12 @@ Returns: General best practices and system-wide guidance."""
     async def __call__(
         self, question: str, k: int = DEFAULT_K, conversation_context: Conversation = None
     ) -> ToolAnswer:
-        """Answer from the knowledge base of everyone."""
+        """Answer from the global knowledge base."""
         return await self.ask(None, question, k, conversation_context)
 
 
 class AnswerFromTeamKB(DocumentTool):
-    """Q&A on what a team shares."""
+    """Q&A on the documents of a team."""
 
     name = "answer_from_team_kb"
     description = """Answer questions from team knowledge base.
@@ -229,7 +229,7 @@ def tool_of(kb: str) -> type[DocumentTool]:
 
 
 def document_tools(answering: Answering | None, principal: Principal) -> list[DocumentTool]:
-    """Return the tools of one principal, none where there is nothing to search."""
+    """Return the tools of one principal; none if there are no documents to search."""
     if answering is None:
         return []
     tools = [tool(answering, principal) for tool in TOOLS]

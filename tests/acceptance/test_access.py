@@ -149,9 +149,9 @@ async def test_a_principal_stays_itself_in_another_workspace(knowledge: Knowledg
 
 
 async def test_the_doctor_asks_with_any_key_that_may_query(knowledge: Knowledge) -> None:
-    clocks = await doctor.clocks(knowledge.for_principal(who(frozenset({Scope.QUERY}))))
+    clocks = await doctor.compare_clocks(knowledge.for_principal(who(frozenset({Scope.QUERY}))))
     assert clocks == "not compared, as this key may not prune"
-    assert await doctor.clocks(knowledge) == "this machine and Postgres tell the same time"
+    assert await doctor.compare_clocks(knowledge) == "this machine and Postgres have the same time"
 
 
 def test_the_owner_and_a_server_without_keys_have_the_services_as_they_are(knowledge: Knowledge) -> None:

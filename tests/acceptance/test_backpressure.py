@@ -29,7 +29,7 @@ from knowledge.wiring import Knowledge
 from orchestrator import service
 from orchestrator.client import KnowledgeClient
 from orchestrator.client.calls import MOST_AT_ONCE, PROBLEM
-from orchestrator.connection import _to_socket
+from orchestrator.connection import _socket_transport
 from orchestrator.http import admission, serving
 from orchestrator.http.access import Doorway
 from orchestrator.http.admission import BUFFER_BYTES, FULL, SMALL_BYTES, Admission, Queue
@@ -721,7 +721,7 @@ async def test_calls_that_are_given_up_leave_the_client_as_it_was(
         client = KnowledgeClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", settings=settings)
     else:
         server = await asyncio.start_unix_server(healthy_alone, path)
-        client = KnowledgeClient("http://hardwon", settings=settings, transport=_to_socket(path))
+        client = KnowledgeClient("http://hardwon", settings=settings, transport=_socket_transport(path))
     async with server, client:
         for turns in range(12):
             calls = [asyncio.create_task(client.stats()) for _ in range(2 * MOST_AT_ONCE)]

@@ -38,7 +38,7 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder, connect
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
-from orchestrator.entries import read_entry
+from orchestrator.entries import parse_entry
 from orchestrator.http.app import make_app
 from orchestrator.logs import configure_logs
 from orchestrator.mcp.tools import TOOLS, Caller
@@ -441,7 +441,7 @@ async def test_a_flag_is_true_or_false_at_every_door(knowledge: Knowledge, told:
         "success_verified": told,
     }
     with pytest.raises(InvalidInput) as refused:
-        read_entry(entry)  # what the command line and files of entries go through
+        parse_entry(entry)  # what the command line and files of entries go through
     assert refused.value.field == "success_verified"
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
@@ -493,8 +493,8 @@ def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path
     for done in (commands.run("migrate", "--json"), commands.jobs("prune")):
         assert done.returncode == 0
         assert done.stderr.splitlines() == [
-            "warning: HARDWON_TASK_RELEVENCE is no setting of hardwon: did you mean HARDWON_TASK_RELEVANCE?",
-            "warning: HARDWON_XYZZY is no setting of hardwon: docs/settings.md lists them all",
+            "warning: HARDWON_TASK_RELEVENCE is not a setting of hardwon: did you mean HARDWON_TASK_RELEVANCE?",
+            "warning: HARDWON_XYZZY is not a setting of hardwon: docs/settings.md lists them all",
         ]
 
 

@@ -480,7 +480,7 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
         ("qrels.jsonl", {"query_id": "q", "relevant_ids": "a"}, "qrels.jsonl:1: needs a list of texts `relevant_ids`"),
         ("qrels.jsonl", {"query_id": "q", "relevant_ids": ["b"]}, "names a record of `corpus.jsonl`"),
         ("queries.jsonl", {"id": "q"}, "queries.jsonl:1: needs a text `text`"),
-        ("corpus.jsonl", ["a"], "corpus.jsonl:1: is no JSON object"),
+        ("corpus.jsonl", ["a"], "corpus.jsonl:1: is not a JSON object"),
     ],
 )
 def test_a_labelled_set_that_is_not_in_form_is_refused_with_its_file_line_and_field(

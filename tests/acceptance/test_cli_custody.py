@@ -92,7 +92,7 @@ def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
             return [str(context.context_id), str(context.patterns[0].pattern_id)]
 
     ids = asyncio.run(hand_out())
-    kept = f"pattern {ids[1]}: the outcome is kept; the pattern cannot be shown, as none of it is live\n"
+    kept = f"pattern {ids[1]}: the outcome is stored; the pattern cannot be shown, as no entry of it is live\n"
     assert typed("outcome", *ids, "--failed") == kept
     assert json.loads(typed("outcome", *ids, "--failed", "--json")) == {"pattern_id": ids[1]}
 

@@ -138,10 +138,10 @@ def test_a_pepper_that_was_lost_is_told_before_anybody_is_turned_away(commands: 
         (found,) = (each for each in findings if each["what"] == "keys")
         return found["well"], found["said"]
 
-    assert keys()[1].startswith("none was made")
+    assert keys()[1].startswith("there are none")
     made = [commands.json("keys", "create", "--scope", "query")["key_id"] for _ in range(2)]
     commands.json("keys", "revoke", made[0])
-    assert keys() == (True, "all that have not ended can be used here")
+    assert keys() == (True, "all that have not expired can be used here")
     pepper = commands.home / "key-pepper"
     kept = pepper.read_bytes()
     pepper.unlink()

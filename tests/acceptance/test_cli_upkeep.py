@@ -76,7 +76,7 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
         collection.rename(tmp_path / collection.name)
     told = alone.run("verify")
     assert (told.returncode, told.stdout) == (
-        1, "30 points; 30 missing: hardwon verify --repair puts them right\n"
+        1, "30 points; 30 missing: hardwon verify --repair repairs them\n"
     )  # fmt: skip
     assert told.stderr.startswith("Verifying\nmissing: ")
     repaired = alone.json("verify", "--repair")
@@ -102,7 +102,7 @@ def test_a_workspace_that_holds_nothing_is_told_of_as_its_name_may_be_mistyped(
         assert "empty_workspace" not in commands.here(*command), "where everybody begins"
         assert commands.here(*command, "--workspace", "prodd")["empty_workspace"] == "prodd", command
     said = CliRunner(env=commands.environment()).invoke(app, ["verify", "--workspace", "prodd"])
-    told = "workspace prodd holds nothing: hardwon workspace list names those that hold anything"
+    told = "workspace prodd is empty: hardwon workspace list names those that are not"
     assert (said.exit_code, said.stderr.splitlines()[0]) == (0, told)
     for name, holds in (("prod", True), ("prodd", False)):
         answer = httpx.get(f"{url}/v1/workspace", headers={"Hardwon-Workspace": name}).json()

@@ -15,7 +15,7 @@ from knowledge.errors import InvalidInput, NotFound
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from orchestrator.paging import PAGE
+from orchestrator.paging import PAGE_SIZE
 
 
 class Counted(httpx.ASGITransport):
@@ -44,11 +44,11 @@ async def test_events_come_page_by_page_and_all_of_them(
     remote: KnowledgeClient, knowledge: Knowledge, transport: Counted
 ) -> None:
     journal, now = knowledge.answering.journal, knowledge.answering.clock.now()
-    for number in range(PAGE + 5):
+    for number in range(PAGE_SIZE + 5):
         at = now - timedelta(seconds=number)
         name = "asked" if number % 2 else "answered"
         await journal.record(Event(event_id=EventId(uuid4()), name=name, happened_at=at, session="s", payload={}))
-    ours = await journal.events(limit=PAGE + 5)
+    ours = await journal.events(limit=PAGE_SIZE + 5)
     assert await remote.journal.events(limit=None) == ours
     assert transport.requests == 2
     assert await remote.journal.events() == ours[:100]

@@ -54,7 +54,7 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
     first = await demo.run_demo(knowledge, repository=tmp_path, progress=Stages())
     assert (first.stored, first.already_known, first.entries, first.commits) == (told, 0, told, 1)
     assert 1 <= first.patterns <= told
-    assert 5 <= first.violations <= demo.ENOUGH_VIOLATIONS
+    assert 5 <= first.violations <= demo.MAX_VIOLATIONS
     assert 0 <= first.hit_at_1 <= first.hit_at_3 <= 1
     assert first.hit_at_3 > 0
     assert 0 < first.query_p50_ms <= first.query_p95_ms

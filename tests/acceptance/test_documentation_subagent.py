@@ -45,7 +45,7 @@ from orchestrator.tools.documentation import (
     DocumentationRequest,
 )
 from orchestrator.tools.planner import PlannerResults, PlannerSteps
-from orchestrator.tools.telemetry import ANSWERED, Telemetry, metrics_of
+from orchestrator.tools.telemetry import QUESTION_ANSWERED, Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with
@@ -321,7 +321,7 @@ async def test_a2_16_a4_21_f7_figures_are_made_of_events(
         "latency_ms": 50,
     }
     events = [
-        Event(event_id=UUID(int=at), name=ANSWERED, happened_at=moment, payload=payload)  # type: ignore[arg-type]
+        Event(event_id=UUID(int=at), name=QUESTION_ANSWERED, happened_at=moment, payload=payload)  # type: ignore[arg-type]
         for at, payload in enumerate((picked, plain))
     ]
     told = metrics_of(events)
@@ -398,7 +398,7 @@ async def test_what_was_told_of_documents_goes_after_a_year_and_what_is_open_sta
         for question in ("How?", "Why?")
     ]
     await journal.close(done.escalation_id, clock.now())
-    await journal.record(Event(event_id=EventId(answer), name=ANSWERED, happened_at=clock.now(), payload={}))
+    await journal.record(Event(event_id=EventId(answer), name=QUESTION_ANSWERED, happened_at=clock.now(), payload={}))
     await journal.feedback(answer, up=True, comment="Thanks", now=clock.now())
 
     async def kept() -> tuple[int, bool, list[str]]:

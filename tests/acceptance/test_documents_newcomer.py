@@ -20,9 +20,9 @@ from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
-from orchestrator.cli.folders import contents_of, files_at, files_of
+from orchestrator.cli.folders import files_at, files_of, read_contents
 from orchestrator.cli.reports.answers import print_answer
-from orchestrator.cli.reports.kb import Left, print_added, print_passages, print_reports, shown
+from orchestrator.cli.reports.kb import FolderChanges, excerpt, print_added, print_passages, print_reports
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from tests.support.documents import add, put
@@ -62,7 +62,7 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     for paths, says in (
         (["nowhere"], "there is no file or folder nowhere"),
         ([""], "path: is empty: name a file, a folder or an address"),
-        ([str(files / "empty")], "there is no file of a kind that hardwon reads in"),
+        ([str(files / "empty")], "empty has no file of a supported format"),
         ([str(files / "docs"), "--title", "One"], "title: is of one file, these are 3"),
     ):
         refused = commands.run("kb", "add", *paths)
@@ -161,7 +161,7 @@ def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
             added = commands.run("kb", "add", str(files / "docs/pool.md"))
             assert "0 indexed, 0 failed, 1 put off" in added.stdout
             assert "HARDWON_EMBEDDING_API_KEY" in added.stdout
-            assert "once that is mended" in added.stderr
+            assert "once that is repaired" in added.stderr
             as_before = commands.run("kb", "add", str(files / "docs/pool.md"))
             assert (as_before.returncode, as_before.stdout.splitlines()[0]) == (0, "0 new or changed, 1 as before")
             again = commands.run("kb", "retry")
@@ -240,14 +240,14 @@ def test_what_is_left_out_of_a_folder_is_named_unless_it_is_added_itself(files: 
 
 def test_what_is_left_out_of_folders_is_told_of_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"docs/{number}.xyz" for number in range(1_200)]
-    print_added([], None, left=Left(out=names), as_json=True)
+    print_added([], None, left=FolderChanges(out=names), as_json=True)
     shown = capsys.readouterr()
     assert (json.loads(shown.out)["left_out"], shown.err) == (names, "")
-    print_added([], None, left=Left(out=names), as_json=False)
+    print_added([], None, left=FolderChanges(out=names), as_json=False)
     shown = capsys.readouterr()
     assert "left out" not in shown.out
     assert "docs/9.xyz, ... (1,200 files and folders in all)" in shown.err
-    print_added([], None, left=Left(out=["docs/build/"]), as_json=False)
+    print_added([], None, left=FolderChanges(out=["docs/build/"]), as_json=False)
     assert "left out of folders: docs/build/ (1 " in capsys.readouterr().err
     print_added([], None, as_json=False)
     assert capsys.readouterr().err == ""
@@ -295,13 +295,13 @@ async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: 
 def test_of_a_long_passage_that_is_shown_where_it_has_what_was_searched() -> None:
     """Chunks that touch come as one passage: what was found stood behind what was shown of it."""
     text = "The shed is locked.\n" * 40 + "    The garage code is 1212.\n" + "Keys hang in the hall.\n" * 40
-    found = shown(text, "What is the code of the garage?")
+    found = excerpt(text, "What is the code of the garage?")
     assert found.startswith("...\n    The garage code is 1212.\nKeys")
     assert found.endswith(" ...")
-    assert shown(text, "Is the shed locked?") == f"{text[:600]} ..."
-    in_a_line = shown("word " * 300 + "The garage code is 1212.", "garage code")
+    assert excerpt(text, "Is the shed locked?") == f"{text[:600]} ..."
+    in_a_line = excerpt("word " * 300 + "The garage code is 1212.", "garage code")
     assert in_a_line.endswith("The garage code is 1212.")
-    assert shown("  short\n", "garage") == "short\n"
+    assert excerpt("  short\n", "garage") == "short\n"
 
 
 @pytest.fixture
@@ -352,7 +352,7 @@ def test_a_folder_that_cannot_be_listed_is_told_of(files: Path) -> None:
     *found, deep = files_at([files / "docs"]).taken
     assert [each.uri for each in found] == ["docs/huge.txt", "docs/odd.md", "docs/pool.md"]
     assert deep.uri.startswith(f"docs/{names[0]}/")
-    assert contents_of(deep.path) == "it cannot be read: File name too long"
+    assert read_contents(deep.path) == "it cannot be read: File name too long"
 
 
 def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:
@@ -360,4 +360,4 @@ def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:
     found = {each.uri: each.path for each in files_of(files / "docs").taken}
     assert list(found) == ["docs/gone.md", "docs/huge.txt", "docs/odd.md", "docs/pool.md"]
     (files / "docs/pool.md").unlink()
-    assert contents_of(found["docs/pool.md"]) == "it cannot be read: No such file or directory"
+    assert read_contents(found["docs/pool.md"]) == "it cannot be read: No such file or directory"

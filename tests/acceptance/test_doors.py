@@ -49,7 +49,7 @@ from orchestrator.http.examples import REQUESTS, VALUES
 from orchestrator.http.opened import free, performed, performs
 from orchestrator.http.unread import deeper_than
 from orchestrator.logs import configure_logs
-from orchestrator.service import _listen, _loopback, _must_have_keys
+from orchestrator.service import _is_loopback, _listen, _require_keys
 from tests.acceptance.test_access import ALL_SCOPES, io_counted
 from tests.conftest import Opens, SetClock
 from tests.support.processes import Commands, entry, free_port
@@ -632,18 +632,18 @@ async def test_t21_a_page_of_another_site_reaches_no_server_without_keys(door: D
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 async def test_beyond_this_machine_a_server_needs_keys(knowledge: Knowledge, host: str) -> None:
     with _listen(host, free_port()) as listener:
-        assert not _loopback(listener)
+        assert not _is_loopback(listener)
         with pytest.raises(InvalidInput, match="hardwon keys create") as refused:
-            await _must_have_keys(knowledge, host, None)
+            await _require_keys(knowledge, host, None)
         assert refused.value.field == "--host"
         with pytest.raises(InvalidSetting, match="32 characters"):
-            await _must_have_keys(knowledge, host, "short")
-        await _must_have_keys(knowledge, host, OPERATOR)
+            await _require_keys(knowledge, host, "short")
+        await _require_keys(knowledge, host, OPERATOR)
         await knowledge.keys.create(["query"], workspace="default")
-        await _must_have_keys(knowledge, host, None)
+        await _require_keys(knowledge, host, None)
     for near in ("127.0.0.1", "::1"):
         with _listen(near, free_port()) as listener:
-            assert _loopback(listener)
+            assert _is_loopback(listener)
 
 
 async def test_the_operators_key_may_everything_and_a_made_key_in_its_place_no_more_than_it_was_made_for(

@@ -118,7 +118,7 @@ async def learned(hooks: OrchestratorHooks) -> None:
     kept = await solves(hooks)
     assert (len(kept.entry_ids), kept.degraded) == (1, None)
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
 
 
 async def record(hooks: OrchestratorHooks) -> tuple[int, int, int]:
@@ -232,7 +232,7 @@ async def test_a_failure_that_took_five_runs_is_solved_once(hooks: OrchestratorH
         await fails(hooks, run_id=str(run))
     assert sorted((await solves(hooks, run_id="5")).entry_ids) == sorted(kept.entry_ids), "told again"
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     assert dict((await hooks.knowledge.stats()).entries) == {"abandoned": 4, "embedded": 2}
     found = await hooks.knowledge.queries.query_for_failure(FAILURE, min_relevance=0)
     assert {(each.success_count, each.attempt_count) for each in found} == {(1, 1)}
@@ -257,7 +257,7 @@ async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
     assert len(solved.entry_ids) == (1 if "Traceback" in told else 2)
     assert len((await solves(hooks, run_id="3")).entry_ids) == 1
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     found = await hooks.knowledge.queries.query_for_failure(FAILURE)
     assert [(each.success_count, each.attempt_count) for each in found] == [(1, 1)]
 
@@ -274,7 +274,7 @@ async def test_events_told_again_come_to_the_same(hooks: OrchestratorHooks) -> N
     solved = [await solves(hooks) for _ in range(2)]
     assert failed[0] == failed[1] == solved[0] == solved[1]
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     assert await solves(hooks) == solved[0]
     assert await record(hooks) == (1, 1, 1)
 
@@ -381,7 +381,7 @@ async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_
     told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     tried: list[Any] = ["pattern 1", pattern.pattern_id, 5]
     kept = await hooks.task_solved(**told, tried=tried)
-    assert (kept.outcomes, kept.degraded) == (1, "tried: passed over what is no id of a pattern: 'pattern 1', 5")
+    assert (kept.outcomes, kept.degraded) == (1, "tried: ignored, not an id of a pattern: 'pattern 1', 5")
     assert await record(hooks) == (2, 2, 2)
     assert hooks.counts["task_solved_degraded"] == 1
     with pytest.raises(InvalidInput):
@@ -390,7 +390,7 @@ async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_
     assert (await hooks.task_solved(**told, tried=alone)).degraded is None, "a single one is one that was tried"
     nothing: Any = 5
     kept = await hooks.task_solved(**told, tried=nothing)
-    assert kept.degraded == "tried: passed over what is no id of a pattern: 5"
+    assert kept.degraded == "tried: ignored, not an id of a pattern: 5"
 
 
 # gates
@@ -451,7 +451,7 @@ async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     await solves(hooks)
     await fails(hooks, task_id="T-2")
     await getattr(hooks, end)("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     assert dict((await hooks.knowledge.stats()).entries) == after
 
 
@@ -474,7 +474,7 @@ async def test_a_checkpoint_that_fails_is_counted_and_leaves_all_staged(
         await fails(hooks)
         await solves(hooks)
         await hooks.phase_completed("first")
-        await hooks.settled()
+        await hooks.wait_for_checkpoints()
         assert hooks.counts["phase_completed_degraded"] == 1
         assert dict((await knowledge.stats()).entries) == {"staged": 1}
 
@@ -505,7 +505,7 @@ async def test_checkpoints_of_one_kind_and_project_that_wait_are_one() -> None:
             await hooks.phase_completed(project)
         await hooks.project_completed("first")
         checkpoints.let_go.set()
-        await hooks.settled()
+        await hooks.wait_for_checkpoints()
         phase, end = CheckpointType.PHASE_COMPLETION, CheckpointType.PROJECT_COMPLETION
         assert checkpoints.began == [("first", phase), ("first", phase), ("second", phase), ("first", end)]
         assert hooks.counts["phase_completed"] == 7
@@ -513,13 +513,13 @@ async def test_checkpoints_of_one_kind_and_project_that_wait_are_one() -> None:
 
 async def test_a_checkpoint_that_hangs_is_given_up_and_those_after_it_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """One call on a dead connection, and no checkpoint of the process was ever made again."""
-    monkeypatch.setattr("orchestrator.hooks.LONGEST", timedelta(seconds=0.2))
+    monkeypatch.setattr("orchestrator.hooks.MAX_CHECKPOINT_DURATION", timedelta(seconds=0.2))
     checkpoints = Checkpoints()
     async with with_checkpoints(checkpoints) as hooks:
         await hooks.phase_completed("first")
         await hooks.phase_completed("second")
         async with asyncio.timeout(10):
-            await hooks.settled()
+            await hooks.wait_for_checkpoints()
         assert [project for project, _ in checkpoints.began] == ["first", "second"]
         assert hooks.counts["phase_completed_degraded"] == 2
 
@@ -535,7 +535,7 @@ async def test_checkpoints_are_counted_and_logged_by_the_names_of_their_hooks(
                 await fails(hooks, task_id=name)
                 await solves(hooks, task_id=name)
                 await getattr(hooks, name)("first")
-                await hooks.settled()
+                await hooks.wait_for_checkpoints()
     assert [hooks.counts[name] for name in names] == [1, 1, 1]
     assert [(line["hook"], type(line["hook"])) for line in logged if line["event"] == "hook_degraded"] == [
         (name, str) for name in names
@@ -682,7 +682,7 @@ async def test_ids_as_databases_give_them_are_kept_as_texts(
     entry = await hooks.knowledge.capture.get(*decided.entry_ids)
     assert (entry.project_id, entry.task_id, entry.run_id) == (kept, kept, kept)
     await hooks.phase_completed(told)  # type: ignore[arg-type]
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     assert (await hooks.knowledge.capture.get(*decided.entry_ids)).status is EntryStatus.EMBEDDED
 
 
@@ -708,7 +708,7 @@ async def everything(hooks: OrchestratorHooks) -> list[str | None]:
         (await decides(hooks, accepted=True, proposal="Cache the list")).degraded,
     ]
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     return told
 
 
@@ -722,7 +722,7 @@ async def test_a_store_that_is_down_stops_no_orchestrator_and_is_used_again_once
         over_wire = settings.model_copy(update={"database_url": address, "query_deadline_ms": 500})
         async with open_knowledge(over_wire, embedder=HashingEmbedder(dims=64)) as knowledge:
             hooks = OrchestratorHooks(knowledge, deadline=timedelta(seconds=0.5))
-            hooks._breaker.rests_seconds = 0.2
+            hooks._breaker.open_seconds = 0.2
             relay.be(wire)
             began = time.monotonic()
             for _ in range(2):
@@ -794,7 +794,7 @@ async def main():
         while line := await asyncio.to_thread(sys.stdin.readline):
             event, told = json.loads(line)
             kept = await getattr(hooks, event)(**told)
-            await hooks.settled()
+            await hooks.wait_for_checkpoints()
             print(json.dumps([str(each) for each in kept.entry_ids] if kept else None), flush=True)
 
 asyncio.run(main())
@@ -873,7 +873,7 @@ async def test_handed_out_without_a_run_it_counts_in_the_first_that_is_told(hook
 async def test_a_solution_that_nothing_waits_for_is_not_dropped_without_a_word(hooks: OrchestratorHooks) -> None:
     await fails(hooks)
     await hooks.project_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     kept = await solves(hooks)
     assert kept.entry_ids == ()
     assert "no failure of this task is open: those on record are abandoned" in (kept.degraded or "")
@@ -888,7 +888,7 @@ async def test_blank_fields_that_need_not_be_told_tell_nothing(hooks: Orchestrat
     solved = await solves(hooks, when_to_try=blank, run_id=blank)
     assert (solved.entry_ids, solved.degraded) == (failed.entry_ids, None)
     await hooks.phase_completed("first")
-    await hooks.settled()
+    await hooks.wait_for_checkpoints()
     asked = Task(description=FAILURE, type=blank, technology=blank, project_id="second", task_id="T-1", run_id=blank)
     context = await hooks.task_started(asked, "backend")
     assert (len(context.patterns), context.degraded) == (1, None)

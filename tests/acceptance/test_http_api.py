@@ -681,10 +681,10 @@ def test_serving_is_refused_in_one_sentence_where_it_cannot_be(of_module: Comman
 @pytest.mark.parametrize(
     ("host", "says"),
     [
-        ("no such host", "no host"),
-        ("a" * 70, "no host"),
-        ("a\udcff", "no host"),
-        ("203.0.113.7", "no address of this machine"),
+        ("no such host", "not an address of this machine"),
+        ("a" * 70, "not an address of this machine"),
+        ("a\udcff", "not an address of this machine"),
+        ("203.0.113.7", "not an address of this machine"),
     ],
 )
 def test_a_host_that_is_none_is_refused(host: str, says: str) -> None:

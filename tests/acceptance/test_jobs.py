@@ -19,8 +19,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from jobs.scheduler import JITTER, plan_anew, scheduling
-from jobs.table import JOBS, SWEPT_AT_ONCE, TRIES, Job, run_job, slot_of, waits
+from jobs.scheduler import JITTER, reschedule_delayed, run_scheduler
+from jobs.table import JOBS, MAX_TRIES, SWEEP_CONCURRENCY, Job, retry_delays, run_job, slot_of
 from knowledge.adapters.postgres.answer_tables import answer_feedback
 from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.journal import Event, EventId, NewEscalation
@@ -81,7 +81,7 @@ async def fetch(url: str, query: str) -> list[Any]:
 @asynccontextmanager
 async def until_done(knowledge: Knowledge, url: str, jobs: int) -> AsyncIterator[None]:
     """Run the scheduler until that many jobs are on record, then do the block beside it."""
-    async with scheduling(knowledge):
+    async with run_scheduler(knowledge):
         async with asyncio.timeout(20):
             while len(await runs(url)) < jobs:  # noqa: ASYNC110 - it is told in the database only
                 await asyncio.sleep(0.02)
@@ -266,15 +266,15 @@ async def test_a_clock_that_is_set_back_puts_no_job_off_and_a_machine_that_slept
         async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
             return None
 
-    async with scheduling(Waits()) as cron:
+    async with run_scheduler(Waits()) as cron:
         planned = {each.id: each.next_run_time for each in cron.get_jobs() if each.id in JOBS}
         assert planned.keys() == JOBS.keys()
         assert {each.misfire_grace_time for each in cron.get_jobs()} == {None}
-        plan_anew(cron, datetime.now(UTC))
+        reschedule_delayed(cron, datetime.now(UTC))
         assert planned == {each.id: each.next_run_time for each in cron.get_jobs() if each.id in JOBS}
         for name in JOBS:
             cron.get_job(name).modify(next_run_time=planned[name] + timedelta(days=365))
-        plan_anew(cron, datetime.now(UTC))
+        reschedule_delayed(cron, datetime.now(UTC))
         for name, job in JOBS.items():
             assert cron.get_job(name).next_run_time - datetime.now(UTC) <= job.slot + JITTER
 
@@ -310,7 +310,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 def test_the_tries_of_a_slot_are_over_before_the_next_one_begins(job: Job) -> None:
-    assert sum(waits(job), timedelta()) < job.slot
+    assert sum(retry_delays(job), timedelta()) < job.slot
 
 
 async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
@@ -323,13 +323,13 @@ async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
         await tried.put(time.monotonic())
         return False
 
-    monkeypatch.setattr("jobs.scheduler._logged", in_vain)
+    monkeypatch.setattr("jobs.scheduler._run_logged", in_vain)
     monkeypatch.setattr("jobs.scheduler.JOBS", {"sweep": JOBS["sweep"]})
-    async with scheduling(knowledge), asyncio.timeout(20):
-        last = [await tried.get() for _ in range(TRIES)][-1]
+    async with run_scheduler(knowledge), asyncio.timeout(20):
+        last = [await tried.get() for _ in range(MAX_TRIES)][-1]
         while any("run_coroutine_job" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
-        assert time.monotonic() - last < JOBS["sweep"].retry_after.total_seconds() * 2 ** (TRIES - 2)
+        assert time.monotonic() - last < JOBS["sweep"].retry_after.total_seconds() * 2 ** (MAX_TRIES - 2)
 
 
 @pytest.mark.long
@@ -355,7 +355,7 @@ async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
         clock.move(timedelta(days=2))
         async with AsyncExitStack() as schedulers:
             for _ in range(replicas):
-                await schedulers.enter_async_context(scheduling(knowledge))
+                await schedulers.enter_async_context(run_scheduler(knowledge))
             async with asyncio.timeout(20):
                 while ("sweep", 3, None) not in await runs(database_url):  # noqa: ASYNC110 - told in the database only
                     await asyncio.sleep(0.02)
@@ -400,7 +400,7 @@ async def test_a_running_job_may_finish_when_the_scheduler_stops(
     async with opens(embedder=Slow(dims=256)) as knowledge:
         await fail(knowledge)
         clock.move(timedelta(days=2))
-        async with scheduling(knowledge), asyncio.timeout(20):
+        async with run_scheduler(knowledge), asyncio.timeout(20):
             await begun.wait()
         assert dict((await knowledge.stats()).entries) == {"embedded": 1}
         assert ("sweep", 1, None) in await runs(database_url)
@@ -422,9 +422,9 @@ async def test_no_job_begins_again_while_others_finish_at_the_end(
             await asyncio.sleep(0.5)
         return job.name == "prune"
 
-    monkeypatch.setattr("jobs.scheduler._logged", run)
+    monkeypatch.setattr("jobs.scheduler._run_logged", run)
     monkeypatch.setattr("jobs.scheduler.JOBS", {"index": index, "prune": JOBS["prune"]})
-    async with scheduling(knowledge), asyncio.timeout(20):
+    async with run_scheduler(knowledge), asyncio.timeout(20):
         await both.wait()
         before = list(begun)
     assert begun == before
@@ -523,7 +523,7 @@ async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them
             asking.append(None)
             most.append(len(asking))
             try:
-                if len(asking) == SWEPT_AT_ONCE:
+                if len(asking) == SWEEP_CONCURRENCY:
                     all_there.set()
                 if self.unavailable is None:
                     await asyncio.wait_for(all_there.wait(), 20)
@@ -536,17 +536,17 @@ async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them
     all_there = asyncio.Event()
     embedder = Counting(dims=64)
     async with opens(embedder=embedder) as knowledge:
-        for number in range(SWEPT_AT_ONCE + 1):
+        for number in range(SWEEP_CONCURRENCY + 1):
             await fail(knowledge.in_workspace(f"w{number}"))
         clock.move(timedelta(days=2))
         embedder.unavailable = "the endpoint is closed"
         with pytest.raises(EmbedderUnavailable):
             await run_job(knowledge, "sweep", once_per_slot=False)
-        assert len(most) <= SWEPT_AT_ONCE
+        assert len(most) <= SWEEP_CONCURRENCY
         embedder.unavailable = None
         all_there.clear()
-        assert await run_job(knowledge, "sweep", once_per_slot=False) == SWEPT_AT_ONCE + 1
-        assert max(most) == SWEPT_AT_ONCE
+        assert await run_job(knowledge, "sweep", once_per_slot=False) == SWEEP_CONCURRENCY + 1
+        assert max(most) == SWEEP_CONCURRENCY
 
 
 async def test_what_cannot_be_embedded_in_one_workspace_or_project_holds_up_no_other(

@@ -18,7 +18,7 @@ from knowledge.errors import NotFound, OwnerUnavailable
 from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import Membership, _FollowOwner
+from orchestrator.connection import Membership, _OwnerTransport
 from orchestrator.http.app import make_app
 from tests.acceptance.test_consolidating import pattern_of, told
 from tests.acceptance.test_review import AGENT, POISON
@@ -55,7 +55,7 @@ class Lost:
         async with (
             await asyncio.start_unix_server(self._dying, owners.killed),
             await asyncio.start_unix_server(self._answering, owners.next),
-            KnowledgeClient("http://hardwon", transport=_FollowOwner(owners)) as client,
+            KnowledgeClient("http://hardwon", transport=_OwnerTransport(owners)) as client,
         ):
             answer = await call(client)
         assert owners.socket == owners.next, "the first answer was lost"
@@ -154,7 +154,7 @@ async def test_what_no_owner_was_asked_for_is_not_said_to_be_done(knowledge: Kno
     answering = Lost(knowledge, home)._answering
     async with (
         await asyncio.start_unix_server(answering, owners.next),
-        KnowledgeClient("http://hardwon", transport=_FollowOwner(owners)) as client,
+        KnowledgeClient("http://hardwon", transport=_OwnerTransport(owners)) as client,
     ):
         with pytest.raises(NotFound, match="there is no entry"):
             await client.capture.delete(EntryId(uuid4()))

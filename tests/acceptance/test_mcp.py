@@ -27,7 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
-from orchestrator.breaker import OPENS_AFTER, Breakers
+from orchestrator.breaker import FAILURE_THRESHOLD, Breakers
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
 from orchestrator.http.serving import serve_on
@@ -174,13 +174,13 @@ async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever
         return Caller(knowledge=knowledge, may=lambda _: True, breakers=app.state.breakers)
 
     async with as_caller(knowledge, principal(Scope.CAPTURE), app.state.breakers) as client:
-        for _ in range(OPENS_AFTER):
+        for _ in range(FAILURE_THRESHOLD):
             assert "scope query" in await refused(client, "build_context", **asked)
-    assert app.state.breakers.open() == 0, "what a key is refused is no failure"
+    assert app.state.breakers.count_open() == 0, "what a key is refused is no failure"
     async with Client(make_server(find)) as client:
-        reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(OPENS_AFTER + 1)]
-    assert [reason.startswith("not tried") for reason in reasons] == [False] * OPENS_AFTER + [True]
-    assert app.state.breakers.open() == 1
+        reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(FAILURE_THRESHOLD + 1)]
+    assert [reason.startswith("not tried") for reason in reasons] == [False] * FAILURE_THRESHOLD + [True]
+    assert app.state.breakers.count_open() == 1
 
 
 async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(

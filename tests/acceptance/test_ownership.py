@@ -32,7 +32,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect, connection
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import AnyKnowledge, _FollowOwner, _listening, socket_path
+from orchestrator.connection import AnyKnowledge, _listen_on_socket, _OwnerTransport, socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
 
@@ -245,7 +245,7 @@ def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_an
     try:
         other.start()
         for _ in range(1000):
-            with _listening(path):
+            with _listen_on_socket(path):
                 pass
     finally:
         done.set()
@@ -410,7 +410,7 @@ async def half_open(
     settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch, go_on: asyncio.Event
 ) -> AsyncIterator[AnyKnowledge]:
     """Give what is becoming the owner, for a call that was given up, and serves once it may go on."""
-    opened, serving = asyncio.Event(), connection._serving
+    opened, serving = asyncio.Event(), connection._serve_on_socket
 
     @contextlib.asynccontextmanager
     async def slowly(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
@@ -424,7 +424,7 @@ async def half_open(
         async with connect(settings) as knowledge:
             await owner.aclose()
             with monkeypatch.context() as patched:
-                patched.setattr(connection, "_serving", slowly)
+                patched.setattr(connection, "_serve_on_socket", slowly)
                 call = asyncio.create_task(knowledge.stats())
                 async with asyncio.timeout(20):
                     await opened.wait()
@@ -525,6 +525,6 @@ async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again(home: Path
     async with (
         await asyncio.start_unix_server(answering(whole[:7]), str(home / "killed.sock")),
         await asyncio.start_unix_server(answering(whole), str(home / "next.sock")),
-        httpx.AsyncClient(transport=_FollowOwner(Member())) as client,  # type: ignore[arg-type] # who is asked for one
+        httpx.AsyncClient(transport=_OwnerTransport(Member())) as client,  # type: ignore[arg-type] # who is asked for one
     ):
         assert (await client.get("http://hardwon/v1/health")).json() == {"status": "ok"}

@@ -20,7 +20,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
-from orchestrator.paging import paged
+from orchestrator.paging import fetch_pages
 from tests.support.entries import failure
 
 AGENT = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")
@@ -167,7 +167,7 @@ async def test_the_client_pages_as_the_services_do(knowledge: Knowledge) -> None
     async with KnowledgeClient("http://hardwon", "", transport=transport) as client:
         assert await client.workspaces() == await knowledge.workspaces() == ["a", "b", "c"]
         assert await client.workspaces(after="a", limit=1) == ["b"]
-        rows = await paged(
+        rows = await fetch_pages(
             lambda last, most: client.audits.list(after=last, limit=most), lambda row: row.number, most=None, page=2
         )
         assert [row.number for row in rows] == [3, 2, 1]
@@ -185,8 +185,8 @@ async def test_a_list_is_asked_for_until_it_ends_or_enough_is_there() -> None:
         first = 0 if last is None else last + 1
         return list(range(first, min(first + at_most, 7)))
 
-    assert await paged(page, int, page=3) == list(range(7))
+    assert await fetch_pages(page, int, page=3) == list(range(7))
     assert asked == [(None, 3), (2, 3), (5, 3)]
     asked.clear()
-    assert await paged(page, int, most=4, page=3) == [0, 1, 2, 3]
+    assert await fetch_pages(page, int, most=4, page=3) == [0, 1, 2, 3]
     assert asked == [(None, 3), (2, 1)]

@@ -19,7 +19,7 @@ from knowledge.errors import IdempotencyConflict, IndexUnavailable, NotFound
 from knowledge.models import Embeddings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.budget import tokens
+from orchestrator.budget import estimate_tokens
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection
@@ -271,7 +271,7 @@ async def test_a_context_keeps_its_budget_whatever_was_stored(opens: Opens) -> N
         context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
     block = context.text[context.text.index("[ORCHESTRATOR") :]
     assert len(context.patterns) == 2
-    assert tokens(block) <= 400
+    assert estimate_tokens(block) <= 400
     assert block.count(" ... (cut)") == 2
     assert "- Solution: Treat a missing price as zero\n" in block
 

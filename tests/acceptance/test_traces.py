@@ -25,7 +25,7 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.metrics import STAGES
 from orchestrator.traces import Spans
-from orchestrator.tracing import _asked_for, tracing
+from orchestrator.tracing import _exporter_names, tracing
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry, free_port
@@ -105,7 +105,7 @@ async def test_no_span_holds_a_word_of_what_is_stored_or_asked_not_even_of_an_er
 def test_without_being_asked_for_nothing_of_it_is_loaded() -> None:
     script = (
         "import sys, orchestrator, orchestrator.context, orchestrator.tracing, knowledge.wiring;"
-        "from orchestrator.tracing import _asked_for, tracing;"
+        "from orchestrator.tracing import _exporter_names, tracing;"
         "assert tracing({}).__enter__() == ();"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'orchestrator.traces'))])"
     )
@@ -141,7 +141,7 @@ def test_a_server_sends_to_each_exporter_of_a_list_and_to_none_twice() -> None:
         tracing({"OTEL_TRACES_EXPORTER": "console, nobodys"}),
     ):
         pass
-    assert _asked_for({"OTEL_TRACES_EXPORTER": "console,otlp, console,none,"}) == ["console", "otlp_proto_http"]
+    assert _exporter_names({"OTEL_TRACES_EXPORTER": "console,otlp, console,none,"}) == ["console", "otlp_proto_http"]
 
 
 @pytest.mark.long
@@ -152,7 +152,7 @@ def test_a_server_sends_to_each_exporter_of_a_list_and_to_none_twice() -> None:
 def test_a_variable_that_the_sdk_refuses_stops_the_start_and_is_named(home: Path, database_url: str, name: str) -> None:
     asked = {name: "-1", "OTEL_TRACES_EXPORTER": "console", "HARDWON_DATABASE_URL": database_url}
     sentence = Commands(home).refused("serve", "--port", str(free_port()), **asked)
-    assert sentence.startswith(f"{name}, OTEL_TRACES_EXPORTER: one of these the OpenTelemetry SDK refuses:"), sentence
+    assert sentence.startswith(f"{name}, OTEL_TRACES_EXPORTER: the OpenTelemetry SDK refuses one of these:"), sentence
 
 
 @pytest.mark.long

@@ -244,9 +244,9 @@ async def _ask(stage: Stage, said: str, found: Contexts) -> None:
 async def asked_while_open(stage: Stage, *, calls: int) -> list[float]:
     """Return what each call took, in seconds, while the breaker was open."""
     stage.wires["the index"].be(Wire.HANG)
-    builder = OrchestratorContextBuilder(stage.knowledge, CircuitBreaker(rests_seconds=3600))
+    builder = OrchestratorContextBuilder(stage.knowledge, CircuitBreaker(open_seconds=3600))
     try:
-        for _ in range(builder.breaker.opens_after):
+        for _ in range(builder.breaker.failure_threshold):
             await builder.build_context_for_task(TASK, "agent 0")
         took = []
         for _ in range(calls):

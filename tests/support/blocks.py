@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from knowledge.models import Pattern, Task
 from orchestrator.block import basic_context, label, render
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 from tests.support.entries import pattern
 
 OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
@@ -154,7 +154,7 @@ def _holds(block: str, shown: Sequence[Pattern], told: Sequence[Pattern], task: 
 def _as_told(record: dict[str, str], one: Pattern, number: int) -> bool:
     heading = f"Pattern {number} ({label(one.success_count)} - {one.success_count} success"
     same = ((record["problem"], one.problem), (record["solution"], one.solution), (record["when"], one.when_to_try))
-    return record["head"].startswith(heading) and all(told_of(text, harmless(each) or "-") for text, each in same)
+    return record["head"].startswith(heading) and all(told_of(text, sanitize(each) or "-") for text, each in same)
 
 
 def told_of(text: str, whole: str) -> bool:

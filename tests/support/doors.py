@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator.cli.commands import app as commands
-from orchestrator.cli.lazy import lazily
+from orchestrator.cli.lazy import make_lazy_group
 from orchestrator.client.calls import WORKSPACE_HEADER
 from orchestrator.http.app import make_app
 from orchestrator.mcp.tools import TOOLS
@@ -56,7 +56,7 @@ def tools() -> list[str]:
 
 def helps() -> list[str]:
     """Return the help of all commands: a line for each."""
-    return sorted(_helps(lazily(commands, before=lambda: None), ()))
+    return sorted(_helps(make_lazy_group(commands, before=lambda: None), ()))
 
 
 def _body(operation: Json, schemas: Json) -> tuple[set[str], list[str]]:

@@ -15,7 +15,7 @@ from knowledge.errors import EmbedderUnavailable, QuestionRejected
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http import answers as http_answers
 from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
-from orchestrator.tools.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
+from orchestrator.tools.tool_loop import MAX_ROUNDS, Arguments, OfferedTool, ToolLoop
 from orchestrator.tools.wrappers import TOOLS
 from tests.support.answering import ScriptedModel, call
 
@@ -147,10 +147,10 @@ def told(conversation: Conversation, strategy: Strategy | None = None) -> str:
 def investigation() -> Conversation:
     conversation = Conversation()
     conversation.say("user", "Payment API is failing")
-    conversation.found_out("answer_from_case_evidence", "347 ERROR entries", ["app.log"])
+    conversation.add_tool_answer("answer_from_case_evidence", "347 ERROR entries", ["app.log"])
     conversation.say("user", "When did it start?")
-    conversation.found_out("answer_from_case_evidence", "First error: 14:32:15", ["app.log"])
-    conversation.found_out("answer_from_global_kb", "Pools run dry", ["KB-1"])
+    conversation.add_tool_answer("answer_from_case_evidence", "First error: 14:32:15", ["app.log"])
+    conversation.add_tool_answer("answer_from_global_kb", "Pools run dry", ["KB-1"])
     return conversation
 
 
@@ -169,8 +169,8 @@ def test_a0_60_there_are_three_strategies() -> None:
 
 def test_a0_61_what_does_not_fit_is_shortened_to_its_sources_oldest_first() -> None:
     conversation = Conversation()
-    conversation.found_out("answer_from_case_evidence", "a" * 1000, ["app.log"])
-    conversation.found_out("answer_from_case_evidence", "b" * 1000, ["db.log"])
+    conversation.add_tool_answer("answer_from_case_evidence", "a" * 1000, ["app.log"])
+    conversation.add_tool_answer("answer_from_case_evidence", "b" * 1000, ["db.log"])
     text = json.dumps([message.content for message in conversation.messages(max_chars=1500)])
     assert "aaa" not in text
     assert "app.log" in text
@@ -181,7 +181,7 @@ def tool(name: str = "look") -> Tool:
     return Tool(name=name, description="", parameters={"type": "object"})
 
 
-def looking(model: ScriptedModel, *, max_calls: int = 5) -> tuple[Loop, list[Arguments]]:
+def looking(model: ScriptedModel, *, max_calls: int = 5) -> tuple[ToolLoop, list[Arguments]]:
     seen: list[Arguments] = []
 
     async def look(arguments: Arguments) -> str:
@@ -190,7 +190,7 @@ def looking(model: ScriptedModel, *, max_calls: int = 5) -> tuple[Loop, list[Arg
             raise ValueError("query is required")
         return json.dumps({"found": arguments})
 
-    return Loop(model=model, offered=[Offered(tool=tool(), handler=look)], max_calls=max_calls), seen
+    return ToolLoop(model=model, offered=[OfferedTool(tool=tool(), handler=look)], max_calls=max_calls), seen
 
 
 START = [Message(role="user", content="?")]
@@ -230,7 +230,7 @@ async def test_a4_11_a_tool_that_is_required_is_so_until_it_was_called() -> None
 
     model = ScriptedModel([ChatReply(calls=(call("list", n=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model)
-    loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
+    loop.offered = [*loop.offered, OfferedTool(tool=tool("list"), handler=listed, is_limited=False)]
     await loop.run(START, first="required")
     assert [asking.tool_choice for _, asking in model.asked] == ["required", "required", "auto"]
     assert seen == [{"n": 1}]
@@ -242,7 +242,7 @@ async def test_a4_21_calls_that_succeed_and_fail_are_counted_where_they_are_limi
 
     calls = (call("look", "1", n=1), call("look", "2", bad=1), call("list", "3"))
     loop, _ = looking(ScriptedModel([ChatReply(calls=calls)]))
-    loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
+    loop.offered = [*loop.offered, OfferedTool(tool=tool("list"), handler=listed, is_limited=False)]
     await loop.run(START)
     assert (loop.succeeded, loop.failed) == (1, 1)
 
@@ -258,7 +258,7 @@ async def test_a4_13_no_call_goes_on_once_one_beside_it_broke_off() -> None:
         return "{}"
 
     model = ScriptedModel([ChatReply(calls=(call("look", "1", down=1), call("look", "2", n=1)))])
-    loop = Loop(model=model, offered=[Offered(tool=tool(), handler=look)], max_calls=5)
+    loop = ToolLoop(model=model, offered=[OfferedTool(tool=tool(), handler=look)], max_calls=5)
     with pytest.raises(EmbedderUnavailable):
         await loop.run(START)
     assert done == [{"n": 1}], "or it would write into what is answered from by now"
@@ -297,7 +297,7 @@ async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) 
     loop, seen = looking(model)
     assert (await loop.run(START)).text == "done"
     assert seen == [{"n": 1}], "the same call again"
-    assert loop.called == ["look"]
+    assert loop.called_tools == ["look"]
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,10 @@ async def test_a_tool_whose_own_name_holds_a_dot_can_be_called(name: str, meant:
     async def found(_: Arguments) -> str:
         return "{}"
 
-    offered = [Offered(tool=tool(each), handler=found) for each in ("search", "Search", "kb.search")]
-    loop = Loop(model=ScriptedModel([ChatReply(calls=(call(name, n=1),))]), offered=offered, max_calls=1)
+    offered = [OfferedTool(tool=tool(each), handler=found) for each in ("search", "Search", "kb.search")]
+    loop = ToolLoop(model=ScriptedModel([ChatReply(calls=(call(name, n=1),))]), offered=offered, max_calls=1)
     await loop.run(START)
-    assert loop.called == [meant]
+    assert loop.called_tools == [meant]
 
 
 class Asked:
@@ -348,9 +348,11 @@ async def test_the_agent_tells_a_model_of_a_call_that_cannot_be_read_and_answers
     assert [each.seen for each in tools] == [[{"n": 1}], []]
     *_, echoed, unknown, found, unread = model.asked[1][0]
     assert [each.arguments for each in echoed.calls] == ['{"question": "Why?"}', '{"n": 1}', "{}"]
-    assert json.loads(unknown.content)["error"] == "there is no tool 'memory': those that there are: look, manual"
+    assert json.loads(unknown.content)["error"] == "there is no tool 'memory'; the tools are: look, manual"
     assert json.loads(found.content)["answer"] == "found"
-    assert json.loads(unread.content)["error"] == "the arguments of manual are no JSON object: ask again with one"
+    assert (
+        json.loads(unread.content)["error"] == "the arguments of manual are not a JSON object: call it again with one"
+    )
 
 
 async def test_a0_61_a_tool_is_told_what_was_found_out_for_the_same_message_and_not_the_message() -> None:
@@ -388,7 +390,7 @@ async def test_f6_a_result_that_is_too_long_says_how_to_narrow() -> None:
         return "x" * 30_000
 
     model = ScriptedModel([ChatReply(calls=(call("look", n=1),))])
-    await Loop(model=model, offered=[Offered(tool=tool(), handler=long)], max_calls=2).run(START)
+    await ToolLoop(model=model, offered=[OfferedTool(tool=tool(), handler=long)], max_calls=2).run(START)
     assert "ask for less" in model.asked[1][0][-1].content
 
 
@@ -397,10 +399,10 @@ def test_the_conversation_that_a_reply_comes_with_fits_into_the_next_request() -
     conversation = Conversation()
     for number in range(40):
         conversation.say("user", f"Which errors are in log {number}?")
-        conversation.found_out("answer_from_case_evidence", f"{number}: \u0436" * 2_000, ["app.log"])
+        conversation.add_tool_answer("answer_from_case_evidence", f"{number}: \u0436" * 2_000, ["app.log"])
         conversation.say("assistant", "Many.")
     turns = http_answers._latest(conversation.entries)
     assert len(json.dumps([asdict(each) for each in turns])) < MAX_BODY_BYTES - 6 * MAX_QUESTION
     assert [each.content for each in turns[-3:]] == [each.text for each in conversation.entries[-3:]]
-    conversation.found_out("answer_from_case_evidence", "x" * MAX_BODY_BYTES)
+    conversation.add_tool_answer("answer_from_case_evidence", "x" * MAX_BODY_BYTES)
     assert http_answers._latest(conversation.entries)[-1].content == "Many."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from benchmarks.answers import answers_table, conversations_table, reached, rendered
-from orchestrator.measuring.answers import Judged
+from orchestrator.measuring.answers import QuestionResult
 
 
-def judged(*, answerable: bool, answered: bool, place: int | None = 1, follows: bool = False) -> Judged:
-    return Judged(
+def judged(*, answerable: bool, answered: bool, place: int | None = 1, follows: bool = False) -> QuestionResult:
+    return QuestionResult(
         question_id="q",
         answerable=answerable,
         answered=answered,

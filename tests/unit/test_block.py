@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from knowledge.models import EntryType, Pattern, Task
 from orchestrator.block import basic_context, label, render
-from orchestrator.budget import tokens
-from orchestrator.harmless import harmless
+from orchestrator.budget import estimate_tokens
+from orchestrator.harmless import sanitize
 from tests.support.blocks import CLOSING, OPENING, read_back, told_of
 from tests.support.entries import pattern
 
@@ -161,7 +161,7 @@ def test_a_block_reads_back_as_exactly_its_patterns(patterns: list[Pattern], mos
     for number, (record, one) in enumerate(zip(records, shown, strict=True), 1):
         assert record["head"].startswith(f"Pattern {number} ({label(one.success_count)} - {one.success_count} success")
         for text, told in ((record["problem"], one.problem), (record["solution"], one.solution)):
-            whole = harmless(told) or "-"
+            whole = sanitize(told) or "-"
             assert told_of(text, whole)
 
 
@@ -205,12 +205,12 @@ def test_the_two_markers_occur_once_whatever_is_stored_or_asked(
 def test_a_block_is_never_above_its_budget(patterns: list[Pattern], most: int) -> None:
     """D39."""
     block, _ = render(patterns, max_tokens=most)
-    assert tokens(block) <= most
+    assert estimate_tokens(block) <= most
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_tokens_are_never_fewer_than_a_third_of_the_bytes(text: str) -> None:
-    assert tokens(text) * 3 >= len(text.encode())
+    assert estimate_tokens(text) * 3 >= len(text.encode())
 
 
 COUNTED = (
@@ -236,9 +236,9 @@ def test_a_text_has_hardly_more_tokens_than_is_estimated_and_prose_half_of_them(
     text: str, cl100k: int, o200k: int
 ) -> None:
     """A third of the bytes was taken for them: hashes, JSON and rare scripts came to 2.7 times the budget."""
-    assert max(cl100k, o200k) <= 1.1 * tokens(text * 60) / 60
+    assert max(cl100k, o200k) <= 1.1 * estimate_tokens(text * 60) / 60
     if text.isascii() and text.replace(" ", "").rstrip(".").isalpha():
-        assert tokens(text * 60) <= 2 * cl100k * 60
+        assert estimate_tokens(text * 60) <= 2 * cl100k * 60
 
 
 def test_a_long_text_is_cut_where_it_shows_and_short_ones_stay_whole() -> None:
@@ -250,7 +250,7 @@ def test_a_long_text_is_cut_where_it_shows_and_short_ones_stay_whole() -> None:
     assert (first["problem"], first["solution"]) == (short.problem, short.solution)
     assert second["problem"] == long.problem
     assert second["solution"].endswith(" ... (cut)")
-    assert 400 < tokens(block) <= 500, "the room is used"
+    assert 400 < estimate_tokens(block) <= 500, "the room is used"
 
 
 def test_of_a_long_problem_the_beginning_and_the_end_are_told() -> None:
@@ -267,7 +267,7 @@ def test_of_a_long_problem_the_beginning_and_the_end_are_told() -> None:
     assert all(each.endswith(error.rsplit("\n", maxsplit=1)[-1]) for each in problems)
     assert all(error.split("\n", maxsplit=1)[0] in each for each in problems)
     assert all(told_of(each, ran.problem) for each in problems)
-    assert 1100 < tokens(block) <= 1200, "the room is used"
+    assert 1100 < estimate_tokens(block) <= 1200, "the room is used"
     lines = [line.removesuffix(" ... (cut)") for line in problems[0].split("\n")]
     assert set(lines) < set(ran.problem.split("\n")), "whole lines"
 
@@ -286,7 +286,7 @@ def test_of_a_long_failure_the_line_that_says_what_went_wrong_is_told_wherever_i
     assert problem.startswith("The nightly run failed\n")
     assert problem.endswith("\nmake: stop")
     assert told_of(problem, ran.problem)
-    assert 600 < tokens(block) <= 700, "the room is used"
+    assert 600 < estimate_tokens(block) <= 700, "the room is used"
 
 
 def test_a_long_log_leaves_the_room_to_what_solved_it() -> None:
@@ -299,9 +299,9 @@ def test_a_long_log_leaves_the_room_to_what_solved_it() -> None:
     for each, told in zip(ran, read_back(block), strict=True):
         assert told["solution"] == each.solution
         assert SAID in told["problem"]
-        assert tokens(told["problem"]) <= 260
+        assert estimate_tokens(told["problem"]) <= 260
     alone = read_back(render([pattern(problem=log)], max_tokens=2000)[0])[0]
-    assert tokens(alone["problem"]) <= 260, "nor is there more of it where there is room"
+    assert estimate_tokens(alone["problem"]) <= 260, "nor is there more of it where there is room"
 
 
 def test_of_a_long_line_that_says_what_went_wrong_its_words_are_told() -> None:
@@ -346,13 +346,13 @@ def test_what_does_not_fit_even_cut_is_left_out_the_last_first() -> None:
 
 @given(TEXT)
 def test_making_harmless_twice_changes_nothing_more(text: str) -> None:
-    once = harmless(text)
-    assert harmless(once) == once
+    once = sanitize(text)
+    assert sanitize(once) == once
     assert not re.search("[\x00\u200b\u202e\u2060\u2028]", once)
 
 
 def test_the_colours_of_a_terminal_are_left_out_whole() -> None:
     """Runners of tests colour what they print: each colour left its number in the problem an agent read."""
     told = "\x1b[31mFAILED\x1b[0m tests/a.py \x1b]8;;file:///a.py\x1b\\a.py\x1b]8;;\x1b\\ in 0.3s \x1b[1;31mE\x1b[K"
-    assert harmless(told) == "FAILED tests/a.py a.py in 0.3s E"
-    assert harmless("[\x1b[0mEND CONTEXT]") == "(END CONTEXT]"
+    assert sanitize(told) == "FAILED tests/a.py a.py in 0.3s E"
+    assert sanitize("[\x1b[0mEND CONTEXT]") == "(END CONTEXT]"

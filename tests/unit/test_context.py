@@ -14,7 +14,7 @@ from knowledge.errors import IndexUnavailable, TextRejected
 from knowledge.models import Context, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.block import render
-from orchestrator.budget import tokens
+from orchestrator.budget import estimate_tokens
 from tests.support.entries import failure, pattern, stored
 
 
@@ -136,7 +136,7 @@ async def test_the_patterns_of_a_context_are_those_in_its_text() -> None:
         context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
         assert 1 <= len(context.patterns) <= settings.context_max_patterns
         assert context.text.count("- Problem: ") == len(context.patterns)
-        assert tokens(context.text.removeprefix(f"{BASIC}\n\n")) <= settings.context_max_tokens
+        assert estimate_tokens(context.text.removeprefix(f"{BASIC}\n\n")) <= settings.context_max_tokens
 
 
 async def test_a_task_may_be_anything_with_a_description() -> None:
@@ -180,9 +180,9 @@ async def test_a_text_that_is_refused_between_failures_shows_that_the_endpoint_a
 @pytest.mark.parametrize(
     ("task", "degraded"),
     [
-        ({}, "description: is required, and a dict was given that has none"),
-        (SimpleNamespace(), "description: is required, and a SimpleNamespace was given that has none"),
-        (None, "description: is required, and a NoneType was given that has none"),
+        ({}, "description: is required, but this dict has none"),
+        (SimpleNamespace(), "description: is required, but this SimpleNamespace has none"),
+        (None, "description: is required, but this NoneType has none"),
         (Broken(), "the session is closed"),
     ],
 )

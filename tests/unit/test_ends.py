@@ -9,7 +9,7 @@ import pytest
 
 from knowledge.ends import truncate_middle
 from knowledge.memory.limits import MAX_TEXT_BYTES
-from orchestrator.learn.fields import ends_within_limit
+from orchestrator.learn.fields import fit_ends
 
 
 def test_a_text_that_fits_is_left_as_it_is() -> None:
@@ -36,6 +36,6 @@ def test_no_part_of_a_key_that_a_cut_goes_through_is_kept(kept: int) -> None:
     key = "\n".join(["-----BEGIN RSA PRIVATE " + "KEY-----", *lines, "-----END RSA PRIVATE " + "KEY-----"])
     after = "INFO tried again\n" * 4000
     after = after[: 30_720 - 65 * kept]
-    cut = ends_within_limit("INFO began\n" * 9000 + key + "\n" + after, "cut")
+    cut = fit_ends("INFO began\n" * 9000 + key + "\n" + after, "cut")
     assert len(cut.encode()) <= MAX_TEXT_BYTES
     assert not any(line in cut for line in lines)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
 from knowledge.models import AppliesWhen, EntryType, NewEntry
-from orchestrator.entries import read_entry, write_entry
+from orchestrator.entries import entry_to_json, parse_entry
 from tests.support.entries import approval, failure, rejection
 
 OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {
@@ -33,19 +33,19 @@ TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
     )
 )
 def test_an_entry_comes_back_from_json_as_it_was(entry: NewEntry) -> None:
-    assert read_entry(json.loads(json.dumps(write_entry(entry)))) == entry
+    assert parse_entry(json.loads(json.dumps(entry_to_json(entry)))) == entry
 
 
 def test_conditions_are_an_object_without_what_was_not_told() -> None:
     entry = failure(applies_when=AppliesWhen(technology="python", version=">=3.10"))
-    written = write_entry(entry)
+    written = entry_to_json(entry)
     assert written["applies_when"] == {"technology": "python", "version": ">=3.10"}
-    assert read_entry(written) == entry
+    assert parse_entry(written) == entry
 
 
 @pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
 def test_what_was_not_told_is_not_written(entry: NewEntry) -> None:
-    written = write_entry(entry)
+    written = entry_to_json(entry)
     assert None not in written.values()
     assert set(written) == {each.name for each in fields(NewEntry) if getattr(entry, each.name) is not None}
     assert isinstance(json.dumps(written), str)
@@ -53,7 +53,7 @@ def test_what_was_not_told_is_not_written(entry: NewEntry) -> None:
 
 def test_the_type_is_read_as_one_of_the_closed_set_and_verified_is_false_unless_told() -> None:
     """D22."""
-    entry = read_entry(TOLD)
+    entry = parse_entry(TOLD)
     assert entry.entry_type is EntryType.FAILURE_SOLUTION
     assert entry.success_verified is False
 
@@ -80,7 +80,7 @@ def test_the_type_is_read_as_one_of_the_closed_set_and_verified_is_false_unless_
 )
 def test_what_is_no_entry_is_refused_and_the_field_named(told: object, name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_entry(told)
+        parse_entry(told)
     assert refused.value.field == name
 
 
@@ -92,4 +92,4 @@ def test_what_is_no_entry_is_refused_and_the_field_named(told: object, name: str
 )
 def test_no_json_breaks_the_reader(told: object) -> None:
     with suppress(InvalidInput):
-        read_entry(told)
+        parse_entry(told)

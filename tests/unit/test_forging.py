@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator import block
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 from tests.support.blocks import breakouts
 
 
@@ -14,7 +14,7 @@ def test_t3_of_2000_forged_texts_none_gets_out_of_its_block_and_all_come_back() 
     assert next(breakouts(2000, seed=3), None) is None
 
 
-@pytest.mark.parametrize("lacking", ["_indented", "harmless"])
+@pytest.mark.parametrize("lacking", ["_indent_lines", "sanitize"])
 def test_t3_a_renderer_that_does_not_indent_or_does_not_break_markers_is_caught(
     monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
@@ -35,7 +35,7 @@ def test_t3_a_renderer_that_does_not_indent_or_does_not_break_markers_is_caught(
     ],
 )
 def test_t3_a_marker_in_letters_that_look_like_ours_is_broken_too(marker: str) -> None:
-    assert harmless(marker)[0] == "("
+    assert sanitize(marker)[0] == "("
 
 
 def test_foreign_texts_stay_as_they_are() -> None:
@@ -44,4 +44,4 @@ def test_foreign_texts_stay_as_they_are() -> None:
         "\u8bbe\u7f6e\u3010\u7f13\u5b58\u3011",
         "caf\u00e9 [fin du contexte]",
     ):
-        assert harmless(text) == text
+        assert sanitize(text) == text

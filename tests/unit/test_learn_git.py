@@ -252,7 +252,7 @@ def test_what_is_no_repository_is_refused_by_name(tmp_path: Path, monkeypatch: p
 
 def test_without_git_it_says_so(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repository.path))
-    with pytest.raises(InvalidInput, match="no git command"):
+    with pytest.raises(InvalidInput, match="git is needed"):
         read_fixes(repository.path)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knowledge.errors import InvalidInput
 from knowledge.memory.validation import first_status, validate
 from knowledge.models import EntryType, NewEntry
-from orchestrator.entries import write_entry
+from orchestrator.entries import entry_to_json
 from orchestrator.learn.jsonl import read_lines
 from tests.support.entries import approval, failure, rejection
 
@@ -63,7 +63,7 @@ def wrong(line: str) -> InvalidInput:
 
 @pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
 def test_a_line_in_our_own_form_is_the_entry_it_says(entry: NewEntry) -> None:
-    assert one(write_entry(entry)) == entry
+    assert one(entry_to_json(entry)) == entry
 
 
 def test_a_failure_of_the_neutral_form_is_mapped_field_by_field() -> None:
@@ -155,7 +155,7 @@ def test_an_approval_of_the_neutral_form_is_mapped_field_by_field() -> None:
         ('{"type": "failure"}', "project_id"),
         (json.dumps(REVIEW | {"source": 5}), "project_id"),
         (json.dumps(REVIEW | {"output": ["a", "b"]}), "proposal"),
-        (json.dumps(write_entry(failure()) | {"id": "e-1"}), "id"),
+        (json.dumps(entry_to_json(failure()) | {"id": "e-1"}), "id"),
     ],
 )
 def test_a_line_that_is_no_entry_says_what_is_wrong_with_it(line: str, name: str) -> None:

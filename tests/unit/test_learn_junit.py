@@ -15,7 +15,7 @@ from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.memory.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.learn import junit_report
-from orchestrator.learn.junit import read_mended
+from orchestrator.learn.junit import read_repaired_tests
 
 CODE = "def total(prices):\n    return sum({})\n"
 TESTS = """
@@ -82,7 +82,7 @@ def diff(tmp_path: Path) -> Path:
 
 
 def read(before: Path, after: Path, **told: Any) -> list[NewEntry]:
-    entries = list(read_mended(before, after, **{"project": "shop"} | told))
+    entries = list(read_repaired_tests(before, after, **{"project": "shop"} | told))
     for entry in entries:
         validate(entry)
     return entries
@@ -198,11 +198,11 @@ OUTSIDE = '<!DOCTYPE t [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuites>&a;
         (OUTSIDE, "declares a document type"),
         ('<!DOCTYPE t SYSTEM "http://127.0.0.1:9/x.dtd"><testsuites/>', "declares a document type"),
         ("<html/>", "begins with <html>"),
-        ("<testsuites>", "is no XML"),
-        ("", "is no XML"),
-        ("PK\x03\x04", "is no XML"),
-        ('<?xml version="1.0" encoding="klingon"?><testsuites/>', "is no XML"),
-        ("<testsuites>&b;</testsuites>", "is no XML"),
+        ("<testsuites>", "is not XML"),
+        ("", "is not XML"),
+        ("PK\x03\x04", "is not XML"),
+        ('<?xml version="1.0" encoding="klingon"?><testsuites/>', "is not XML"),
+        ("<testsuites>&b;</testsuites>", "is not XML"),
         ("<testsuite>" * 60 + "</testsuite>" * 60, "more than 50 deep"),
     ],
 )

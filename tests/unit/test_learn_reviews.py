@@ -134,10 +134,10 @@ def test_a_page_that_is_there_twice_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        ([review("APPROVED", "Fine")], "add the pull request itself"),
-        ([review("CHANGES_REQUESTED", None)], "without a word of which"),
+        ([review("APPROVED", "Fine")], "lacks the pull request"),
+        ([review("CHANGES_REQUESTED", None)], "without saying which"),
         ([review("DISMISSED", "No")], "was dismissed"),
-        ([review("CHANGES_REQUESTED", "No", kind="Bot")], "machine's"),
+        ([review("CHANGES_REQUESTED", "No", kind="Bot")], "by a bot"),
     ],
 )
 def test_what_cannot_be_told_is_passed_over_with_the_reason(tmp_path: Path, page: list[object], said: str) -> None:
@@ -155,12 +155,15 @@ def test_after_a_dismissed_review_nothing_is_a_first_attempt(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[1]", "holds a int"),
-        ("[{}]", "object 1 is no pull request"),
-        ('[{"id": 1', "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
-        (b"\xff\xfe", "is no UTF-8"),
-        ('{"state": "APPROVED", "pull_request_url": "https://x/7", "id": 1}', "names no pull request"),
+        ("[1]", "contains a value of type int"),
+        ("[{}]", "object 1 is not a pull request"),
+        ('[{"id": 1', "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (
+            '{"state": "APPROVED", "pull_request_url": "https://x/7", "id": 1}',
+            "is not at the address of a pull request",
+        ),
         ('{"state": "APPROVED", "pull_request_url": "https://x/repos/a/b/pulls/7"}', "object 1: id: Field required"),
     ],
 )

@@ -266,7 +266,7 @@ def test_a_log_with_a_byte_order_mark_is_read(log: Path) -> None:
         (b"[" * 100_000, "log: Invalid JSON: recursion limit"),
         (
             b'{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}},"externalPropertyFileReferences":{"results":[1]}}]}',
-            "keeps its results in other files",
+            "has its results in other files",
         ),
     ],
 )

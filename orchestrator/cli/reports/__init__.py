@@ -1,1 +1,1 @@
-"""What commands print for people; with `--json` none of it is used."""
+"""Printing of results, for people or as JSON."""

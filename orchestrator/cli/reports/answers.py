@@ -1,4 +1,4 @@
-"""Answers, and how good they are, for a person or as JSON."""
+"""Answers and their evaluation, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.amounts import count_of
 from orchestrator.cli.terminal import notes, print_json, print_text
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 
 if TYPE_CHECKING:
     from orchestrator.measuring.answers import AnswersReport
@@ -21,21 +21,21 @@ _NEXT = {
     "empty_scope": "hardwon kb add FILE adds documents, hardwon kb list shows them",
     "indexing": "hardwon kb list shows what waits to be indexed",
 }
-"""What a person may do where there is no answer."""
+"""The next step for a person without an answer, by status."""
 
 
 def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as_json: bool) -> None:
-    """Print an answer, and beside it how it came about."""
+    """Print an answer, and its citations on standard error."""
     if as_json:
         print_json(answer)
         return
-    print_text(harmless(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer")))
-    told: Mapping[str, Any] = answer
-    for place in dict.fromkeys(_place(citation) for citation in told.get("citations", ())):
-        notes.print(harmless(place), markup=False)
+    print_text(sanitize(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer")))
+    fields: Mapping[str, Any] = answer
+    for place in dict.fromkeys(_place(citation) for citation in fields.get("citations", ())):
+        notes.print(sanitize(place), markup=False)
     if answer["status"] in _NEXT:
         notes.print(_NEXT[answer["status"]], markup=False)
-    if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(told):
+    if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(fields):
         notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
 
 
@@ -50,7 +50,7 @@ def _cites(answer: Mapping[str, Any]) -> bool:
 
 
 def print_answers_report(report: AnswersReport, *, as_json: bool) -> None:
-    """Print how well questions were answered and declined."""
+    """Print the evaluation of answers and refusals."""
     if as_json:
         print_json(report)
         return

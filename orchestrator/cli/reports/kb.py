@@ -1,4 +1,4 @@
-"""Documents and passages, as one JSON document or for a person."""
+"""Documents and passages, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from knowledge.documents.models import Document, DocumentStatus, Finding, Passag
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import SyncReport
 from orchestrator.cli.terminal import notes, out, print_json, print_text
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 
-_SHOWN_OF_A_TEXT = 600
+_MAX_EXCERPT_CHARS = 600
 _PIECE = re.compile(r"[^\n]{1,200}(?!\S)|[^\n]{1,200}")
-"""A line, or of a long one so much as is looked at for what was asked."""
-_SHOWN_LEFT_OUT = 10
+"""A line, or a part of a long one; the unit in which query words are counted."""
+_MAX_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What in folders was not asked for, and the documents whose files are gone from them; whether those are, too."""
+class FolderChanges:
+    """Files of folders left `out`, and documents whose files are `gone`; `deleted`: those documents were deleted."""
 
     out: Sequence[str] = ()
     gone: Sequence[str] = ()
     deleted: bool = False
 
 
-_NOTHING = Left()
+_NO_CHANGES = FolderChanges()
 
 
 def print_added(
@@ -43,90 +43,86 @@ def print_added(
     passed: Sequence[str] = (),
     reports: Sequence[SyncReport] = (),
     *,
-    left: Left = _NOTHING,
+    left: FolderChanges = _NO_CHANGES,
     as_json: bool,
 ) -> None:
-    """Print what came of files that were added, and of repositories beside them.
-
-    `passed` tells of files that were not even sent.
-    """
+    """Print the results of adding files and repositories. `passed`: errors of files that could not be sent."""
     if as_json:
-        told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
+        result = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
         synced = {"synced": [asdict(each) for each in reports]} if reports else {}
         gone = {"gone": list(left.gone), "deleted": len(left.gone) if left.deleted else 0}
-        print_json(told | {"passed_over": list(passed), "left_out": list(left.out)} | gone | synced)
+        print_json(result | {"passed_over": list(passed), "left_out": list(left.out)} | gone | synced)
         return
     if reports:
         print_reports(reports, as_json=False)
-    read = [each for each in added if not unread(each)]
+    read = [each for each in added if not is_unreadable(each)]
     changed = sum(each.changed for each in read)
-    lost = len(added) - len(read) + len(passed)
+    failed = len(added) - len(read) + len(passed)
     print_text(
-        f"{changed} new or changed, {len(read) - changed} as before" + (f", {lost} could not be read" if lost else "")
+        f"{changed} new or changed, {len(read) - changed} as before"
+        + (f", {failed} could not be read" if failed else "")
     )
     if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.reason):
-        print_text(_indexed(indexed))
+        print_text(_index_summary(indexed))
         _print_reason(indexed)
     for each in added:
         if each.document.error:
-            out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
+            out.print(f"{sanitize(each.document.uri)}: {each.document.error}", style="red", markup=False)
     for reason in passed:
-        out.print(harmless(reason), style="red", markup=False)
+        out.print(sanitize(reason), style="red", markup=False)
     if left.out:
         notes.print(
-            f"left out of folders: {_some(left.out)} ({len(left.out):,} files and folders in all). Name one to have it"
-            " read",
+            f"left out of folders: {_first_names(left.out)} ({len(left.out):,} files and folders in all). Name"
+            " one to have it read",
             markup=False,
         )
     if left.gone and left.deleted:
-        print_text(f"{len(left.gone):,} deleted, whose files are gone: {_some(left.gone)}")
+        print_text(f"{len(left.gone):,} deleted, whose files are gone: {_first_names(left.gone)}")
     elif left.gone:
         notes.print(
-            f"kept, though their files are gone: {_some(left.gone)} ({len(left.gone):,} in all). With --delete-gone"
-            " they go",
+            f"kept, though their files are gone: {_first_names(left.gone)} ({len(left.gone):,} in all). With"
+            " --delete-gone they go",
             markup=False,
         )
 
 
 def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
-    """Print what came of documents that had failed."""
+    """Print the results of indexing failed documents again."""
     if as_json:
         print_json({"documents": again, "indexed": asdict(indexed)})
         return
-    print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_indexed(indexed)}")
+    print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_index_summary(indexed)}")
     _print_reason(indexed)
     if indexed.failed:
         notes.print("hardwon kb list says why", markup=False)
 
 
-def _some(names: Sequence[str]) -> str:
-    """Return the first of some names."""
-    return ", ".join(map(harmless, names[:_SHOWN_LEFT_OUT])).replace("\n", " ") + (
-        ", ..." if len(names) > _SHOWN_LEFT_OUT else ""
+def _first_names(names: Sequence[str]) -> str:
+    """Return the first names, with an ellipsis if there are more."""
+    return ", ".join(map(sanitize, names[:_MAX_NAMES])).replace("\n", " ") + (
+        ", ..." if len(names) > _MAX_NAMES else ""
     )
 
 
-def unread(added: AddedDocument) -> bool:
-    """Return whether a file could not be read; one that was put off before has an error, too."""
+def is_unreadable(added: AddedDocument) -> bool:
+    """Return whether a file could not be read; a postponed document has an error, too, but can be."""
     return added.document.error is not None and not added.document.waiting
 
 
-def _indexed(report: IndexReport) -> str:
+def _index_summary(report: IndexReport) -> str:
     late = f", {report.postponed} put off" if report.postponed else ""
     return f"{report.indexed} indexed, {report.failed} failed{late}"
 
 
 def _print_reason(report: IndexReport) -> None:
-    """Print why documents were put off, and what ends that."""
+    """Print the reason why documents were postponed, and the next step."""
     if report.reason:
-        out.print(harmless(report.reason), style="red", markup=False)
-        notes.print(
-            "what waits is indexed by the `index` job once that is mended, or by hardwon kb retry", markup=False
-        )
+        out.print(sanitize(report.reason), style="red", markup=False)
+        notes.print("the `index` job indexes them once that is repaired, or hardwon kb retry does so now", markup=False)
 
 
 def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
-    """Print documents with their states, and why one could not be indexed."""
+    """Print documents with their states and errors."""
     if as_json:
         print_json({"documents": [asdict(each) for each in documents]})
         return
@@ -134,18 +130,18 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
         print_text("no documents here: hardwon kb add FILE")
     for each in documents:
         style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
-        out.print(f"{each.status:8} {harmless(each.uri)}", style=style, markup=False)
+        out.print(f"{each.status:8} {sanitize(each.uri)}", style=style, markup=False)
         lines = count_of(each.lines, "line")
         out.print(f"  {each.document_id}  {each.document_type}, {lines}", style="dim", markup=False)
-        for told in (each.error, *each.notes):
-            if told:
-                out.print(f"  {harmless(told)}", markup=False)
+        for message in (each.error, *each.notes):
+            if message:
+                out.print(f"  {sanitize(message)}", markup=False)
 
 
 def print_passages(finding: Finding, *, as_json: bool) -> None:
-    """Print passages, best first, with where they stand."""
+    """Print passages with their places, best first."""
     if as_json:
-        # as over HTTP: without what is told to nobody
+        # as over HTTP: without private fields
         print_json(TypeAdapter(Finding).dump_python(finding, mode="json"))
         return
     if finding.empty_scope:
@@ -157,43 +153,42 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
             f"{count_of(finding.pending, 'document')} {'waits' if finding.pending == 1 else 'wait'} to be indexed"
         )
     for number, passage in enumerate(finding.passages, 1):
-        out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
+        out.print(f"{number}. {sanitize(location_of(passage))}", style="bold", markup=False)
         out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
-        print_text(indent(harmless(shown(passage.text, " ".join(finding.searched))), "   "))
+        print_text(indent(sanitize(excerpt(passage.text, " ".join(finding.searched))), "   "))
         out.print()
-    for told in finding.trace:
-        out.print(told, style="dim", markup=False)
+    for line in finding.trace:
+        out.print(line, style="dim", markup=False)
 
 
-def shown(text: str, searched: str) -> str:
-    """Return what is shown of a passage: its beginning, or what comes from where it has most of the words searched.
+def excerpt(text: str, query: str) -> str:
+    """Return the excerpt of a passage to show: its beginning, or the part that begins with most words of the query.
 
-    Passages that touch come as one, so that what was found may stand far behind its beginning. Longer words count more.
+    Adjacent passages are merged, so a match may be far from the beginning. Longer words count more.
     """
-    if len(text) <= _SHOWN_OF_A_TEXT:
+    if len(text) <= _MAX_EXCERPT_CHARS:
         return dedent(text)
-    words = set(re.findall(r"\w+", searched.casefold()))
+    words = set(re.findall(r"\w+", query.casefold()))
 
-    def held(piece: re.Match[str]) -> int:
+    def weight(piece: re.Match[str]) -> int:
         return sum(len(word) for word in words.intersection(re.findall(r"\w+", piece[0].casefold())))
 
-    best = max(_PIECE.finditer(text), key=held, default=None)
-    start = best.start() if best and best.end() > _SHOWN_OF_A_TEXT else 0
-    end = start + _SHOWN_OF_A_TEXT
-    told = dedent(text[start:end])
-    return ("...\n" if start else "") + told + (" ..." if end < len(text) else "")
+    best = max(_PIECE.finditer(text), key=weight, default=None)
+    start = best.start() if best and best.end() > _MAX_EXCERPT_CHARS else 0
+    end = start + _MAX_EXCERPT_CHARS
+    return ("...\n" if start else "") + dedent(text[start:end]) + (" ..." if end < len(text) else "")
 
 
-def place(passage: Passage) -> str:
-    """Return where a passage stands, in a line."""
-    told = f"{passage.title} ({passage.uri}" if passage.title != passage.name else f"{passage.uri} ("
-    told += f":{passage.line_start}" if passage.line_start else ""
-    told += f"-{passage.line_end})" if passage.line_end and passage.line_end != passage.line_start else ")"
-    return " > ".join(filter(None, (told.replace(" ()", "").replace("(:", "(line "), passage.section)))
+def location_of(passage: Passage) -> str:
+    """Return the place of a passage in one line: title, uri, lines and section."""
+    place = f"{passage.title} ({passage.uri}" if passage.title != passage.name else f"{passage.uri} ("
+    place += f":{passage.line_start}" if passage.line_start else ""
+    place += f"-{passage.line_end})" if passage.line_end and passage.line_end != passage.line_start else ")"
+    return " > ".join(filter(None, (place.replace(" ()", "").replace("(:", "(line "), passage.section)))
 
 
 def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
-    """Print what came of fetching repositories."""
+    """Print the results of fetching repositories."""
     if as_json:
         print_json({"synced": [asdict(each) for each in reports]})
         return
@@ -203,41 +198,43 @@ def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
         if each.error:
             out.print(f"{each.url}: {each.error}", style="red", markup=False)
         else:
-            told = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
-            told += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
-            print_text(f"{each.url} at {(each.commit or '')[:12]}: {told}")
+            counts = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
+            counts += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
+            print_text(f"{each.url} at {(each.commit or '')[:12]}: {counts}")
 
 
 def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
-    """Print repositories with their state."""
+    """Print repositories with their last commit and error."""
     if as_json:
         print_json({"sources": [asdict(each) for each in sources]})
         return
     if not sources:
         print_text("no repositories here: hardwon kb add https://...")
     for each in sources:
-        told = " ".join(filter(None, (each.url, each.branch and f"branch {each.branch}", each.subdir, *each.globs)))
-        print_text(f"{each.source_id}  {told}  {(each.last_commit or '')[:12] or 'not fetched yet'}")
+        parts = (each.url, each.branch and f"branch {each.branch}", each.subdir, *each.globs)
+        line = " ".join(filter(None, parts))
+        print_text(f"{each.source_id}  {line}  {(each.last_commit or '')[:12] or 'not fetched yet'}")
         if each.last_error:
             out.print(f"  {each.last_error}", style="red", markup=False)
 
 
-def print_calibrated(found: CalibrationReport, *, as_json: bool) -> None:
+def print_calibrated(scale: CalibrationReport, *, as_json: bool) -> None:
     """Print the measured scale of relevance."""
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(scale))
         return
-    print_text(f"{found.model}, measured on {found.passages} passages:")
-    print_text(f"relevance 0 is cosine {found.low:.3f} (shipped {found.shipped_low:.3f})")
-    print_text(f"relevance 1 is cosine {found.high:.3f} (shipped {found.shipped_high:.3f})")
+    print_text(f"{scale.model}, measured on {scale.passages} passages:")
+    print_text(f"relevance 0 is cosine {scale.low:.3f} (shipped {scale.shipped_low:.3f})")
+    print_text(f"relevance 1 is cosine {scale.high:.3f} (shipped {scale.shipped_high:.3f})")
 
 
 def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool) -> None:
-    """Print how many documents were deleted, how many were not there, and which case is closed now."""
+    """Print the numbers of documents that were deleted and that did not exist, and the case that is closed now."""
     if as_json:
         print_json({"documents": count})
         return
-    told = f"{count_of(count, 'document')} deleted"
-    print_text(told + (f"; case {closed} is closed and takes no more" if closed else ""))
+    print_text(
+        f"{count_of(count, 'document')} deleted" + (f"; case {closed} is closed and takes no more" if closed else "")
+    )
     if missing:
         notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)

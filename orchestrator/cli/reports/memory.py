@@ -1,4 +1,4 @@
-"""The results of commands, as one JSON document or for a person."""
+"""Results of commands on the learning memory, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from knowledge.models import (
 )
 from orchestrator.block import label
 from orchestrator.cli.terminal import json_line, notes, out, print_json, print_json_with_list, print_pairs, print_text
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 
 if TYPE_CHECKING:
     from knowledge.memory.archiving import ImportReport
@@ -38,25 +38,24 @@ if TYPE_CHECKING:
     from orchestrator.measuring.doctor import Finding
     from orchestrator.measuring.merging import MergingReport
     from orchestrator.measuring.retrieval import AbstentionReport, RetrievalReport
-    from orchestrator.service import Serving
+    from orchestrator.service import ServiceInfo
 
-_SHOWN_REFUSALS = 50
-_IN_MEMORY = 1024 * 1024
-_TOLD = tuple(each.name for each in fields(CaptureResult))
+_MAX_SHOWN = 50
+_MAX_MEMORY_BYTES = 1024 * 1024
+_CAPTURED_FIELDS = tuple(each.name for each in fields(CaptureResult))
 
 
 def _scratch() -> IO[str]:
-    return SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", errors="backslashreplace")
+    return SpooledTemporaryFile(_MAX_MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace")
 
 
 @dataclass(kw_only=True)
 class CaptureReport:
-    """What became of each line, commit or finding, for a block. `place` is what they are called.
+    """Collects the results of a capture for a block. `place` is the word for an item: line, commit or finding.
 
-    `nothing` is told where there was none: what one would have been known by. `each`: what was accepted is named as
-    well, not only what was refused.
+    `nothing` is printed if there was no item. `each`: accepted items are listed as well, not only refused ones.
 
-    Answers that are to be printed are kept in a file: there may be a great many.
+    Answers to print are spooled to a file, as there may be very many.
     """
 
     place: str
@@ -79,29 +78,29 @@ class CaptureReport:
         self._accepted.close()
 
     @property
-    def refused(self) -> int:
-        """How many were refused."""
+    def refusal_count(self) -> int:
+        """Number of refused items."""
         return self.counts[CaptureOutcome.REFUSED]
 
     def add(self, number: int, answer: CaptureResult) -> None:
-        """Note the answer to one."""
+        """Add the answer to one item."""
         self.read += 1
         self.counts[answer.outcome] += 1
         self.open += answer.outcome is CaptureOutcome.ACCEPTED and answer.status == "open"
         refused = answer.outcome is CaptureOutcome.REFUSED
         if self.as_json:
-            present = {name: value for name in _TOLD if (value := getattr(answer, name)) is not None}
+            present = {name: value for name in _CAPTURED_FIELDS if (value := getattr(answer, name)) is not None}
             self._answers.write(json_line({self.place: number, **present}) + "\n")
-        elif refused and self.counts[answer.outcome] <= _SHOWN_REFUSALS:
+        elif refused and self.counts[answer.outcome] <= _MAX_SHOWN:
             name = f"{answer.field}: " if answer.field else ""
-            told = harmless(f"{self.place} {number} refused: {name}{answer.error}")
-            self._answers.write(told.replace("\n", " ") + "\n")
+            line = sanitize(f"{self.place} {number} refused: {name}{answer.error}")
+            self._answers.write(line.replace("\n", " ") + "\n")
         elif self.each and not refused:
             status = f" ({answer.status})" if answer.status else ""
             self._accepted.write(f"{self.place} {number} {answer.outcome}: {answer.entry_id}{status}\n")
 
     def print(self) -> None:
-        """Print counts and refusals; in JSON every answer."""
+        """Print counts and refusals; as JSON all answers."""
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
@@ -114,18 +113,18 @@ class CaptureReport:
             notes.print(line, end="", markup=False)
         if not self.read:
             notes.print(self.nothing, markup=False)
-        more = self.refused - _SHOWN_REFUSALS
+        more = self.refusal_count - _MAX_SHOWN
         if more > 0:
             notes.print(f"... and {more:,} more refused", markup=False)
-        told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
+        totals = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
-        print_text(f"{told}{still_open}")
+        print_text(f"{totals}{still_open}")
         if self.open:
-            notes.print("hardwon unresolved shows them, hardwon resolve ENTRY tells what solved one", markup=False)
+            notes.print("hardwon unresolved lists them, hardwon resolve ENTRY resolves one", markup=False)
 
 
-def print_serving(serving: Serving, *, as_json: bool) -> None:
-    """Print where the API is served, as soon as it is."""
+def print_service(serving: ServiceInfo, *, as_json: bool) -> None:
+    """Print the address of the API, as soon as it is served."""
     if as_json:
         print_json(serving)
         sys.stdout.flush()
@@ -133,14 +132,14 @@ def print_serving(serving: Serving, *, as_json: bool) -> None:
     notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C", markup=False)
     if serving.without_keys:
         notes.print(
-            "no key is made yet, so whoever is on this machine may do everything: hardwon keys create", markup=False
+            "there is no key yet, so every program on this machine may do everything: hardwon keys create", markup=False
         )
     if serving.dead_keys:
         notes.print(describe_other_pepper(serving.dead_keys), markup=False)
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
-    """Print what a checkpoint did."""
+    """Print the report of a checkpoint."""
     if as_json:
         print_json(report)
         return
@@ -153,28 +152,28 @@ def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
         if number:
             parts.append(f"{number:,} {name}")
     print_text(", ".join(parts))
-    for dead in report.dead_entries[:_SHOWN_REFUSALS]:
+    for dead in report.dead_entries[:_MAX_SHOWN]:
         notes.print(f"entry {dead.entry_id} is dead: {dead.reason}", markup=False)
     if report.distillation is not None:
         _print_distillation(report.distillation)
 
 
-def _print_distillation(told: DistillationReport) -> None:
-    parts = [f"{told.distilled:,} of {told.due:,} patterns distilled"]
-    left = told.due - told.distilled - told.refused - told.overtaken
-    for name, number in (("refused", told.refused), ("overtaken by a deletion", told.overtaken), ("left", left)):
+def _print_distillation(report: DistillationReport) -> None:
+    parts = [f"{report.distilled:,} of {report.due:,} patterns distilled"]
+    left = report.due - report.distilled - report.refused - report.overtaken
+    for name, number in (("refused", report.refused), ("overtaken by a deletion", report.overtaken), ("left", left)):
         if number:
             parts.append(f"{number:,} {name}")
     print_text(", ".join(parts))
-    for refusal in told.refusals[:_SHOWN_REFUSALS]:
-        said = harmless(f"pattern {refusal.pattern_id} is not distilled: {refusal.reason}").replace("\n", " ")
-        notes.print(said, markup=False)
-    if told.error is not None:
-        notes.print(f"distilling ended early: {told.error}", markup=False)
+    for refusal in report.refusals[:_MAX_SHOWN]:
+        line = sanitize(f"pattern {refusal.pattern_id} is not distilled: {refusal.reason}").replace("\n", " ")
+        notes.print(line, markup=False)
+    if report.error is not None:
+        notes.print(f"distilling ended early: {report.error}", markup=False)
 
 
 def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
-    """Print the patterns a query found."""
+    """Print the patterns that a query found."""
     if as_json:
         print_json({"patterns": [asdict(pattern) for pattern in patterns], "degraded": None})
         return
@@ -192,22 +191,22 @@ def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
             ("Solution", pattern.solution),
             ("When to try", pattern.when_to_try),
         ):
-            out.print(f"   {name}: " + harmless(text).replace("\n", "\n     "), markup=False)
+            out.print(f"   {name}: " + sanitize(text).replace("\n", "\n     "), markup=False)
         if pattern.distilled is not None:
-            said = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
-            out.print("   In general: " + harmless(said).replace("\n", " "), markup=False)
+            line = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
+            out.print("   In general: " + sanitize(line).replace("\n", " "), markup=False)
         out.print()
 
 
 def _record(pattern: Pattern) -> str:
-    """Return how often it worked, of how many attempts where some failed."""
+    """Return the number of successes, and of attempts if some failed."""
     if pattern.attempt_count > pattern.success_count:
         return f"{pattern.success_count} of {pattern.attempt_count} attempts"
     return "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
 
 
 def print_context(context: Context, *, as_json: bool) -> None:
-    """Print a context as the agent would get it."""
+    """Print a context as an agent would get it."""
     if as_json:
         print_json(context)
         return
@@ -217,12 +216,14 @@ def print_context(context: Context, *, as_json: bool) -> None:
 
 
 def print_outcome(pattern_id: PatternId, pattern: Pattern | None, *, as_json: bool) -> None:
-    """Print the record of a pattern after an outcome was told; None where it cannot be shown, as none of it is live."""
+    """Print the record of a pattern after an outcome; None if it cannot be shown, as no entry of it is live."""
     if as_json:
         print_json(pattern or {"pattern_id": pattern_id})
         return
     if pattern is None:
-        print_text(f"pattern {pattern_id}: the outcome is kept; the pattern cannot be shown, as none of it is live")
+        print_text(
+            f"pattern {pattern_id}: the outcome is stored; the pattern cannot be shown, as no entry of it is live"
+        )
         return
     print_text(
         f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
@@ -231,7 +232,7 @@ def print_outcome(pattern_id: PatternId, pattern: Pattern | None, *, as_json: bo
 
 
 def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> None:
-    """Print that an entry has its resolution, or which entry said the same before."""
+    """Print that an entry is resolved, or the earlier entry with the same content."""
     if as_json:
         print_json({"entry_id": resolved})
     elif resolved == entry_id:
@@ -243,7 +244,7 @@ def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> No
 
 
 def print_prune(report: PruneReport, *, as_json: bool) -> None:
-    """Print what a prune removed."""
+    """Print the report of a prune."""
     if as_json:
         print_json(report)
         return
@@ -259,45 +260,47 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
     if as_json:
         print_json(stats)
         return
-    told = asdict(stats)
-    told.pop("workspace")
-    told.pop("dead_entries")
+    fields = asdict(stats)
+    fields.pop("workspace")
+    fields.pop("dead_entries")
     if stats.tokens_per_day is None:
-        del told["tokens_today"], told["tokens_per_day"]
-    print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in told.items()})
+        del fields["tokens_today"], fields["tokens_per_day"]
+    print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in fields.items()})
     for dead in stats.dead_entries:
-        print_text(harmless(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
+        print_text(sanitize(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
     if stats.dead_entries:
         print_text("hardwon retry-dead stages dead entries again")
     if not any(stats.entries.values()):
-        notes.print("nothing is captured here yet: hardwon demo shows how it goes, hardwon capture FILE begins")
+        notes.print("nothing is captured here yet: try hardwon demo, or begin with hardwon capture FILE")
 
 
 def print_verify(report: VerifyReport, *, as_json: bool) -> None:
-    """Print how index and Postgres differ."""
+    """Print the differences between the index and Postgres."""
     if as_json:
         print_json(asdict(report) | {"sound": report.sound})
         return
     if not report.wrong:
-        print_text(f"{_points(report.points, report.passages)}, all as Postgres says")
+        print_text(f"{_points(report.points, report.passages)}, all as in Postgres")
         return
-    told = ", ".join(f"{number:,} {name}" for name, number in report.wrong.items())
-    rest = "all put right" if report.repaired else "hardwon verify --repair puts them right"
-    print_text(f"{_points(report.points, report.passages)}; {told}: {rest}")
+    differences = ", ".join(f"{number:,} {name}" for name, number in report.wrong.items())
+    rest = "all repaired" if report.repaired else "hardwon verify --repair repairs them"
+    print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
     for name, ids in report.examples.items():
         notes.print(f"{name}: {', '.join(map(str, ids))}", markup=False)
 
 
 def note_rebuild(cost: RebuildReport) -> None:
-    """Say what a rebuild is going to cost."""
+    """Print the cost of a rebuild before it begins."""
     notes.print(f"{_rebuild_cost(cost)}; queries find less until they are back", markup=False)
 
 
 def _rebuild_cost(cost: RebuildReport) -> str:
-    paid = (
-        f"{cost.embedded:,} texts without a kept vector are embedded again" if cost.embedded else "nothing is embedded"
+    embedded = (
+        f"{cost.embedded:,} texts without a stored vector are embedded again"
+        if cost.embedded
+        else "nothing is embedded"
     )
-    return f"{_points(cost.points, cost.passages)} go back into the index from Postgres, {paid}"
+    return f"{_points(cost.points, cost.passages)} go back into the index from Postgres, {embedded}"
 
 
 def _points(learned: int, passages: int) -> str:
@@ -305,18 +308,18 @@ def _points(learned: int, passages: int) -> str:
 
 
 def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
-    """Print what a rebuild put back, or would."""
+    """Print the points that a rebuild restored, or would restore."""
     if as_json:
         print_json(report)
     elif report.dry_run:
         print_text(_rebuild_cost(report))
     else:
-        told = _points(report.points, report.passages)
-        print_text(f"{told} are back in the index, {report.embedded:,} of them embedded again")
+        points = _points(report.points, report.passages)
+        print_text(f"{points} are back in the index, {report.embedded:,} of them embedded again")
 
 
 def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) -> None:
-    """Print what a change of model did, and what to set from now on."""
+    """Print the report of a change of model, and the settings to use from now on."""
     if as_json:
         print_json(report)
         return
@@ -331,13 +334,13 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
         print_text(f"{done}: {rest}")
     if report.forgotten:
         print_text(f"the vectors of {report.forgotten:,} other models were dropped")
-    wanted = {name: value for name, value in asdict(choice).items() if value is not None and name != "api_key"}
-    told = " ".join(f"HARDWON_EMBEDDING_{name.upper()}={shlex.quote(str(value))}" for name, value in wanted.items())
-    notes.print(f"from now on start hardwon with {told}", markup=False)
+    chosen = {name: value for name, value in asdict(choice).items() if value is not None and name != "api_key"}
+    settings = " ".join(f"HARDWON_EMBEDDING_{name.upper()}={shlex.quote(str(value))}" for name, value in chosen.items())
+    notes.print(f"from now on start hardwon with {settings}", markup=False)
 
 
 def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None:
-    """Print what an archive holds."""
+    """Print the contents of an archive."""
     size = Path(file).stat().st_size
     if as_json:
         print_json({"file": file, "bytes": size, "rows": rows})
@@ -356,7 +359,7 @@ def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
 
 
 def print_imported(report: ImportReport, *, as_json: bool) -> None:
-    """Print what an import brought."""
+    """Print the report of an import."""
     if as_json:
         print_json(report)
         return
@@ -372,14 +375,14 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
 
 
 def print_dead(entries: Sequence[DeadEntry], *, as_json: bool) -> None:
-    """Print which entries are dead, and why."""
+    """Print dead entries with their reasons."""
     if as_json:
         print_json({"dead": entries})
         return
     if not entries:
         print_text("no entry is dead")
     for entry in entries:
-        print_text(f"{entry.entry_id}  {harmless(entry.reason)}")
+        print_text(f"{entry.entry_id}  {sanitize(entry.reason)}")
 
 
 def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
@@ -387,11 +390,11 @@ def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print_json({"workspaces": names})
         return
-    print_text("\n".join(map(harmless, names)) or "no workspace holds anything yet")
+    print_text("\n".join(map(sanitize, names)) or "no workspace holds anything yet")
 
 
 def print_deleted(number: int, *, as_json: bool) -> None:
-    """Print how many entries went."""
+    """Print the number of deleted entries."""
     if as_json:
         print_json({"entries": number})
     else:
@@ -399,7 +402,7 @@ def print_deleted(number: int, *, as_json: bool) -> None:
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """Print what the doctor found."""
+    """Print the findings of the doctor."""
     if as_json:
         print_json({"well": all(finding.well for finding in findings), "findings": [asdict(f) for f in findings]})
         return
@@ -409,7 +412,7 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 
 def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
-    """Print how well finding again works."""
+    """Print the evaluation of retrieval."""
     if as_json:
         print_json(report)
         return
@@ -417,7 +420,7 @@ def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
 
 
 def print_merging(report: MergingReport, *, as_json: bool) -> None:
-    """Print how well two tellings of one thing are told from two things."""
+    """Print the evaluation of merging."""
     if as_json:
         print_json(report)
         return
@@ -425,7 +428,7 @@ def print_merging(report: MergingReport, *, as_json: bool) -> None:
 
 
 def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
-    """Print how well silence is kept."""
+    """Print the evaluation of abstention."""
     if as_json:
         print_json(report)
         return
@@ -433,7 +436,7 @@ def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
 
 
 def print_demo(report: DemoReport, *, as_json: bool) -> None:
-    """Print what the demo met, and one whole context."""
+    """Print the results of the demo, and one whole context."""
     if as_json:
         print_json(report)
         return
@@ -454,10 +457,10 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
     )
     print_text("One context, as an agent gets it:\n")
     print_text(report.context)
-    print_text(f"\nAsk it yourself: {_ourselves()} query failure --workspace demo 'mutable default argument'")
+    print_text(f"\nAsk it yourself: {_program_name()} query failure --workspace demo 'mutable default argument'")
 
 
-def _ourselves() -> str:
-    """Return what to type for this program: `make demo` runs it from an environment that no shell looks into."""
+def _program_name() -> str:
+    """Return the command to type for this program: `make demo` runs it from an environment that is not on the PATH."""
     program = Path(sys.argv[0]).absolute()
     return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"

@@ -1,4 +1,4 @@
-"""Patterns and their pairs, as one JSON document or for a person."""
+"""Patterns and pairs of patterns, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import asdict
 from knowledge.memory.grouping import PatternDetails, PatternPair
 from knowledge.models import Entry, Pattern
 from orchestrator.cli.terminal import out, print_json, print_text
-from orchestrator.harmless import harmless
+from orchestrator.harmless import sanitize
 
-_SHOWN_OF_A_TEXT = 300
+_MAX_TEXT_CHARS = 300
 
 
 def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> None:
-    """Print likely twins, with what to type to join them."""
+    """Print likely duplicates, with the command that joins them."""
     if as_json:
         print_json({"pairs": [asdict(pair) for pair in pairs]})
         return
@@ -30,19 +30,19 @@ def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> N
         out.print()
 
 
-def print_listed(patterns: Sequence[Pattern], *, as_json: bool) -> None:
-    """Print patterns to look through."""
+def print_pattern_list(patterns: Sequence[Pattern], *, as_json: bool) -> None:
+    """Print a list of patterns."""
     if as_json:
         print_json({"patterns": [asdict(pattern) for pattern in patterns]})
         return
     if not patterns:
-        print_text("there is no pattern yet: hardwon checkpoint makes them of what was captured")
+        print_text("there is no pattern yet: hardwon checkpoint makes them from captured entries")
     for pattern in patterns:
         _print_pattern(pattern)
 
 
 def print_details(details: PatternDetails, *, as_json: bool) -> None:
-    """Print a pattern with its entries and what it has to do with."""
+    """Print a pattern with its entries, likely duplicates and rivals."""
     if as_json:
         print_json(details)
         return
@@ -78,8 +78,8 @@ def _print_pattern(pattern: Pattern) -> None:
 
 def _print_entry(entry: Entry) -> None:
     task = f", task {entry.task_id}" if entry.task_id else ""
-    told = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
-    out.print(_short(told), markup=False, soft_wrap=True)
+    line = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
+    out.print(_short(line), markup=False, soft_wrap=True)
 
 
 def _print_why(pair: PatternPair) -> None:
@@ -88,5 +88,5 @@ def _print_why(pair: PatternPair) -> None:
 
 
 def _short(text: str) -> str:
-    told = " ".join(harmless(text).split())
-    return told if len(told) <= _SHOWN_OF_A_TEXT else f"{told[:_SHOWN_OF_A_TEXT]} …"
+    line = " ".join(sanitize(text).split())
+    return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
