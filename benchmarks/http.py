@@ -26,7 +26,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client.capture import EntryCreated
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import entry_to_json
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import ContextBody, make_app
 from orchestrator.http.serving import serve_on
 from orchestrator.progress import Stages
@@ -114,10 +114,10 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
         builder = OrchestratorContextBuilder(knowledge)
         answer = await builder.build_context_for_task(Task(description=situations[7]), AGENTS[0])
         key = (await knowledge.keys.create(["capture", "query"], workspace=knowledge.workspace)).secret
-        doorway = Doorway(
+        auth = AuthConfig(
             authenticator=knowledge.authenticator, operator_key=None, host="127.0.0.1", requests_per_second=1e6
         )
-        ours_app, raw_app = make_app(knowledge, doorway=doorway), bare_app(knowledge, answer)
+        ours_app, raw_app = make_app(knowledge, auth=auth), bare_app(knowledge, answer)
         async with served(ours_app, key) as ours, served(raw_app, key) as raw:
 
             def new() -> dict[str, Any]:

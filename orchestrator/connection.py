@@ -28,7 +28,7 @@ from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable,
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
-from orchestrator.client.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, removes
+from orchestrator.client.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, is_deletion
 from orchestrator.client.knowledge_client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class _OwnerTransport(httpx.AsyncBaseTransport):
                 await response.aclose()
                 await self._membership.join(left=path)
                 continue
-            if cut and removes(request) and response.status_code == httpx.codes.NOT_FOUND:
+            if cut and is_deletion(request) and response.status_code == httpx.codes.NOT_FOUND:
                 await response.aclose()
                 return httpx.Response(httpx.codes.NO_CONTENT)  # the request that was cut had deleted it
             return response

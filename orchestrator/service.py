@@ -21,11 +21,11 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
 from orchestrator.http.kb import stop_indexing
 from orchestrator.http.serving import UNREAD_SECONDS, raise_file_limit, serve_on
-from orchestrator.mcp.http import serving_mcp
+from orchestrator.mcp.http import serve_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.tracing import tracing
 
@@ -71,14 +71,14 @@ async def run_service(
                 )
             if not _is_loopback(listener):
                 await _require_keys(knowledge, host, key)
-            doorway = Doorway(
+            auth = AuthConfig(
                 authenticator=knowledge.authenticator,
                 operator_key=key,
                 host=host,
                 requests_per_second=settings.key_requests_per_second,
-                patience_seconds=settings.query_deadline_ms / 1000,
+                context_timeout_seconds=settings.query_deadline_ms / 1000,
             )
-            app = make_app(knowledge, doorway=doorway)
+            app = make_app(knowledge, auth=auth)
             stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
             without_keys = key is None and not await knowledge.authenticator.has_any_key()
             dead_keys = await knowledge.authenticator.count_with_other_pepper()
@@ -102,7 +102,7 @@ async def run_service(
 async def _serve(knowledge: Knowledge, app: FastAPI, listener: sockets.socket) -> AsyncIterator[None]:
     """Run the jobs and answer requests for a block; background work ends with it."""
     try:
-        async with run_scheduler(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+        async with run_scheduler(knowledge), serve_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
             yield
     finally:
         await stop_indexing(app)

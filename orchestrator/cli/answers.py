@@ -1,4 +1,4 @@
-"""The commands of answers: asking documents, and measuring how well that goes."""
+"""The commands that answer from documents, and measure the answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE
-from orchestrator.cli.kb import Case, Team, User, base_of, kb
+from orchestrator.cli.evaluate import run_evaluation
+from orchestrator.cli.kb import Case, Team, User, kb, select_base
 from orchestrator.cli.run import Json, Workspace, run
 
 Folder = Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, questions.jsonl and qrels.jsonl.")]
@@ -35,7 +36,7 @@ def ask(
     from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.answers import print_answer
 
-    base, scope_id = base_of(case, user, team)
+    base, scope_id = select_base(case, user, team)
     if scope_id is not None and (everything or strict):
         raise typer.BadParameter("asks more than one knowledge base", param_hint="--all or --strict")
     if everything and strict:
@@ -70,14 +71,7 @@ def add_answers(evaluate: typer.Typer) -> None:
 
 
 def _evaluate(folder: Path, *, limit: int | None, as_json: bool) -> None:
-    from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.reports.answers import print_answers_report
-    from orchestrator.cli.terminal import stages
     from orchestrator.measuring.answers import evaluate_answers
 
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await evaluate_answers(folder, KnowledgeSettings(), limit=limit, progress=progress)
-        print_answers_report(report, as_json=as_json)
-
-    run(work)
+    run_evaluation(evaluate_answers, print_answers_report, folder, limit=limit, as_json=as_json)

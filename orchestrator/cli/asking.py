@@ -9,7 +9,7 @@ from knowledge.documents.log_query import LogQuery
 from knowledge.documents.service import LOCAL
 from knowledge.forms import as_integer
 from knowledge.memory.limits import check_text
-from orchestrator.client.answers import RemoteAnswers, Said
+from orchestrator.client.answers import RemoteAnswers, Turns
 from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.tools.document_qa_tool import MAX_K, ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
@@ -27,7 +27,7 @@ class LocalAnswers:
 
     knowledge: Knowledge
 
-    async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
+    async def ask(self, question: str, conversation: Turns = ()) -> SelectionResponse:
         """Answer from all documents."""
         selection = DocumentSelection(self.knowledge.answering, self._telemetry(), self.knowledge.settings)
         return await selection.ask(question, LOCAL, conversation)

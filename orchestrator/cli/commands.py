@@ -1,4 +1,4 @@
-"""The command `hardwon`: a client of the API, whoever owns the stores; or their owner while it runs."""
+"""The command `hardwon`: a client of the API where another process owns the stores, else their owner while it runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from orchestrator.cli.evaluate import evaluate
 from orchestrator.cli.kb import kb
 from orchestrator.cli.keys import keys
 from orchestrator.cli.lazy import make_lazy_group
-from orchestrator.cli.learn import capture_read, learn
+from orchestrator.cli.learn import capture_and_report, learn
 from orchestrator.cli.mcp import add_mcp
-from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.one_call import OperationCommand, add_command
 from orchestrator.cli.patterns import patterns
-from orchestrator.cli.query import Facts, TaskType, Technology, facts_of, query
+from orchestrator.cli.query import Facts, TaskType, Technology, parse_facts, query
 from orchestrator.cli.resolve import add_resolve
 from orchestrator.cli.run import Json, Workspace, run
 from orchestrator.cli.streams import ensure_standard_streams
@@ -45,15 +45,15 @@ app.add_typer(query, name="query")
 app.add_typer(evaluate, name="evaluate")
 
 
-def _begin() -> None:
+def _configure() -> None:
     from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
     configure_logs()
     warn_of_unknown_settings()
 
 
-def _tell_version(asked: bool) -> None:  # noqa: FBT001 - Typer calls it so
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"hardwon {version('hardwon')}")
@@ -64,29 +64,29 @@ def _tell_version(asked: bool) -> None:  # noqa: FBT001 - Typer calls it so
 def root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options of no command."""
+    """Take the options of `hardwon` itself."""
 
 
 def main() -> None:
     """Run the command line; errors are one sentence on standard error and exit code 1."""
     ensure_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without Unicode
     try:
         try:
-            make_lazy_group(app, before=_begin)()
+            make_lazy_group(app, before=_configure)()
         finally:
             sys.stdout.flush()
     except HardwonError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
     except OSError as error:
-        # what is still unwritten would fail once more at the exit
+        # the unwritten rest would fail once more at the exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+        if not isinstance(error, BrokenPipeError):  # its reader has closed the pipe
             sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
         sys.exit(1)
 
@@ -121,8 +121,8 @@ def serve(
     from orchestrator.service import run_service
 
     async def work() -> None:
-        told = functools.partial(print_service, as_json=as_json)
-        await run_service(KnowledgeSettings(), host=host, port=port, on_start=told)
+        on_start = functools.partial(print_service, as_json=as_json)
+        await run_service(KnowledgeSettings(), host=host, port=port, on_start=on_start)
 
     run(work, until_stopped=True)
 
@@ -144,7 +144,7 @@ def capture(
     from orchestrator.cli.capturing import read_file
 
     nothing = "there is no line to capture"
-    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
+    capture_and_report(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
 
 
 add_resolve(app)
@@ -178,12 +178,12 @@ def checkpoint(
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress, drop_event("checkpoint_failed"):
-                told = progress.stage("Embedding")
+                stage = progress.stage("Embedding")
                 if project is None:
-                    report = await knowledge.checkpoints.process_all(distill=distill, progress=told)
+                    report = await knowledge.checkpoints.process_all(distill=distill, progress=stage)
                 else:
                     report = await knowledge.checkpoints.process_checkpoint(
-                        project, checkpoint_type, distill=distill, progress=told
+                        project, checkpoint_type, distill=distill, progress=stage
                     )
         print_checkpoint(report, as_json=as_json)
         if report.dead:
@@ -212,19 +212,19 @@ def context(
     from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.memory import print_context
 
-    asked = Task(
+    new_task = Task(
         description=text,
         type=task_type,
         technology=technology,
         project_id=project,
         task_id=task,
         run_id=run_id,
-        facts=facts_of(facts),
+        facts=parse_facts(facts),
     )
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
-            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
+            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(new_task, agent_type)
         print_context(built, as_json=as_json)
         if built.degraded:
             raise typer.Exit(1)
@@ -250,11 +250,11 @@ def outcome(
     from orchestrator.cli.reports.memory import print_outcome
 
     if worked is failed:
-        raise typer.BadParameter("tell which of the two it was", param_hint="--worked or --failed")
+        raise typer.BadParameter("give one of the two", param_hint="--worked or --failed")
 
     async def work() -> None:
         async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
-            counted = await knowledge.outcomes.record_outcome(
+            counted_id = await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),
                 worked=worked,
@@ -263,9 +263,9 @@ def outcome(
                 run_id=run_id,
             )
             pattern = None
-            with suppress(NotFound, Unavailable):  # it is kept by now, whatever there is to show of it
-                pattern = await knowledge.queries.get(counted)
-        print_outcome(counted, pattern, as_json=as_json)
+            with suppress(NotFound, Unavailable):  # the outcome is stored, even if the pattern cannot be shown
+                pattern = await knowledge.queries.get(counted_id)
+        print_outcome(counted_id, pattern, as_json=as_json)
 
     run(work)
 
@@ -273,18 +273,18 @@ def outcome(
 add_command(
     app,
     "prune",
-    OneCall(
+    OperationCommand(
         "pruning.prune",
         "memory:print_prune",
         "Delete what is past its year, from both stores.",
-        takes={"dry_run": Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]},
+        options={"dry_run": Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]},
         stage="Pruning",
     ),
 )
 add_command(
     app,
     "stats",
-    OneCall("stats", "memory:print_stats", "Show how much is stored: entries by status, patterns, points."),
+    OperationCommand("stats", "memory:print_stats", "Show how much is stored: entries by status, patterns, points."),
 )
 
 

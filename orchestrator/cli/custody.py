@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.one_call import OperationCommand, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import fetch_pages
 
@@ -20,33 +20,33 @@ review = typer.Typer(help="Decide on entries by agents' keys that wait for a per
 audit = typer.Typer(help="Show and check the log of who decided what.", no_args_is_help=True)
 
 
-def moment_of(told: str) -> datetime:
-    """Return a moment as it was typed, in UTC where it names no zone. Raises a usage error for another form."""
+def parse_moment(text: str) -> datetime:
+    """Return the moment in a typed text, in UTC where it names no zone. Raises a usage error for another form."""
     try:
-        moment = datetime.fromisoformat(told)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         example = "2026-03-02, 2026-03-02T09:30 or 2026-03-02T09:30:00+01:00"
-        raise typer.BadParameter(f"give a day or a moment, such as {example}, not {told!r}") from None
+        raise typer.BadParameter(f"give a day or a time, such as {example}, not {text!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 _Entry = Annotated[UUID, typer.Argument(help="The entry's id.")]
-_Key = Annotated[str | None, typer.Option("--key", help="What this key told, or one rotated from or to it.")]
+_Key = Annotated[str | None, typer.Option("--key", help="What this key captured, or one rotated from or to it.")]
 _Project = Annotated[str | None, typer.Option("--project", help="What was captured of this project.")]
 _Since = Annotated[
     datetime | None,
-    typer.Option(parser=moment_of, metavar="TIME", help="What was captured from then on, such as 2026-03-02 (UTC)."),
+    typer.Option(parser=parse_moment, metavar="TIME", help="What was captured from then on, such as 2026-03-02 (UTC)."),
 ]
 _Until = Annotated[
     datetime | None,
-    typer.Option(parser=moment_of, metavar="TIME", help="What was captured before, such as 2026-03-02T09:30 (UTC)."),
+    typer.Option(parser=parse_moment, metavar="TIME", help="What was captured before, such as 2026-03-02T09:30 (UTC)."),
 ]
 
 
-def _refuse_nothing(chosen: EntryFilter, options: str) -> None:
-    """Raise a usage error where no option says which entries are meant."""
+def _require_selection(chosen: EntryFilter, options: str) -> None:
+    """Raise a usage error where no option selects any entries."""
     if chosen.matches_all:
-        raise typer.BadParameter("name what is meant", param_hint=options)
+        raise typer.BadParameter("give at least one", param_hint=options)
 
 
 @review.command("list")
@@ -80,7 +80,9 @@ def list_waiting(
 add_command(
     review,
     "show",
-    OneCall("reviews.show", "custody:print_whole_entry", "Show all of an entry.", takes={"entry_id": _Entry}),
+    OperationCommand(
+        "reviews.show", "custody:print_whole_entry", "Show all of an entry.", options={"entry_id": _Entry}
+    ),
 )
 
 
@@ -122,26 +124,26 @@ def revoke(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete what a key told, of a project, in a time. All that is given must hold. Names the tasks it had reached."""
+    """Delete what a key captured, of a project, in a time. All conditions must hold. Names the tasks it had reached."""
     from knowledge.provenance import EntryFilter
     from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.custody import print_revocation
     from orchestrator.cli.terminal import notes
 
     chosen = EntryFilter(key_id=key, project_id=project, since=since, until=until)
-    _refuse_nothing(chosen, "--key, --project, --since or --until")
+    _require_selection(chosen, "--key, --project, --since or --until")
 
     async def work() -> None:
         async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
         if key is not None and not (report.entries or report.outcomes or as_json):
-            notes.print(f"nothing in workspace {workspace} is by this key: is it the one that was meant?", markup=False)
+            notes.print(f"nothing in workspace {workspace} is by this key: is it the right one?", markup=False)
 
     run(work)
 
 
-def affected(
+def list_affected(
     entry_id: Annotated[UUID | None, typer.Argument(help="The entry's id.")] = None,
     key: _Key = None,
     project: _Project = None,
@@ -161,7 +163,7 @@ def affected(
 
     named = None if entry_id is None else EntryId(entry_id)
     chosen = EntryFilter(key_id=key, project_id=project, since=since, until=until, entry_id=named)
-    _refuse_nothing(chosen, "ENTRY_ID, --key, --project, --since or --until")
+    _require_selection(chosen, "ENTRY_ID, --key, --project, --since or --until")
 
     async def work() -> None:
         async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
@@ -211,15 +213,15 @@ def list_audit(
 add_command(
     audit,
     "verify",
-    OneCall(
+    OperationCommand(
         "audits.verify",
         "custody:print_chain",
         "Check that no row was changed, removed or moved. Exit code 1 if one was.",
-        takes={
+        options={
             "head": Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")],
             "whole_store": _Whole,
         },
-        fails=lambda chain: not chain.is_intact,
+        is_failure=lambda chain: not chain.is_intact,
     ),
 )
 
@@ -229,4 +231,4 @@ def add_custody(app: typer.Typer) -> None:
     app.add_typer(review, name="review")
     app.add_typer(audit, name="audit")
     app.command()(revoke)
-    app.command()(affected)
+    app.command("affected")(list_affected)

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from orchestrator.cli.run import Json, run
 
 evaluate = typer.Typer(help="Measure quality on folders of labelled data.", no_args_is_help=True)
+
+
+def run_evaluation(
+    measure: Callable[..., Awaitable[Any]],
+    print_report: Callable[..., None],
+    folder: Path,
+    *,
+    as_json: bool,
+    **options: int | None,
+) -> None:
+    """Measure on a folder and print the report, with progress for people."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), progress=progress, **options)
+        print_report(report, as_json=as_json)
+
+    run(work)
 
 
 @evaluate.command("retrieval")
@@ -20,17 +41,10 @@ def evaluate_retrieval(
     as_json: Json = False,
 ) -> None:
     """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
-    from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.reports.memory import print_retrieval
-    from orchestrator.cli.terminal import stages
     from orchestrator.measuring.retrieval import evaluate_retrieval as measure
 
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
-        print_retrieval(report, as_json=as_json)
-
-    run(work)
+    run_evaluation(measure, print_retrieval, folder, limit=limit, as_json=as_json)
 
 
 @evaluate.command("merging")
@@ -39,18 +53,11 @@ def evaluate_merging(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure whether two tellings of one thing become one pattern. Also whether two things stay two."""
-    from knowledge.settings import KnowledgeSettings
+    """Measure whether two descriptions of one problem become one pattern. Also whether two problems stay two."""
     from orchestrator.cli.reports.memory import print_merging
-    from orchestrator.cli.terminal import stages
     from orchestrator.measuring.merging import evaluate_merging as measure
 
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), progress=progress)
-        print_merging(report, as_json=as_json)
-
-    run(work)
+    run_evaluation(measure, print_merging, folder, as_json=as_json)
 
 
 @evaluate.command("abstention")
@@ -60,15 +67,8 @@ def evaluate_abstention(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure how often it speaks and keeps silent wrongly. Asks about what is known, and about what is not."""
-    from knowledge.settings import KnowledgeSettings
+    """Measure wrong answers and wrong abstentions. Asks about what is stored, and about what is not."""
     from orchestrator.cli.reports.memory import print_abstention
-    from orchestrator.cli.terminal import stages
     from orchestrator.measuring.retrieval import evaluate_abstention as measure
 
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
-        print_abstention(report, as_json=as_json)
-
-    run(work)
+    run_evaluation(measure, print_abstention, folder, limit=limit, as_json=as_json)

@@ -10,7 +10,7 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE
-from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.one_call import OperationCommand, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import fetch_pages
 
@@ -26,12 +26,12 @@ User = Annotated[str | None, typer.Option("--user", help="The knowledge base of 
 Team = Annotated[str | None, typer.Option("--team", help="The knowledge base of this team.")]
 
 
-def base_of(case: str | None, user: str | None, team: str | None) -> tuple[str, str | None]:
-    """Return which knowledge base is meant, the global one unless one is named. Raises a usage error for two."""
-    named = [(name, value) for name, value in (("case", case), ("user", user), ("team", team)) if value is not None]
-    if len(named) > 1:
+def select_base(case: str | None, user: str | None, team: str | None) -> tuple[str, str | None]:
+    """Return the knowledge base of the options and its scope, else the global one. Raises a usage error for two."""
+    options = [(name, value) for name, value in (("case", case), ("user", user), ("team", team)) if value is not None]
+    if len(options) > 1:
         raise typer.BadParameter("name one knowledge base", param_hint="--case, --user or --team")
-    return named[0] if named else ("global", None)
+    return options[0] if options else ("global", None)
 
 
 @kb.command("add")
@@ -67,10 +67,10 @@ def add(
     from orchestrator.cli.reports.kb import FolderChanges, is_unreadable, print_added, print_reports
     from orchestrator.cli.terminal import stages
 
-    kb_name, scope_id = base_of(case, user, team)
+    kb_name, scope_id = select_base(case, user, team)
 
     async def work() -> None:
-        found, folders = _named(paths)
+        found, folders = _files_and_folders(paths)
         files, left_out = found.taken, [each.uri for each in found.left_out]
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
@@ -87,9 +87,9 @@ def add(
                     await base.delete(gone.values())
                 reports = await base.add_repositories(sources) if sources else []
                 changed = sum(each.changed for each in added) + sum(report.added for report in reports)
-                ours = [each.document.document_id for each in added]
-                ours += await base.list_waiting() if sources else []
-                indexed = await base.index(ours, changed) if wait else None
+                document_ids = [each.document.document_id for each in added]
+                document_ids += await base.list_waiting() if sources else []
+                indexed = await base.index(document_ids, changed) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
@@ -101,13 +101,15 @@ def add(
     run(work)
 
 
-def _named(paths: Sequence[str]) -> tuple[Files, list[Path]]:
-    """Return the files at some paths, and which of these are folders; addresses are neither."""
+def _files_and_folders(paths: Sequence[str]) -> tuple[Files, list[Path]]:
+    """Return the files at some paths, and the folders among the paths; addresses are neither."""
     from knowledge.errors import InvalidInput
     from orchestrator.cli.folders import files_at, folders_among
 
     if not all(path.strip() for path in paths):
-        raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
+        raise InvalidInput(
+            "path", "is empty: name a file, a folder or an address"
+        )  # an empty path would be the working directory
     here = [Path(path) for path in paths if "://" not in path]
     return files_at(here), folders_among(here)
 
@@ -127,7 +129,7 @@ def sync(
     from orchestrator.cli.reports.kb import print_reports
     from orchestrator.cli.terminal import stages
 
-    kb_name, scope_id = base_of(case, user, team)
+    kb_name, scope_id = select_base(case, user, team)
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
@@ -157,15 +159,15 @@ def retry(
     from orchestrator.cli.reports.kb import print_retried
     from orchestrator.cli.terminal import stages
 
-    kb_name, scope_id = base_of(case, user, team)
+    kb_name, scope_id = select_base(case, user, team)
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
-                again = await base.retry()
-                indexed = await base.index(await base.list_waiting(), again)
-        print_retried(again, indexed, as_json=as_json)
+                number = await base.retry()
+                indexed = await base.index(await base.list_waiting(), number)
+        print_retried(number, indexed, as_json=as_json)
         if indexed.failed or indexed.postponed:
             raise typer.Exit(1)
 
@@ -173,7 +175,7 @@ def retry(
 
 
 @kb.command("list")
-def listed(
+def list_documents(
     *,
     case: Case = None,
     user: User = None,
@@ -190,7 +192,7 @@ def listed(
     from orchestrator.cli.reports.kb import print_documents, print_sources
     from orchestrator.cli.terminal import note_more
 
-    base, scope_id = base_of(case, user, team)
+    base, scope_id = select_base(case, user, team)
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
@@ -229,7 +231,7 @@ def delete(
     from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_deleted
 
-    base, scope_id = base_of(case, user, team)
+    base, scope_id = select_base(case, user, team)
     if (everything and scope_id is None) or (everything and base == "team"):
         raise typer.BadParameter("goes with --case or --user", param_hint="--all")
     if not (ids or source or everything):
@@ -244,9 +246,9 @@ def delete(
             elif source is not None:
                 deleted = await knowledge.kb.forget_source(base, scope_id, SourceId(source))
             else:
-                named = await document_ids(knowledge.kb, base, scope_id, ids or ())
-                missing = len(named)
-                deleted = await knowledge.kb.delete(base, scope_id, named)
+                found = await document_ids(knowledge.kb, base, scope_id, ids or ())
+                missing = len(found)
+                deleted = await knowledge.kb.delete(base, scope_id, found)
                 missing -= deleted
             await knowledge.kb.remove_stale()
         closed = scope_id if everything and base == "case" else None
@@ -273,7 +275,7 @@ def search(
     from orchestrator.cli.opened import open_workspace
     from orchestrator.cli.reports.kb import print_passages
 
-    base, scope_id = base_of(case, user, team)
+    base, scope_id = select_base(case, user, team)
     if anywhere and scope_id is not None:
         raise typer.BadParameter("searches more than one knowledge base", param_hint="--anywhere")
 
@@ -288,7 +290,7 @@ def search(
 add_command(
     kb,
     "calibrate",
-    OneCall(
+    OperationCommand(
         "kb.calibrate",
         "kb:print_calibrated",
         "Measure the scale of relevance on what is indexed. No questions are needed.",
@@ -311,21 +313,21 @@ def members(
     from orchestrator import connect
     from orchestrator.cli.terminal import print_json, print_text
 
-    base, scope_id = base_of(case, None, team)
+    base, scope_id = select_base(case, None, team)
     if scope_id is None:
         raise typer.BadParameter("name a case or a team", param_hint="--case or --team")
-    named = scope_id
+    scope = scope_id
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
             for principal in add_ or ():
-                await knowledge.kb.grant(base, named, principal)
+                await knowledge.kb.grant(base, scope, principal)
             for principal in remove or ():
-                await knowledge.kb.revoke(base, named, principal)
-            allowed = await knowledge.kb.grantees(base, named)
+                await knowledge.kb.revoke(base, scope, principal)
+            members = await knowledge.kb.grantees(base, scope)
         if as_json:
-            print_json({"members": allowed})
+            print_json({"members": members})
         else:
-            print_text("\n".join(allowed) or "nobody but administrators")
+            print_text("\n".join(members) or "nobody but administrators")
 
     run(work)

@@ -1,4 +1,4 @@
-"""The commands of keys: who else may ask a server, and for what."""
+"""The commands of API keys."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _KEY_ID = re.compile(r"(?:hw_)?(?P<id>[0-9a-f]{12})(?:_[A-Za-z0-9_-]{43})?")
 _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
 
-def span_of(told: str) -> timedelta:
-    """Return a span of time as it was typed, such as 90d. Raises a usage error for another form, or over 100 years."""
+def parse_span(text: str) -> timedelta:
+    """Return the span of time in a typed text, such as 90d. Raises a usage error for another form or over 100 years."""
     from knowledge.forms import MAX_DURATION
 
-    found = _SPAN.fullmatch(told)
-    if found is None:
-        raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
-    seconds = int(found["number"]) * _UNITS[found["unit"]]
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {text!r}")
+    seconds = int(match["number"]) * _UNITS[match["unit"]]
     if seconds > MAX_DURATION.total_seconds():
-        raise typer.BadParameter(f"give at most 100 years ({MAX_DURATION.days}d), not {told!r}")
+        raise typer.BadParameter(f"give at most 100 years ({MAX_DURATION.days}d), not {text!r}")
     return timedelta(seconds=seconds)
 
 
-def lifetime_of(told: str) -> timedelta:
-    """Return how long a key is to live, as it was typed. Raises a usage error as `span_of`, and for no time at all."""
-    span = span_of(told)
+def parse_lifetime(text: str) -> timedelta:
+    """Return the lifetime of a key in a typed text. Raises a usage error as `parse_span`, and for zero."""
+    span = parse_span(text)
     if not span:
-        raise typer.BadParameter(f"a key that ends at once opens nothing: give a time such as 90d, not {told!r}")
+        raise typer.BadParameter(f"a key that ends at once opens nothing: give a time such as 90d, not {text!r}")
     return span
 
 
-def key_id_of(told: str) -> str:
-    """Return a key's id as it was typed, or out of a whole key. Raises a usage error for another form."""
-    found = _KEY_ID.fullmatch(told)
-    if found is None:
+def parse_key_id(text: str) -> str:
+    """Return the key id in a typed text, which may be a whole key. Raises a usage error for another form."""
+    match = _KEY_ID.fullmatch(text)
+    if match is None:
         raise typer.BadParameter(
             "a key's id is 12 hexadecimal digits, such as 3f9a1c7e5b2d: hardwon keys list shows them"
         )
-    return found["id"]
+    return match["id"]
 
 
 KeyId = Annotated[
-    str, typer.Argument(parser=key_id_of, metavar="KEY_ID", help="The key's id, as `keys list` shows it.")
+    str, typer.Argument(parser=parse_key_id, metavar="KEY_ID", help="The key's id, as `keys list` shows it.")
 ]
 Span = Annotated[
     timedelta | None,
     typer.Option(
-        parser=lifetime_of, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."
+        parser=parse_lifetime, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."
     ),
 ]
 
@@ -119,7 +119,7 @@ def rotate(
     key_id: KeyId,
     overlap: Annotated[
         timedelta,
-        typer.Option(parser=span_of, metavar="SPAN", help="How long the old key still works, such as 24h or 0s."),
+        typer.Option(parser=parse_span, metavar="SPAN", help="How long the old key still works, such as 24h or 0s."),
     ] = "24h",  # type: ignore[assignment] # parsed like what is typed
     *,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""The commands that learn from what is already there, and the capture of what they read."""
+"""The commands that learn from git history, reports and reviews, and the capture of the entries they read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
 
 
-def capture_read(
+def capture_and_report(
     rows: Iterator[tuple[int, NewEntry | InvalidInput]],
     workspace: str,
     *,
@@ -27,9 +27,9 @@ def capture_read(
     nothing: str,
     all_of_it: bool = False,
 ) -> None:
-    """Capture what a reader reads and print what became of each, or `nothing` where it read none.
+    """Capture the entries of a reader and print the result of each, or `nothing` where there are none.
 
-    `all_of_it`: what was refused is an error, exit code 1, as somebody meant each of them to be captured.
+    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them.
     """
     from orchestrator import connect
     from orchestrator.cli.capturing import capture_batches, read_batch
@@ -38,11 +38,10 @@ def capture_read(
 
     async def work() -> None:
         with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it) as report:
-            first = await read_batch(rows)  # an unreadable file is told before any store is opened
+            first = await read_batch(rows)  # an unreadable file is reported before any store is opened
             async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:
-                    told = progress.stage("Capturing")
-                    await capture_batches(knowledge.capture, first, rows, report, told)
+                    await capture_batches(knowledge.capture, first, rows, report, progress.stage("Capturing"))
             report.print()
             if all_of_it and report.refusal_count:
                 raise typer.Exit(1)
@@ -62,7 +61,7 @@ def learn_git(
     """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
     from orchestrator.learn.git import read_fixes
 
-    capture_read(
+    capture_and_report(
         enumerate(read_fixes(path, since=since, limit=limit), 1),
         workspace,
         as_json=as_json,
@@ -81,7 +80,7 @@ def learn_sarif(
     """Learn the findings of a SARIF report. Those that a later run shows gone, with a remedy, are verified."""
     from orchestrator.learn.sarif import read_findings
 
-    capture_read(
+    capture_and_report(
         enumerate(read_findings(file), 1),
         workspace,
         as_json=as_json,
@@ -106,10 +105,10 @@ def learn_junit(
 
     if solution is not None and diff is not None:
         raise typer.BadParameter("give either --solution or --diff")
-    named = Path.cwd().name if project is None else project
-    mended = read_repaired_tests(before, after, project=named, solution=solution, diff=diff)
-    capture_read(
-        enumerate(mended, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
+    project_id = Path.cwd().name if project is None else project
+    entries = read_repaired_tests(before, after, project=project_id, solution=solution, diff=diff)
+    capture_and_report(
+        enumerate(entries, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
     )
 
 
@@ -123,7 +122,7 @@ def learn_reviews(
     """Learn what reviewers on GitHub asked for and then accepted. Also what they approved at once."""
     from orchestrator.learn.reviews import read_reviews
 
-    capture_read(
+    capture_and_report(
         enumerate(read_reviews(file), 1),
         workspace,
         as_json=as_json,

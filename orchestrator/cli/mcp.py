@@ -32,7 +32,7 @@ def add_mcp(app: typer.Typer) -> None:
                     return
                 try:
                     allowed = frozenset(await knowledge.allowed())
-                except NotFound:  # a server of the release before does not tell
+                except NotFound:  # a server of the release before has no such route
                     await serve_streams(Caller(knowledge=knowledge, may=lambda _: True))
                     return
                 await serve_streams(Caller(knowledge=knowledge, may=allowed.__contains__))

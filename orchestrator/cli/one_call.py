@@ -1,4 +1,4 @@
-"""Commands of one call: the options come from a row of the table of operations, a report prints what it returns."""
+"""Commands that call one operation: their options come from its row in the table, a report prints the result."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class OneCall:
-    """A command; its row is looked up once it is asked for, as that loads what the row names.
+class OperationCommand:
+    """A command; its row is looked up on first use, since that imports the types of the row.
 
-    `operation`: a service and its method. `report`: a function of a module in `reports`. `takes`: how an argument is
-    typed, where that does not follow from the row. `read`: what makes an argument of what was typed. `warm`: an owner
-    loads the model meanwhile. `stage`: what its progress is called. `fails`: for which answers the exit code is 1.
+    `operation`: a service and its method. `report`: a function of a module in `reports`. `options`: Typer options of
+    arguments, where they do not follow from the row. `parsers`: make an argument of a typed value. `warm`: an owner
+    loads the model meanwhile. `stage`: the label of its progress. `is_failure`: true for results with exit code 1.
     """
 
     operation: str
     report: str
     help: str
     _: KW_ONLY
-    takes: Mapping[str, Any] = field(default_factory=dict)
-    read: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parsers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     warm: bool = False
     stage: str = ""
-    fails: Callable[[Any], bool] = lambda _: False
+    is_failure: Callable[[Any], bool] = lambda _: False
 
     def row(self) -> Operation:
         """Return the row of the table."""
@@ -57,9 +57,9 @@ class OneCall:
         options: list[tuple[str, Any, Any]] = []
         for each in parameters_of(row):
             if each.name == "limit" and row.cursor is not None:
-                options += [(each.name, self.takes.get("limit", Limit), each.default), ("everything", All, False)]
+                options += [(each.name, self.options.get("limit", Limit), each.default), ("everything", All, False)]
             elif each.name != "after":
-                options.append((each.name, self.takes.get(each.name) or _typed(each), each.default))
+                options.append((each.name, self.options.get(each.name) or _option_type(each), each.default))
         if not row.whole_store:
             options.append(("workspace", Workspace, DEFAULT_WORKSPACE))
         options.append(("as_json", Json, False))
@@ -75,22 +75,24 @@ class OneCall:
         row, as_json = self.row(), typed.pop("as_json")
         workspace = typed.pop("workspace", None)
         everything = typed.pop("everything", False)
-        arguments = {name: self.read[name](value) if name in self.read else value for name, value in typed.items()}
-        async with self._connected(workspace, as_json=as_json) as knowledge:
+        arguments = {
+            name: self.parsers[name](value) if name in self.parsers else value for name, value in typed.items()
+        }
+        async with self._connect(workspace, as_json=as_json) as knowledge:
             if row.cursor is None:
-                found = await self._answer(knowledge, row, arguments, as_json=as_json)
+                result = await self._call_method(knowledge, row, arguments, as_json=as_json)
             else:
                 most = None if everything else arguments.pop("limit")
                 arguments.pop("limit", None)
-                found = await _pages(knowledge, row, arguments, most)
+                result = await _fetch_pages(knowledge, row, arguments, most)
         module, _, function = self.report.partition(":")
-        getattr(import_module(f"orchestrator.cli.reports.{module}"), function)(found, as_json=as_json)
+        getattr(import_module(f"orchestrator.cli.reports.{module}"), function)(result, as_json=as_json)
         if row.cursor is not None:
-            note_more(found, most, as_json=as_json)
-        if self.fails(found):
+            note_more(result, most, as_json=as_json)
+        if self.is_failure(result):
             raise typer.Exit(1)
 
-    def _connected(self, workspace: str | None, *, as_json: bool) -> AbstractAsyncContextManager[AnyKnowledge]:
+    def _connect(self, workspace: str | None, *, as_json: bool) -> AbstractAsyncContextManager[AnyKnowledge]:
         from orchestrator.cli.opened import open_workspace
         from orchestrator.connection import connect
 
@@ -98,23 +100,23 @@ class OneCall:
             return connect(warm=self.warm)
         return open_workspace(workspace, warm=self.warm, as_json=as_json)
 
-    async def _answer(
+    async def _call_method(
         self, knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], *, as_json: bool
     ) -> Any:
         from orchestrator.cli.terminal import stages
 
         if not self.stage:
-            return await _method(knowledge, row)(**arguments)
+            return await row.method_of(knowledge)(**arguments)
         with stages(quiet=as_json) as progress:
-            return await _method(knowledge, row)(**arguments, progress=progress.stage(self.stage))
+            return await row.method_of(knowledge)(**arguments, progress=progress.stage(self.stage))
 
 
-async def _pages(knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], most: int | None) -> Any:
+async def _fetch_pages(knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], most: int | None) -> Any:
     """Return the items of a list, a page at a time."""
     from orchestrator.client.table import bounds_of, cursor_of, parameters_of
     from orchestrator.paging import fetch_pages
 
-    method = _method(knowledge, row)
+    method = row.method_of(knowledge)
     (limit,) = (each for each in parameters_of(row) if each.name == "limit")
     return await fetch_pages(
         lambda last, at_most: method(**arguments, limit=at_most, after=last),
@@ -124,33 +126,28 @@ async def _pages(knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str
     )
 
 
-def _method(knowledge: AnyKnowledge, row: Operation) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(getattr(knowledge, row.service) if row.service else knowledge, row.method)
-    return found
-
-
-def _typed(parameter: Parameter) -> Any:
-    """Return how an argument is typed that no command says more of: what is required stands by its place."""
+def _option_type(parameter: Parameter) -> Any:
+    """Return the Typer type of an argument of which the command says nothing; a required one is positional."""
     from orchestrator.client.table import REQUIRED, is_id, is_list, item_types
 
-    says = next((each.description for each in parameter.constraints if each.description), None)
+    description = next((each.description for each in parameter.constraints if each.description), None)
     kind: Any = parameter.kind
     if is_id(kind):
         kind = UUID
     elif is_list(kind):
         kind = list[UUID] if any(map(is_id, item_types(kind))) else list[str]
     elif get_args(kind) or kind is timedelta:
-        raise TypeError(f"say how {parameter.name} is typed: {kind} cannot be")
+        raise TypeError(f"{parameter.name} needs an entry in `options`: {kind} cannot be typed")
     if parameter.default is REQUIRED:
-        return Annotated[kind, typer.Argument(help=says)]
+        return Annotated[kind, typer.Argument(help=description)]
     flag = f"--{parameter.name.replace('_', '-')}"
-    return Annotated[kind | None if parameter.nullable else kind, typer.Option(flag, help=says)]
+    return Annotated[kind | None if parameter.nullable else kind, typer.Option(flag, help=description)]
 
 
 class _Command:
-    """A command as a function that Typer reads: its options are made when they are asked for."""
+    """A command as a function for Typer, whose options are made on first use."""
 
-    def __init__(self, call: OneCall) -> None:
+    def __init__(self, call: OperationCommand) -> None:
         self._call = call
         self.__doc__ = call.help
         self.__annotations__ = {}  # the signature has them
@@ -165,6 +162,6 @@ class _Command:
         run(lambda: self._call.work(typed))
 
 
-def add_command(app: typer.Typer, name: str, call: OneCall) -> None:
+def add_command(app: typer.Typer, name: str, call: OperationCommand) -> None:
     """Add a command to an app."""
     app.command(name)(_Command(call))

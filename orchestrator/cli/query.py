@@ -1,4 +1,4 @@
-"""The commands of queries, and what each question of a task may say of it."""
+"""The commands of queries, and the options that they share with others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.one_call import OperationCommand, add_command
 
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 
@@ -34,19 +34,19 @@ Facts = Annotated[
 ]
 
 
-def facts_of(told: list[str] | None, option: str = "--fact") -> dict[str, str] | None:
-    """Return facts as they were typed. Raises a usage error for one without a name or a value, or told twice."""
+def parse_facts(texts: list[str] | None, option: str = "--fact") -> dict[str, str] | None:
+    """Return facts from typed texts. Raises a usage error for one without a name or a value, or with two values."""
     facts: dict[str, str] = {}
-    for name, _, value in (each.partition("=") for each in told or ()):
+    for name, _, value in (each.partition("=") for each in texts or ()):
         if not name or not value:
             raise typer.BadParameter(f"give it as NAME=VALUE, not {name!r}", param_hint=option)
         if facts.setdefault(name, value) != value:
-            raise typer.BadParameter(f"{name!r} is told twice, as different things", param_hint=option)
+            raise typer.BadParameter(f"{name!r} is given twice, with different values", param_hint=option)
     return facts or None
 
 
 _REPORT = "memory:print_patterns"
-_ASKED = {
+_OPTIONS = {
     "agent_type": AgentType,
     "task_type": TaskType,
     "technology": Technology,
@@ -55,52 +55,52 @@ _ASKED = {
     "only_if_sure": OnlyIfSure,
     "facts": Facts,
 }
-"""How what both kinds of query take is typed."""
+"""The options of all kinds of query."""
 
 
-def _text(says: str) -> Any:
-    return Annotated[str, typer.Argument(metavar="text", help=says)]
+def _text_argument(description: str) -> Any:
+    return Annotated[str, typer.Argument(metavar="text", help=description)]
 
 
 add_command(
     query,
     "task",
-    OneCall(
+    OperationCommand(
         "queries.query_for_task",
         _REPORT,
         "Show what to know before a task is assigned.",
-        takes={**_ASKED, "task_description": _text("The task's description.")},
-        read={"facts": facts_of},
+        options={**_OPTIONS, "task_description": _text_argument("The task's description.")},
+        parsers={"facts": parse_facts},
         warm=True,
     ),
 )
 add_command(
     query,
     "failure",
-    OneCall(
+    OperationCommand(
         "queries.query_for_failure",
         _REPORT,
         "Show how failures like this one were solved.",
-        takes={
-            **_ASKED,
-            "failure_description": _text("What failed."),
+        options={
+            **_OPTIONS,
+            "failure_description": _text_argument("What failed."),
             "error_message": Annotated[str | None, typer.Option("--error", help="The error message.")],
         },
-        read={"facts": facts_of},
+        parsers={"facts": parse_facts},
         warm=True,
     ),
 )
 add_command(
     query,
     "gate",
-    OneCall(
+    OperationCommand(
         "queries.query_for_gate",
         _REPORT,
         "Show what people decided on such proposals. What they objected to, and what passed at once.",
-        takes={
-            **_ASKED,
+        options={
+            **_OPTIONS,
             "gate_type": Annotated[str, typer.Argument(help="The gate, such as design_review.")],
-            "proposal": _text("The proposal."),
+            "proposal": _text_argument("The proposal."),
             "project_id": Annotated[
                 str | None, typer.Option("--project", help="The project whose decisions count more.")
             ],

@@ -1,4 +1,4 @@
-"""The commands of entries that wait for their resolution: which there are, and to give one its own."""
+"""The commands that list unresolved entries and resolve them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli.one_call import OneCall, add_command
-from orchestrator.cli.query import facts_of
+from orchestrator.cli.one_call import OperationCommand, add_command
+from orchestrator.cli.query import parse_facts
 from orchestrator.cli.run import Json, Workspace, run
 
 
@@ -18,11 +18,13 @@ def add_resolve(app: typer.Typer) -> None:
     add_command(
         app,
         "unresolved",
-        OneCall(
+        OperationCommand(
             "capture.unresolved",
             "entries:print_unresolved",
             "Show what waits for its resolution, the latest first.",
-            takes={"project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")]},
+            options={
+                "project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")]
+            },
         ),
     )
     app.command()(resolve)
@@ -56,11 +58,11 @@ def resolve(
 
     if (solution is None) == (revision is None):
         raise typer.BadParameter(
-            "give the one of a failure or the other of a rejection", param_hint="--solution or --revision"
+            "give the first for a failure or the second for a rejection", param_hint="--solution or --revision"
         )
     if solution is not None and verified_by is None:
-        raise typer.BadParameter("what showed that the solution works?", param_hint="--verified-by")
-    conditions = facts_of(applies_when, "--applies-when")
+        raise typer.BadParameter("say what showed that the solution works", param_hint="--verified-by")
+    conditions = parse_facts(applies_when, "--applies-when")
 
     async def work() -> None:
         async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:

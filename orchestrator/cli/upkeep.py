@@ -1,4 +1,4 @@
-"""The commands of upkeep: is the index what Postgres says, and making it so; another model; deletion."""
+"""The commands of upkeep: verification, rebuilding, another model, archives, deletion."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.one_call import OperationCommand, add_command
 from orchestrator.cli.run import Json, Limit, Workspace, run
 
 workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
-_VERIFY = OneCall(
+_VERIFY = OperationCommand(
     "upkeep.verify",
     "memory:print_verify",
     "Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end.",
-    takes={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
+    options={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
     stage="Verifying",
-    fails=lambda report: not report.sound,
+    is_failure=lambda report: not report.sound,
 )
-_DEAD = OneCall(
+_DEAD = OperationCommand(
     "upkeep.dead",
     "memory:print_dead",
     "Show entries that the embedder refused, and why. The latest first; retry-dead stages them again.",
@@ -73,12 +73,12 @@ def reembed(
     ],
     dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
     revision: Annotated[
-        str | None, typer.Option(help="Any word for what now answers by the name of a model that was exchanged.")
+        str | None, typer.Option(help="Any word, to tell apart models that an endpoint serves under the same name.")
     ] = None,
     query_prefix: Annotated[
-        str | None, typer.Option(help="What the endpoint's model wants before what is asked for, blank included.")
+        str | None, typer.Option(help="The prefix that the endpoint's model expects before queries, with its blank.")
     ] = None,
-    document_prefix: Annotated[str | None, typer.Option(help="What it wants before what is stored.")] = None,
+    document_prefix: Annotated[str | None, typer.Option(help="The prefix that it expects before stored texts.")] = None,
     base_url: Annotated[
         str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
     ] = None,
@@ -150,7 +150,9 @@ class Switch(StrEnum):
 add_command(
     workspace_,
     "list",
-    OneCall("workspaces", "memory:print_workspaces", "Show the workspaces that hold anything.", takes={"limit": Limit}),
+    OperationCommand(
+        "workspaces", "memory:print_workspaces", "Show the workspaces that hold anything.", options={"limit": Limit}
+    ),
 )
 
 
@@ -200,11 +202,11 @@ def delete_entry(
 add_command(
     delete,
     "project",
-    OneCall(
+    OperationCommand(
         "capture.delete_project",
         "memory:print_deleted",
         "Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays.",
-        takes={"project_id": Annotated[str, typer.Argument(help="The project's id.")]},
+        options={"project_id": Annotated[str, typer.Argument(help="The project's id.")]},
         stage="Deleting",
     ),
 )

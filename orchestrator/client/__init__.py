@@ -12,7 +12,7 @@ __all__ = ["KnowledgeClient"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the client when it is asked for: servers need nothing but how requests are written."""
+    """Load the client on first use: servers need only the modules of requests."""
     if name != "KnowledgeClient":
         raise AttributeError(f"module 'orchestrator.client' has no attribute {name!r}")
     return import_module("orchestrator.client.knowledge_client").KnowledgeClient

@@ -11,33 +11,33 @@ from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse
 from orchestrator.tools.selection import SelectionResponse
 
-PATIENCE_SECONDS = 300.0
-"""A model may take a while to write."""
+TIMEOUT_SECONDS = 300.0
+"""Longest wait for an answer that a model writes."""
 
-Said = Sequence[Mapping[str, str]]
+Turns = Sequence[Mapping[str, str]]
 
 
 class RemoteAnswers(Service):
-    """Answers of a server: who asks is who the key names."""
+    """Answers of a server, for the principal of the key."""
 
-    async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
-        """Answer from all documents that may be read."""
+    async def ask(self, question: str, conversation: Turns = ()) -> SelectionResponse:
+        """Answer from all documents that the caller may read."""
         body = {"question": question, "conversation": [dict(turn) for turn in conversation]}
-        return await self._api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=PATIENCE_SECONDS)
+        return await self._api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=TIMEOUT_SECONDS)
 
     async def ask_base(
         self, kb: str, scope_id: str | None, question: str, k: int = 5, *, logs: LogQuery | None = None
     ) -> ToolAnswer:
-        """Answer from one knowledge base; `logs`: the plan of what is asked of logs."""
+        """Answer from one knowledge base; `logs`: the query of logs."""
         path = f"{base_path(kb, scope_id)}/ask"
         body: dict[str, Any] = {"question": question, "k": k}
         if logs is not None:
             body["logs"] = log_query_json(logs)
-        return await self._api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
+        return await self._api.call("POST", path, ToolAnswer, body=body, timeout_seconds=TIMEOUT_SECONDS)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:
         """Answer from the strict knowledge base."""
         body = {"query": query}
         return await self._api.call(
-            "POST", "/api/kb/query", KBQueryResponse, body=body, timeout_seconds=PATIENCE_SECONDS
+            "POST", "/api/kb/query", KBQueryResponse, body=body, timeout_seconds=TIMEOUT_SECONDS
         )

@@ -1,4 +1,4 @@
-"""The arguments of an operation as types that pydantic reads: of requests over HTTP, and of calls of tools."""
+"""The arguments of an operation as pydantic types, for HTTP requests and tool calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from knowledge.forms import MAX_DURATION
 from orchestrator.client.table import (
-    ONE,
+    NO_SCOPE,
     REQUIRED,
     Operation,
     Parameter,
@@ -31,31 +31,31 @@ from orchestrator.client.table import (
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
-def _as_written(told: object) -> object:
-    """Refuse what would be read as seconds since 1970, or as midnight of some zone."""
-    if not isinstance(told, str) or not _INSTANT.fullmatch(told):
+def _check_instant(value: object) -> object:
+    """Reject numbers, which pydantic reads as seconds since 1970, and dates and times without a zone."""
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
         raise PydanticCustomError("instant", "give a time with its zone, such as 2026-03-02T09:30:00Z")
-    return told
+    return value
 
 
-Instant = Annotated[datetime, BeforeValidator(_as_written)]
+Instant = Annotated[datetime, BeforeValidator(_check_instant)]
 
 
 def type_of(parameter: Parameter) -> Any:
     """Return the type that an argument is sent as, with its constraints and its description."""
-    kind = _sent_kind(parameter)
+    kind = _wire_type(parameter)
     if parameter.nullable and parameter.place is not Place.PATH:
         kind |= None
     constraints = list(parameter.constraints)
     if parameter.kind is timedelta:
-        constraints.append(Field(ge=parameter.wire.least.total_seconds(), le=MAX_DURATION.total_seconds()))
-    # an address is text alone: there "true" is true
+        constraints.append(Field(ge=parameter.wire.minimum.total_seconds(), le=MAX_DURATION.total_seconds()))
+    # path and query are text: there "true" is true
     if parameter.place is Place.BODY and parameter.kind in {bool, int, float, timedelta}:
         constraints.append(Field(strict=True))
     return Annotated[(kind, *constraints)] if constraints else kind
 
 
-def _sent_kind(parameter: Parameter) -> Any:
+def _wire_type(parameter: Parameter) -> Any:
     kind = parameter.kind
     if is_id(kind):
         return UUID
@@ -78,14 +78,14 @@ def default_of(parameter: Parameter) -> Any:
 
 @cache
 def arguments_type(row: Operation, places: frozenset[Place] = frozenset(Place)) -> type[Any] | None:
-    """Return a dataclass of the arguments that stand in some places of a request; None where there are none."""
+    """Return a dataclass of the arguments in some places of a request; None where there are none."""
     chosen = [parameter for parameter in parameters_of(row) if parameter.place in places]
     if not chosen:
         return None
     name = "".join(part.capitalize() for part in row.operation_id.split("_"))
     return make_dataclass(
         f"{name}Arguments",
-        [(each.sent_as, type_of(each), field(default=_field_default(each))) for each in chosen],
+        [(each.wire_name, type_of(each), field(default=_field_default(each))) for each in chosen],
         kw_only=True,
         frozen=True,
         slots=True,
@@ -98,25 +98,25 @@ def _field_default(parameter: Parameter) -> Any:
     return MISSING if default is REQUIRED else default
 
 
-def members_of(told: object) -> dict[str, Any]:
-    """Return what an object of such a type holds."""
-    return {each.name: getattr(told, each.name) for each in fields(told)}  # type: ignore[arg-type] # is a dataclass
+def field_values(body: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, by name."""
+    return {each.name: getattr(body, each.name) for each in fields(body)}  # type: ignore[arg-type] # is a dataclass
 
 
-def read_arguments(row: Operation, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a method, by its own names for them, from what was sent."""
+def parse_arguments(row: Operation, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a method, by its own parameter names, from a request."""
     arguments: dict[str, Any] = {}
     flat: dict[str, dict[str, Any]] = {}
     for parameter in parameters_of(row):
-        if parameter.sent_as in told:
+        if parameter.wire_name in payload:
             holder = arguments if parameter.of is None else flat.setdefault(parameter.of, {})
-            holder[parameter.name] = _read(parameter, told[parameter.sent_as])
+            holder[parameter.name] = _parse_value(parameter, payload[parameter.wire_name])
     return arguments | {name: flat_types(row)[name](**members) for name, members in flat.items()}
 
 
-def _read(parameter: Parameter, value: Any) -> Any:
+def _parse_value(parameter: Parameter, value: Any) -> Any:
     if parameter.kind is timedelta and value is not None:
         return timedelta(seconds=value)
-    if parameter.place is Place.PATH and parameter.nullable and value == ONE:
+    if parameter.place is Place.PATH and parameter.nullable and value == NO_SCOPE:
         return None
     return value

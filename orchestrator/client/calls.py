@@ -1,4 +1,4 @@
-"""Requests to a hardwon server, and its problem details as the errors they were."""
+"""Requests to a hardwon server, and its problem details as the original errors."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
 LEAVING_HEADER = "Hardwon-Leaving"
-"""Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
+"""Marks the response to a request that a stopping server cancelled: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
-"""What an answer that does no long work may take."""
+"""Timeout of requests without long work."""
 _SLOW_SECONDS = 5.0
-"""Ours: a store that was waited for so long is silent, and whoever asks again waits as long."""
+"""Longest 503 that is retried, ours: a store that was silent for so long would only be waited for again."""
 MAX_BODY_BYTES = 256 * 1024
-"""What a request may hold, but for those below."""
+"""Largest body of a request, except those below."""
 MAX_TEXTS_BYTES = 2 * 1024 * 1024
-"""What a request with an entry, an event, a question or a task may hold: five texts of 64 KiB, which JSON writes in six
-times as much at most, and the small fields beside them. So what is valid in process is never refused over HTTP."""
+"""Largest body with an entry, an event, a question or a task: five texts of 64 KiB, which JSON may expand six times,
+and small fields. So what is valid in process is never rejected over HTTP."""
 MCP_PATH = "/mcp"
 MAX_MCP_BYTES = MAX_TEXTS_BYTES + MAX_BODY_BYTES
-"""What a request of MCP may hold: a call with what a request to the API may hold, and its frame."""
+"""Largest body of an MCP request: the body of a request to the API, in its frame."""
 BATCH_PATH = "/v1/entries:batch"
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-"""A little more than a document may have, so that one that has too much is told of as one."""
+"""A little more than the largest document, so that a larger one gets the error of documents."""
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 ENTRIES_PATH = "/v1/archive/entries"
@@ -56,22 +56,22 @@ ENTRIES_TYPE = "application/jsonl"
 FILE_TYPE = "application/octet-stream"
 KEYS_PATH = "/v1/keys"
 REJECTION = "/reject"
-"""How the paths end by which a person has an entry go."""
+"""The end of the paths by which a person deletes an entry in review."""
 PROBLEM = "application/problem+json"
-MOST_AT_ONCE = 100
-"""How many requests a client has on their way, long work apart; others wait for one of them to end."""
+MAX_CONCURRENT_REQUESTS = 100
+"""Largest number of concurrent requests of a client, except long work; others wait."""
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-"""Who waits for a connection of httpx's own pool, and is cancelled as it gets one, leaves it there for good, unopened
-and counted: a hundred of them, and no request ever leaves. So nobody waits there, but for `Api.places`."""
+"""A task that is cancelled just as it gets a connection of httpx's pool leaks it, unopened and counted: after a
+hundred, no request is ever sent. So the pool has no limit, and tasks wait for `Api.slots` instead."""
 WATCH_SECONDS = 0.5
-"""How often a client asks how far long work is."""
-_NO_PART = frozenset({"", ".", ".."})
+"""Interval at which a client polls the progress of long work."""
+_INVALID_SEGMENTS = frozenset({"", ".", ".."})
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """How far long work is; a total of None is unknown."""
+class WorkProgress:
+    """The progress of long work; a total of None is unknown."""
 
     done: int
     total: int | None
@@ -79,13 +79,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """Requests of one workspace; problem details come back as the errors they were."""
+    """Requests of one workspace; problem details are raised as the original errors."""
 
     http: httpx.AsyncClient
     workspace: str | None
     """None: that of the key."""
-    place: str
-    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
+    server: str
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS))
 
     async def call(
         self,
@@ -97,7 +97,7 @@ class Api:
         params: dict[str, Any] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> Answer:
-        """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer.
+        """Return the answer to a request; raises the error of a problem, OwnerUnavailable without a response.
 
         A body of bytes is sent as it is, any other as JSON.
         """
@@ -105,12 +105,12 @@ class Api:
         return self.read(response, answer)
 
     def read(self, response: httpx.Response, answer: type[Answer]) -> Answer:
-        """Return what a response tells. Raises OwnerUnavailable where it is no answer of a hardwon server."""
+        """Return the answer in a response. Raises OwnerUnavailable where it is not of a hardwon server."""
         try:
-            found: Answer = _reader(answer).validate_json(response.content)  # type: ignore[arg-type] # a type is hashable
+            value: Answer = _adapter(answer).validate_json(response.content)  # type: ignore[arg-type] # a type is hashable
         except ValidationError as error:
-            raise OwnerUnavailable(f"{self.place} answers, but not as a hardwon server: is it one?") from error
-        return found
+            raise OwnerUnavailable(f"{self.server} answers, but not as a hardwon server: is it one?") from error
+        return value
 
     async def send(
         self,
@@ -121,19 +121,19 @@ class Api:
         params: dict[str, Any] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> httpx.Response:
-        """Return the response to a request that asks for nothing; raises as `call` does.
+        """Return the response to a request; raises as `call` does.
 
-        A server that says when to come again is asked again then, while there is time left.
+        A request that the server refused with a Retry-After is repeated then, while there is time left.
         """
-        _check(params or {})
+        _check_params(params or {})
         content_type = FILE_TYPE if isinstance(body, bytes) else "application/json"
-        content = body if body is None or isinstance(body, bytes) else _as_json(body)
+        content = body if body is None or isinstance(body, bytes) else _encode_json(body)
         clock = asyncio.get_running_loop().time
-        late = clock() + (timeout_seconds or QUICK_SECONDS)
+        deadline = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
-            asked = clock()
-            async with self.places if timeout_seconds is not None else nullcontext():
-                with self._answering():
+            sent_at = clock()
+            async with self.slots if timeout_seconds is not None else nullcontext():
+                with self._translate_errors():
                     response = await self.http.request(
                         method,
                         path,
@@ -144,10 +144,10 @@ class Api:
                     )
             if not response.is_error:
                 return response
-            wait = _asked_again_after(response, quick=timeout_seconds is not None)
-            silent = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and clock() - asked > _SLOW_SECONDS
-            if wait is None or silent or clock() + wait > late:
-                raise _error(response, self.place)
+            wait = _retry_delay(response, quick=timeout_seconds is not None)
+            silent = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and clock() - sent_at > _SLOW_SECONDS
+            if wait is None or silent or clock() + wait > deadline:
+                raise _parse_error(response, self.server)
             await asyncio.sleep(wait)
 
     async def upload(
@@ -158,7 +158,7 @@ class Api:
         **params: str,
     ) -> Answer:
         """Send an archive and return the answer; raises as `call` does. A stream is sent once."""
-        with self._answering():
+        with self._translate_errors():
             response = await self.http.post(
                 path,
                 content=chunks,
@@ -167,45 +167,45 @@ class Api:
                 timeout=httpx.Timeout(None, connect=5),
             )
         if response.is_error:
-            raise _error(response, self.place)
+            raise _parse_error(response, self.server)
         return self.read(response, answer)
 
     async def download(self, path: str, **params: str) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of an answer as they come; raises as `call` does, also in the middle."""
+        """Yield the bytes of a response as they arrive; raises as `call` does, also in the middle."""
         timeout = httpx.Timeout(None, connect=5)
         headers = self._headers("application/json")
-        with self._answering():
+        with self._translate_errors():
             async with self.http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
                 if response.is_error:
                     await response.aread()
-                    raise _error(response, self.place)
+                    raise _parse_error(response, self.server)
                 async for chunk in response.aiter_raw():
                     yield chunk
 
     def _headers(self, content_type: str) -> dict[str, str]:
-        named = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
-        return {**named, "Content-Type": content_type}
+        workspace = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
+        return {**workspace, "Content-Type": content_type}
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
-        """Raise OwnerUnavailable where a block gets no answer."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise OwnerUnavailable for the HTTP errors of a block."""
         try:
             yield
         except httpx.HTTPError as error:
             raise OwnerUnavailable(
-                f"hardwon at {self.place} does not answer ({type(error).__name__}): check that it runs, and"
+                f"hardwon at {self.server} does not answer ({type(error).__name__}): check that it runs, and"
                 " HARDWON_API_URL where that is set"
             ) from error
 
 
 @cache  # making one takes milliseconds
-def _reader(kind: Any) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 @asynccontextmanager
-async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str, str]]:
-    """Give the parameters of a long request; while it lasts, ask how far it is, twice a second, and pass it on."""
+async def watch_progress(api: Api, progress: Progress | None) -> AsyncIterator[dict[str, str]]:
+    """Yield the query parameters of a long request; meanwhile poll its progress twice a second, and pass it on."""
     if progress is None:
         yield {}
         return
@@ -214,9 +214,9 @@ async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str
     async def watch() -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            with suppress(NotFound):  # not begun, or asked of another replica
-                told = await api.call("GET", f"/v1/operations/{operation}", Done)
-                progress(told.done, told.total)
+            with suppress(NotFound):  # not started, or another replica has it
+                report = await api.call("GET", f"/v1/operations/{operation}", WorkProgress)
+                progress(report.done, report.total)
 
     watcher = asyncio.create_task(watch())
     try:
@@ -226,24 +226,24 @@ async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str
         await asyncio.gather(watcher, return_exceptions=True)
 
 
-def removes(request: httpx.Request) -> bool:
-    """Return whether a request has something go: done again, it finds it gone."""
+def is_deletion(request: httpx.Request) -> bool:
+    """Return whether a request deletes something: repeated, it finds nothing."""
     return request.method == "DELETE" or request.url.path.endswith(REJECTION)
 
 
-def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None:
-    """Return after how many seconds a refused request is to be repeated, None if it is not.
+def _retry_delay(response: httpx.Response, *, quick: bool) -> float | None:
+    """Return the seconds until a refused request is retried, None if it is not.
 
-    After a 429 nothing was done, unless Postgres was busy in the midst of it. After that, and after a 503, only what is
-    quick, and what comes to the same when it is done twice.
+    After a 429 nothing was done, unless Postgres was busy in the middle of it. After that, and after a 503, only quick
+    and idempotent requests are retried.
     """
-    begun = b'"StorageBusy"' in response.content
-    limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS and not begun
-    unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE or begun
-    if not limited and not (unavailable and quick and not removes(response.request)):
+    started = b'"StorageBusy"' in response.content
+    limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS and not started
+    unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE or started
+    if not limited and not (unavailable and quick and not is_deletion(response.request)):
         return None
-    if unavailable and _our_own(response) and b"retry_after_seconds" not in response.content:
-        return None  # whoever asks has other things to do than to wait for a part that is down
+    if unavailable and _is_problem(response) and b"retry_after_seconds" not in response.content:
+        return None  # callers must not wait for a part that is down
     try:
         seconds = float(response.headers.get("Retry-After", ""))
     except ValueError:
@@ -251,34 +251,34 @@ def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None
     return seconds * random.uniform(1.0, 1.5) if 0 <= seconds < QUICK_SECONDS else None  # noqa: S311 - spreads calls
 
 
-def _our_own(response: httpx.Response) -> bool:
+def _is_problem(response: httpx.Response) -> bool:
     return str(response.headers.get("Content-Type", "")).startswith(PROBLEM)
 
 
-def in_path(name: str, text: str) -> str:
-    """Return a text as one part of a path. Raises InvalidInput for what would be none of it, or more than one."""
+def path_segment(name: str, text: str) -> str:
+    """Return a text as one segment of a path. Raises InvalidInput for an empty text, a dot segment or a slash."""
     if not isinstance(text, str):  # databases give ids as numbers and UUIDs
         raise InvalidInput(name, f"must be a text, not {type(text).__name__}")
-    _check({name: text})
-    if text in _NO_PART or "/" in text:  # servers read %2F as a slash, clients take .. as a step up
+    _check_params({name: text})
+    if text in _INVALID_SEGMENTS or "/" in text:  # servers read %2F as a slash, clients take .. as a step up
         raise InvalidInput(name, f"cannot be sent as {text[:50]!r}: give a text without a slash, and not . or ..")
     return quote(text, safe="")
 
 
-def _as_json(body: object) -> bytes:
-    """Return a body as JSON. Raises InvalidInput, naming the field that JSON has no form for."""
+def _encode_json(body: object) -> bytes:
+    """Return a body as JSON. Raises InvalidInput with the field that JSON cannot represent."""
     try:
         try:
-            return json.dumps(body, ensure_ascii=False).encode()  # in ASCII Cyrillic takes three times as much
+            return json.dumps(body, ensure_ascii=False).encode()  # as ASCII, Cyrillic takes three times as much
         except UnicodeEncodeError:
-            return json.dumps(body).encode()  # half a character: the server says which text has it
+            return json.dumps(body).encode()  # a lone surrogate: the server names the field
     except (TypeError, ValueError) as error:
-        named = body if isinstance(body, dict) else {}
-        field = next((str(name) for name, value in named.items() if not _has_form(value)), "body")
+        members = body if isinstance(body, dict) else {}
+        field = next((str(name) for name, value in members.items() if not _is_json(value)), "body")
         raise InvalidInput(field, f"cannot be sent: {error}") from error
 
 
-def _has_form(value: object) -> bool:
+def _is_json(value: object) -> bool:
     try:
         json.dumps(value)
     except (TypeError, ValueError):
@@ -286,46 +286,43 @@ def _has_form(value: object) -> bool:
     return True
 
 
-def _check(params: Mapping[str, object]) -> None:
+def _check_params(params: Mapping[str, object]) -> None:
     for name, value in params.items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str):
                 check_unicode(name, text)
 
 
-_OF_PROXIES = {
-    413: "a proxy before {place} takes no request as large as this one (413): hardwon takes 16 MiB",
-    502: "a proxy before {place} reaches no server there (502)",
-    503: "a proxy before {place} reaches no server there (503)",
-    504: "a proxy before {place} gave up waiting (504); what was asked for may go on there all the same",
+_PROXY_ERRORS = {
+    413: "a proxy before {server} rejects a request as large as this one (413): hardwon takes 16 MiB",
+    502: "a proxy before {server} reaches no server there (502)",
+    503: "a proxy before {server} reaches no server there (503)",
+    504: "a proxy before {server} timed out (504); the request may still be running there",
 }
-"""What an answer means that comes without a server's words, by its status."""
+"""Messages for responses without problem details, by status."""
 
 
-def _error(response: httpx.Response, place: str) -> HardwonError:
-    """Return the error that problem details tell of; those of no hardwon server are OwnerUnavailable."""
+def _parse_error(response: httpx.Response, server: str) -> HardwonError:
+    """Return the error of problem details; OwnerUnavailable where they are not of a hardwon server."""
     try:
-        told = response.json()
-        kind: type[HardwonError] = getattr(errors, told["title"])
-        detail = str(told["detail"])
-        if detail == nothing_at(response.request.url.path):  # whoever asks knows of it
-            detail = f"{detail}: {place} is an older hardwon than this one, or the address is not right"
+        problem = response.json()
+        kind: type[HardwonError] = getattr(errors, problem["title"])
+        detail = str(problem["detail"])
+        if detail == not_found_message(response.request.url.path):  # this client knows the path
+            detail = f"{detail}: {server} is an older hardwon than this one, or the address is wrong"
         if issubclass(kind, InvalidInput):
-            return kind(str(told["field"]), detail)
+            return kind(str(problem["field"]), detail)
         if issubclass(kind, Unavailable):
-            return kind(detail, retry_after_seconds=told.get("retry_after_seconds"))
+            return kind(detail, retry_after_seconds=problem.get("retry_after_seconds"))
         if issubclass(kind, HardwonError):
             return kind(detail)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    of_proxy = _OF_PROXIES.get(response.status_code)
-    return OwnerUnavailable(
-        of_proxy.format(place=place)
-        if of_proxy
-        else f"{place} answers {response.status_code}, but not as a hardwon server: is it one?"
-    )
+    if message := _PROXY_ERRORS.get(response.status_code):
+        return OwnerUnavailable(message.format(server=server))
+    return OwnerUnavailable(f"{server} answers {response.status_code}, but not as a hardwon server: is it one?")
 
 
-def nothing_at(path: str) -> str:
-    """Return how a server says that it has no such path."""
+def not_found_message(path: str) -> str:
+    """Return the detail of a server's 404 for an unknown path."""
     return f"there is nothing at {path}"

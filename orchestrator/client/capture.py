@@ -1,4 +1,4 @@
-"""Captures over HTTP: what `knowledge.capture` is in process."""
+"""Captures over HTTP, with the methods of `knowledge.capture` in process."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, 
 from knowledge.ports import Progress
 from orchestrator.client.calls import BATCH_PATH
 from orchestrator.client.fields import LAST, Limit
-from orchestrator.client.table import Operation, Service, Wrapped
+from orchestrator.client.table import Envelope, Operation, Service
 from orchestrator.entries import conditions_to_json, entry_to_json
 
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
-"""Half of what the server takes in a body."""
-_RETURNED = TypeVar("_RETURNED")
-_TOLD = ParamSpec("_TOLD")
+"""Half of the largest body of the server."""
+_Result = TypeVar("_Result")
+_Params = ParamSpec("_Params")
 
 
-def _as_in_process(
-    method: Callable[Concatenate[KnowledgeCaptureService, _TOLD], _RETURNED],
-) -> Callable[Concatenate[Any, _TOLD], _RETURNED]:
-    """Return a method that only makes an entry and calls `capture`, which is what differs over HTTP."""
+def _reuse(
+    method: Callable[Concatenate[KnowledgeCaptureService, _Params], _Result],
+) -> Callable[Concatenate[Any, _Params], _Result]:
+    """Return a method of the service as it is: it makes an entry and calls `capture`, the one that differs here."""
     return method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryCreated(Wrapped):
-    """The id of a captured entry; of a repeated event, the one it already has."""
+class EntryCreated(Envelope):
+    """The id of a captured entry; for a repeated event, the existing one."""
 
     entry_id: EntryId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchAnswer(Wrapped):
-    """One answer an entry, in order."""
+class BatchAnswer(Envelope):
+    """An answer for each entry, in order."""
 
     answers: list[CaptureResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted(Wrapped):
-    """How many entries went."""
+class Deleted(Envelope):
+    """The number of deleted entries."""
 
     entries: int
 
@@ -57,9 +57,9 @@ class Deleted(Wrapped):
 class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
     """`KnowledgeCaptureService` over HTTP."""
 
-    capture_failure_solution = _as_in_process(KnowledgeCaptureService.capture_failure_solution)
-    capture_gate_rejection = _as_in_process(KnowledgeCaptureService.capture_gate_rejection)
-    capture_gate_approval = _as_in_process(KnowledgeCaptureService.capture_gate_approval)
+    capture_failure_solution = _reuse(KnowledgeCaptureService.capture_failure_solution)
+    capture_gate_rejection = _reuse(KnowledgeCaptureService.capture_gate_rejection)
+    capture_gate_approval = _reuse(KnowledgeCaptureService.capture_gate_approval)
 
     async def resolve_failure(
         self,
@@ -71,8 +71,8 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution."""
-        told = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told, applies_when)
+        fields = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
+        return await self._resolve(entry_id, fields, applies_when)
 
     async def resolve_gate_rejection(
         self,
@@ -84,13 +84,13 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the revision that was accepted."""
-        told = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told, applies_when)
+        fields = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
+        return await self._resolve(entry_id, fields, applies_when)
 
     async def _resolve(
-        self, entry_id: EntryId, told: Mapping[str, str | None], applies_when: AppliesWhen | None
+        self, entry_id: EntryId, fields: Mapping[str, str | None], applies_when: AppliesWhen | None
     ) -> EntryId:
-        body: dict[str, Any] = dict(told)
+        body: dict[str, Any] = dict(fields)
         if applies_when is not None:
             check_conditions(applies_when)
             body["applies_when"] = conditions_to_json(applies_when)
@@ -103,11 +103,11 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         return (await self._api.call("POST", "/v1/entries", EntryCreated, body=entry_to_json(entry))).entry_id
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
-        """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
+        """Capture many entries, each on its own, in order. Invalid entries are refused here and never sent."""
         answers = [_refusal(entry) for entry in entries]
         stored: list[CaptureResult] = []
-        good = (entry_to_json(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
-        for batch in _batches(good):
+        valid = (entry_to_json(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
+        for batch in _batches(valid):
             stored += (await self._api.call("POST", BATCH_PATH, BatchAnswer, body={"entries": batch})).answers
         following = iter(stored)
         return [answer or next(following) for answer in answers]
@@ -130,10 +130,10 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
 
-    # the project stands in the query, since its id may hold whatever a path may not
+    # the project is in the query, since its id may hold characters that a path may not
     @Operation("DELETE", "/v1/projects", scopes=("admin",), problems=(404, 409), answer=Deleted)
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
-        """Delete a project everywhere, with its entries and all that rests on them alone; return how many went."""
+        """Delete a project everywhere, with its entries and all that rests on them alone; return their number."""
 
 
 def _refusal(entry: NewEntry) -> CaptureResult | None:
@@ -145,15 +145,15 @@ def _refusal(entry: NewEntry) -> CaptureResult | None:
 
 
 def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows in order, in batches that the server takes."""
+    """Yield the rows in order, in batches within the server's limits."""
     batch: list[dict[str, Any]] = []
     size = 0
     for row in rows:
-        weight = len(json.dumps(row))
-        if batch and (len(batch) >= _BATCH or size + weight > _BATCH_BYTES):
+        row_size = len(json.dumps(row))
+        if batch and (len(batch) >= _BATCH or size + row_size > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(row)
-        size += weight
+        size += row_size
     if batch:
         yield batch

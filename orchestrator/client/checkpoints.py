@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress
-from orchestrator.client.calls import watched
+from orchestrator.client.calls import watch_progress
 from orchestrator.client.table import Operation, Service, Wire
 
 
@@ -31,11 +31,11 @@ class RemoteCheckpoints(Service, name="checkpoints", tag="operations", scopes=("
         return await self._process({}, progress, distill=distill)
 
     async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
-        if distill:  # else left out: a server of the release before does not know it
+        if distill:  # sent only then: a server of the release before does not know it
             body = {**body, "distill": True}
-        async with watched(self._api, progress) as named:
+        async with watch_progress(self._api, progress) as operation:
             return await self._api.call(
-                "POST", "/v1/checkpoints", CheckpointReport, body=body, params=named, timeout_seconds=None
+                "POST", "/v1/checkpoints", CheckpointReport, body=body, params=operation, timeout_seconds=None
             )
 
     @Operation("POST", "/v1/sweeps", scopes=("admin",), problems=(409, 502), long=True)

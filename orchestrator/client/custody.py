@@ -14,7 +14,7 @@ from knowledge.models import ContextId, Entry, EntryId
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, EntryFilter, FrequentPattern, Revocation
 from orchestrator.client.calls import REJECTION
 from orchestrator.client.fields import LAST, Limit
-from orchestrator.client.table import Operation, Service, Wire, Wrapped
+from orchestrator.client.table import Envelope, Operation, Service, Wire
 from orchestrator.paging import PAGE_SIZE
 
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
@@ -25,7 +25,7 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
 
     @Operation("GET", "/v1/review/entries", operation_id="list_waiting", problems=(404,), cursor="entry_id")
     async def waiting(self, *, limit: Limit = 100, after: Annotated[EntryId | None, LAST] = None) -> list[Entry]:
-        """Return entries that wait for a person, the oldest first, with what is suspicious about them."""
+        """Return entries that wait for review, the oldest first, with the reasons for suspicion."""
 
     @Operation("GET", "/v1/review/entries/{entry_id}", operation_id="show_waiting")
     async def show(self, entry_id: EntryId) -> Entry:
@@ -33,15 +33,15 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
 
     @Operation("POST", "/v1/review/entries/{entry_id}/approve", operation_id="approve_entry", problems=(409,))
     async def approve(self, entry_id: EntryId) -> Entry:
-        """Let an entry go on to be embedded and shown, as one that a person vouches for; return it."""
+        """Approve an entry: it is embedded and shown, vouched for by a person; return it."""
 
     @Operation("POST", f"/v1/review/entries/{{entry_id}}{REJECTION}", operation_id="reject_entry", problems=(409,))
     async def reject(self, entry_id: EntryId) -> None:
-        """Delete an entry that waits."""
+        """Delete an entry that waits for review."""
 
     @Operation("GET", "/v1/review/alarms", operation_id="list_alarms")
     async def alarms(self) -> list[FrequentPattern]:
-        """Return patterns that were lately shown for far more tasks than they ever worked for."""
+        """Return patterns that were recently shown for far more tasks than they ever worked for."""
 
 
 class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):
@@ -49,7 +49,7 @@ class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("adm
 
     @Operation("POST", "/v1/revocations", operation_id="revoke_entries", problems=(404, 409), long=True)
     async def revoke(self, chosen: _Chosen, *, dry_run: bool = False) -> Revocation:
-        """Delete what a key captured, of a project, in a time; say which tasks it had reached."""
+        """Delete the captures of a key, of a project, of a time; return the tasks that were shown them."""
 
     @Operation(
         "GET", "/v1/affected", operation_id="list_affected", problems=(404,), cursor="context_id", all_pages=True
@@ -65,7 +65,7 @@ class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("adm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow(Wrapped):
+class AuditRow(Envelope):
     """One decision. `details` are ids, numbers and names, as JSON; `hash` in hexadecimal digits."""
 
     workspace: str
@@ -91,7 +91,7 @@ class AuditRow(Wrapped):
         )
 
     def unwrap(self) -> AuditEntry:
-        """Return the row; the hash of the one before is not told."""
+        """Return the row; the hash of the one before is not sent."""
         return AuditEntry(
             workspace=self.workspace,
             number=self.number,
@@ -115,8 +115,8 @@ class RemoteAudits(Service, name="audits", tag="custody", scopes=("admin",)):
         after: Annotated[int | None, Field(ge=1, le=2**62), LAST] = None,
         whole_store: bool = False,
     ) -> builtins.list[AuditEntry]:
-        """Return the last decisions, the latest first."""
+        """Return the latest decisions, the latest first."""
 
     @Operation("GET", "/v1/audit:verify", operation_id="verify_audit")
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
-        """Look whether the audit log is what was written."""
+        """Check that the audit log was not changed."""

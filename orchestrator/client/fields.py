@@ -1,4 +1,4 @@
-"""The arguments that several operations take: what each means is said here, for all doors."""
+"""Arguments that several operations take, with their descriptions for HTTP, MCP and the command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Tried = Annotated[
     Field(max_length=1000, description="The patterns that the agent followed; of the others nothing is recorded."),
 ]
 
-# the service refuses what is out of these bounds, in its own words
+# the service rejects values out of these bounds itself
 MaxResults = Annotated[
     int,
     Field(description="How many patterns at most.", json_schema_extra={"minimum": 1, "maximum": 100}),

@@ -13,7 +13,7 @@ from orchestrator.client.table import Operation, Service
 
 
 class RemoteJournal(Service, name="journal", tag="answers", scopes=("admin",)):
-    """`Journal` over HTTP: what a person asks of it, by the server's clock."""
+    """`Journal` over HTTP, by the server's clock."""
 
     @Operation(
         "GET",
@@ -32,11 +32,11 @@ class RemoteJournal(Service, name="journal", tag="answers", scopes=("admin",)):
         limit: LimitOrAll = 100,
         after: Annotated[EventId | None, LAST] = None,
     ) -> list[Event]:
-        """Return what happened to questions, the latest first."""
+        """Return the events of questions, the latest first."""
 
     @Operation("POST", "/api/events/{event_id}/review", operation_id="review_event", permission="documents.manage")
     async def review(self, event_id: EventId) -> None:
-        """Note that a person looked at an event."""
+        """Mark an event as reviewed."""
 
     @Operation(
         "GET",
@@ -54,13 +54,13 @@ class RemoteJournal(Service, name="journal", tag="answers", scopes=("admin",)):
         limit: LimitOrAll = 100,
         after: Annotated[EscalationId | None, LAST] = None,
     ) -> list[Escalation]:
-        """Return questions that wait for better documents, the most urgent first."""
+        """Return open escalations: questions that need better documents, the most urgent first."""
 
     @Operation(
         "POST", "/api/escalations/{escalation_id}/close", operation_id="close_escalation", permission="documents.manage"
     )
     async def close(self, escalation_id: EscalationId) -> None:
-        """Note that the documents answer a question now."""
+        """Close an escalation: the documents answer its question now."""
 
     @Operation(
         "POST",
@@ -73,4 +73,4 @@ class RemoteJournal(Service, name="journal", tag="answers", scopes=("admin",)):
     async def feedback(
         self, answer_id: UUID, *, up: bool, comment: Annotated[str | None, Field(max_length=2_000)] = None
     ) -> None:
-        """Keep what somebody thinks of an answer."""
+        """Record a user's opinion of an answer."""

@@ -16,82 +16,88 @@ from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.ports import Progress
 from orchestrator.client.fields import LAST, Limit
-from orchestrator.client.table import Operation, Service, Wire, Wrapped, base_path
+from orchestrator.client.table import Envelope, Operation, Service, Wire, base_path
 
 _BASE = "/api/kb/{kb}/{scope}"
 _Scope = Annotated[str, Wire(name="scope")]
 _ScopeOrNone = Annotated[str | None, Wire(name="scope")]
-_ASKS = "documents.for_principal"
-_MANAGES = "documents.manage"
+_ASK_PERMISSION = "documents.for_principal"
+_MANAGE_PERMISSION = "documents.manage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count(Wrapped):
-    """How many documents it was."""
+class Count(Envelope):
+    """A number of documents."""
 
     documents: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Had(Wrapped):
-    """Whether there was any access to take."""
+class AccessRevocation(Envelope):
+    """The result of a revocation: false if there was no access to revoke."""
 
     revoked: bool
 
 
 class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documents",)):
-    """`KnowledgeBases` over HTTP: who asks is who the key names."""
+    """`KnowledgeBases` over HTTP, for the principal of the key."""
 
     async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> AddedDocument:
-        """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
-        told = {"uri": new.uri, "title": new.title, "category": new.category, "link": new.link}
-        params: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+        """Add a file, to be indexed; a repeated uri is a newer version of the document."""
+        fields = {"uri": new.uri, "title": new.title, "category": new.category, "link": new.link}
+        params: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         params["index"] = "false"  # as in process: `index` does
         if new.tags:
             params["tag"] = list(new.tags)
         path = f"{base_path(kb, scope_id)}/documents"
         return await self._api.call("POST", path, AddedDocument, body=new.content, params=params, timeout_seconds=None)
 
-    @Operation("POST", "/api/kb:index", operation_id="index_documents", permission=_ASKS)
+    @Operation("POST", "/api/kb:index", operation_id="index_documents", permission=_ASK_PERMISSION)
     async def index(
         self, *, documents: Collection[DocumentId] | None = None, progress: Progress | None = None
     ) -> IndexReport:
-        """Index all that waits in the workspace now, or these documents, and remove what nothing shows any more."""
+        """Index all waiting documents of the workspace, or these, and remove stale points."""
 
     async def remove_stale(self) -> None:
-        """Do nothing: the server removes from its index what is deleted, by itself."""
+        """Do nothing: the server itself removes deleted documents from its index."""
 
-    @Operation("GET", f"{_BASE}/documents", operation_id="list_documents", permission=_ASKS, cursor="uri")
+    @Operation("GET", f"{_BASE}/documents", operation_id="list_documents", permission=_ASK_PERMISSION, cursor="uri")
     async def list_documents(
         self, kb: str, scope_id: _ScopeOrNone, *, limit: Limit = 100, after: Annotated[str | None, LAST] = None
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
 
-    @Operation("DELETE", f"{_BASE}/documents", operation_id="delete_documents", permission=_ASKS, answer=Count)
+    @Operation(
+        "DELETE", f"{_BASE}/documents", operation_id="delete_documents", permission=_ASK_PERMISSION, answer=Count
+    )
     async def delete(
         self,
         kb: str,
         scope_id: _ScopeOrNone,
         document_ids: Annotated[Collection[DocumentId], Wire(name="document_id"), Field(max_length=1000)],
     ) -> int:
-        """Delete documents for good; nothing shows them once this returns."""
+        """Delete documents for good; no answer shows them once this returns."""
 
-    @Operation("POST", "/api/cases/{case_id}/close", permission=_ASKS, answer=Count)
+    @Operation("POST", "/api/cases/{case_id}/close", permission=_ASK_PERMISSION, answer=Count)
     async def close_case(self, case_id: Annotated[str, Wire(field="scope_id")]) -> int:
-        """Close a case: its documents go."""
+        """Close a case and delete its documents."""
 
     @Operation(
-        "DELETE", "/api/users/{user_id}/kb", operation_id="delete_user_documents", permission=_ASKS, answer=Count
+        "DELETE",
+        "/api/users/{user_id}/kb",
+        operation_id="delete_user_documents",
+        permission=_ASK_PERMISSION,
+        answer=Count,
     )
     async def delete_user(self, user_id: Annotated[str, Wire(field="scope_id")]) -> int:
         """Delete the knowledge base of a user."""
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
-        """Have documents indexed now that failed or were put off; return how many."""
+        """Index documents now that failed or were postponed; return their number."""
         path, params = f"{base_path(kb, scope_id)}/documents:retry", {"index": "false"}
         return (await self._api.call("POST", path, Count, params=params)).documents
 
-    @Operation("GET", "/api/search", operation_id="search_passages", permission=_ASKS)
+    @Operation("GET", "/api/search", operation_id="search_passages", permission=_ASK_PERMISSION)
     async def search(
         self,
         question: Annotated[str, Wire(name="q"), Field(description="What to search for.")],
@@ -102,37 +108,50 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
         documents: Annotated[Sequence[DocumentId], Wire(name="document_id")] = (),
         min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> Finding:
-        """Return raw passages, best first, of one knowledge base or of all that may be read."""
+        """Return raw passages, best first, of one knowledge base or of all that the caller may read."""
 
     @Operation(
         "POST",
         "/api/kb:calibrate",
         operation_id="calibrate_documents",
-        permission=_MANAGES,
+        permission=_MANAGE_PERMISSION,
         scopes=("admin",),
         long=True,
     )
     async def calibrate(self) -> CalibrationReport:
-        """Measure the scale of relevance on what is indexed."""
+        """Measure the scale of relevance on the indexed passages."""
 
-    @Operation("POST", f"{_BASE}/sources", permission=_MANAGES, scopes=("admin",))
+    @Operation("POST", f"{_BASE}/sources", permission=_MANAGE_PERMISSION, scopes=("admin",))
     async def add_source(self, kb: str, scope_id: _ScopeOrNone, new: Annotated[NewSource, Wire(flat=True)]) -> Source:
-        """Make a git repository a source of documents; nothing is fetched yet."""
+        """Add a git repository as a source of documents; nothing is fetched yet."""
 
-    @Operation("GET", f"{_BASE}/sources", operation_id="list_sources", permission=_ASKS)
+    @Operation("GET", f"{_BASE}/sources", operation_id="list_sources", permission=_ASK_PERMISSION)
     async def sources(self, kb: str, scope_id: _ScopeOrNone) -> list[Source]:
         """Return the git repositories of a knowledge base."""
 
-    @Operation("POST", f"{_BASE}/sync", operation_id="sync_sources", permission=_MANAGES, scopes=("admin",), long=True)
+    @Operation(
+        "POST",
+        f"{_BASE}/sync",
+        operation_id="sync_sources",
+        permission=_MANAGE_PERMISSION,
+        scopes=("admin",),
+        long=True,
+    )
     async def sync(self, kb: str, scope_id: _ScopeOrNone) -> list[SyncReport]:
-        """Fetch the git repositories of a knowledge base now, and take over what changed."""
-
-    @Operation("DELETE", f"{_BASE}/sources/{{source_id}}", permission=_MANAGES, scopes=("admin",), answer=Count)
-    async def forget_source(self, kb: str, scope_id: _ScopeOrNone, source_id: SourceId) -> int:
-        """Forget a git repository, with its documents."""
+        """Fetch the git repositories of a knowledge base now, and update the changed documents."""
 
     @Operation(
-        "PUT", f"{_BASE}/members/{{principal}}", operation_id="grant_access", permission=_MANAGES, scopes=("admin",)
+        "DELETE", f"{_BASE}/sources/{{source_id}}", permission=_MANAGE_PERMISSION, scopes=("admin",), answer=Count
+    )
+    async def forget_source(self, kb: str, scope_id: _ScopeOrNone, source_id: SourceId) -> int:
+        """Delete a git repository, with its documents."""
+
+    @Operation(
+        "PUT",
+        f"{_BASE}/members/{{principal}}",
+        operation_id="grant_access",
+        permission=_MANAGE_PERMISSION,
+        scopes=("admin",),
     )
     async def grant(self, kb: str, scope_id: _Scope, principal: str) -> None:
         """Give a principal access to a case or a team."""
@@ -141,13 +160,13 @@ class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documen
         "DELETE",
         f"{_BASE}/members/{{principal}}",
         operation_id="revoke_access",
-        permission=_MANAGES,
+        permission=_MANAGE_PERMISSION,
         scopes=("admin",),
-        answer=Had,
+        answer=AccessRevocation,
     )
     async def revoke(self, kb: str, scope_id: _Scope, principal: str) -> bool:
-        """Take access away, from the next question on."""
+        """Revoke access, from the next question on."""
 
-    @Operation("GET", f"{_BASE}/members", operation_id="list_members", permission=_MANAGES, scopes=("admin",))
+    @Operation("GET", f"{_BASE}/members", operation_id="list_members", permission=_MANAGE_PERMISSION, scopes=("admin",))
     async def grantees(self, kb: str, scope_id: _Scope) -> list[str]:
-        """Return who was given access to a case or a team."""
+        """Return the principals with access to a case or a team."""

@@ -13,16 +13,16 @@ from knowledge.access.keys import DEFAULT_OVERLAP, MAX_NAME_CHARS, ApiKey, NewKe
 from knowledge.access.operations import Scope
 from orchestrator.client.calls import KEYS_PATH
 from orchestrator.client.fields import LAST, Limit
-from orchestrator.client.table import Operation, Service, Wire, Wrapped
+from orchestrator.client.table import Envelope, Operation, Service, Wire
 
 _ID: Final[Any] = Field(pattern="^[0-9a-f]{12}$")
 _KeyId = Annotated[str, _ID, Field(description="The key's id, the part behind `hw_`.")]
-_ScopeName = Annotated[str, Field(json_schema_extra={"enum": [*Scope]})]  # the service refuses another one
+_ScopeName = Annotated[str, Field(json_schema_extra={"enum": [*Scope]})]  # the service rejects others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeKey(Wrapped):
-    """A key that was just made; `secret` is what callers send, and is shown this once."""
+class MadeKey(Envelope):
+    """A new key; `secret` is what callers send, and is shown only now."""
 
     key_id: str
     secret: str
@@ -35,11 +35,11 @@ class MadeKey(Wrapped):
     @classmethod
     def wrap(cls, value: Any) -> Self:
         """Return a key with its secret."""
-        made: NewKey = value
-        key = made.key
+        new: NewKey = value
+        key = new.key
         return cls(
             key_id=key.key_id,
-            secret=made.secret,
+            secret=new.secret,
             name=key.name,
             scopes=key.scopes,
             workspace=key.workspace,
@@ -48,12 +48,12 @@ class MadeKey(Wrapped):
         )
 
     def unwrap(self) -> NewKey:
-        """Return the key, and its secret."""
+        """Return the key with its secret."""
         key = {name: value for name, value in asdict(self).items() if name != "secret"}
         return NewKey(key=ApiKey(**key), secret=self.secret)
 
 
-class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), known=True):
+class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), authenticated=True):
     """`KeyService` over HTTP."""
 
     @Operation("POST", KEYS_PATH, operation_id="create_key", status=201, answer=MadeKey)
@@ -63,13 +63,13 @@ class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), known=True
         *,
         workspace: Annotated[str | None, Field(min_length=1, max_length=200)],
         name: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARS)] = None,
-        expires_in: Annotated[timedelta | None, Wire(field="expires", least=timedelta(seconds=1))] = None,
+        expires_in: Annotated[timedelta | None, Wire(field="expires", minimum=timedelta(seconds=1))] = None,
     ) -> NewKey:
-        """Make a key of one workspace, or of all (null), and show it with its secret, this once."""
+        """Create a key of one workspace, or of all (null), and show its secret, only now."""
 
     @Operation("GET", KEYS_PATH, operation_id="list_keys", cursor="key_id")
     async def list(self, *, after: Annotated[str | None, _ID, LAST] = None, limit: Limit = 100) -> Sequence[ApiKey]:
-        """Return keys without their secrets, ended ones included, in the order of their ids."""
+        """Return keys without their secrets, expired ones included, in the order of their ids."""
 
     @Operation(
         "POST",
@@ -82,8 +82,8 @@ class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), known=True
     async def rotate(
         self, key_id: _KeyId, *, overlap: Annotated[timedelta, Wire(field="overlap")] = DEFAULT_OVERLAP
     ) -> NewKey:
-        """Make a key that may what another may, for as long; that one still opens for the overlap."""
+        """Create a key with the scopes and expiry of another, which stays valid for the overlap."""
 
     @Operation("DELETE", f"{KEYS_PATH}/{{key_id}}", operation_id="revoke_key")
     async def revoke(self, key_id: _KeyId) -> None:
-        """End a key, for good."""
+        """Revoke a key for good."""

@@ -18,7 +18,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.surroundings import check_http_environment
 from orchestrator.client.calls import LIMITS, Api
 from orchestrator.client.fields import LAST, LimitOrAll
-from orchestrator.client.table import Operation, Service, Wire, Wrapped, both_ends_of
+from orchestrator.client.table import Envelope, Operation, Service, Wire, shorten_text
 
 if TYPE_CHECKING:
     from orchestrator.client.answers import RemoteAnswers
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobAnswer(Wrapped):
-    """How many things a job dealt with; null if its slot was run already."""
+class JobAnswer(Envelope):
+    """The number of items that a job dealt with; null if its slot was run already."""
 
     dealt_with: int | None
 
@@ -51,7 +51,7 @@ class WorkspaceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class _AccessAnswer:
     operations: list[str]
 
 
@@ -74,34 +74,34 @@ SERVICES: Final = {
     "store_upkeep": ("orchestrator.client.upkeep", "RemoteStoreUpkeep"),
     "upkeep": ("orchestrator.client.upkeep", "RemoteUpkeep"),
 }
-"""Where each service of a client is: they are loaded when they are asked for, for what they answer with takes longer
-to load than most questions take to answer."""
+"""The module and class of each service of a client; loaded on first use, since the types of their answers take longer
+to load than most requests take."""
 
 
 def services() -> list[type[Service]]:
-    """Return the services of a client, and the client itself: whose rows are the table of operations."""
-    found: list[type[Service]] = [getattr(import_module(module), name) for module, name in SERVICES.values()]
-    return [*found, KnowledgeClient]
+    """Return the services of a client and the client itself, whose rows are the table of operations."""
+    classes: list[type[Service]] = [getattr(import_module(module), name) for module, name in SERVICES.values()]
+    return [*classes, KnowledgeClient]
 
 
-async def _kept_alive(request: httpx.Request) -> None:
-    """Have the connection that a request opens, to a proxy too, notice that nobody is there.
+async def _trace_connections(request: httpx.Request) -> None:
+    """Enable TCP keepalive on the connection that a request opens, also to a proxy: long calls have no timeout.
 
-    Long calls have no deadline. A transport of our own with these options would leave out the environment's proxies.
+    A transport of our own with these socket options would ignore the proxies of the environment.
     """
-    request.extensions["trace"] = _noticing
+    request.extensions["trace"] = _enable_keepalive
 
 
-async def _noticing(event: str, told: Mapping[str, Any]) -> None:
+async def _enable_keepalive(event: str, info: Mapping[str, Any]) -> None:
     if event.endswith("connect_tcp.complete"):
-        enable_keepalive(told["return_value"].get_extra_info("socket"))
+        enable_keepalive(info["return_value"].get_extra_info("socket"))
 
 
 class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     """Every service of one workspace behind a hardwon server; an async context manager.
 
-    Without a `workspace` it is that of the key. `place` is how errors name the server. Errors are those of
-    `knowledge.errors`, as in process. Raises InvalidInput for a `url` that is no address.
+    Without a `workspace` it is that of the key. `place` names the server in errors. Errors are those of
+    `knowledge.errors`, as in process. Raises InvalidInput for an invalid `url`.
     """
 
     answers: RemoteAnswers
@@ -141,23 +141,23 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
                 headers=headers,
                 transport=transport,
                 limits=LIMITS,
-                event_hooks={"request": [_kept_alive]} if transport is None else None,
+                event_hooks={"request": [_trace_connections]} if transport is None else None,
             )
         except httpx.InvalidURL as error:
-            raise InvalidInput("url", f"{url} is no address of a server, such as http://127.0.0.1:8420") from error
-        self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
+            raise InvalidInput("url", f"{url} is not the address of a server, such as http://127.0.0.1:8420") from error
+        self._configure(Api(http=http, workspace=workspace, server=place or url), settings or KnowledgeSettings())
 
-    def _use(self, api: Api, settings: KnowledgeSettings) -> None:
+    def _configure(self, api: Api, settings: KnowledgeSettings) -> None:
         if api.workspace is not None:
             check_text("workspace", api.workspace)
         self._api = api
         self.workspace = api.workspace or DEFAULT_WORKSPACE
         self.settings = settings
 
-    if not TYPE_CHECKING:  # for the checker the services are those declared above, and nothing else
+    if not TYPE_CHECKING:  # mypy is to know only the services declared above
 
         def __getattr__(self, name: str) -> object:
-            """Make a service when it is first asked for."""
+            """Create a service on its first use."""
             if name not in SERVICES:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             module, kind = SERVICES[name]
@@ -168,14 +168,14 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""
         other = object.__new__(KnowledgeClient)
-        other._use(replace(self._api, workspace=workspace), self.settings)
+        other._configure(replace(self._api, workspace=workspace), self.settings)
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
-        """Return the context of a task, built by the server in one hop; of a very long task it is sent both ends."""
-        sent = replace(task, description=both_ends_of("description", task.description))
-        told = {name: value for name, value in asdict(sent).items() if value is not None}
-        body = {"task": told, "agent_type": agent_type}
+        """Return the context of a task, built by the server; of a very long task only both ends are sent."""
+        sent = replace(task, description=shorten_text("description", task.description))
+        fields = {name: value for name, value in asdict(sent).items() if value is not None}
+        body = {"task": fields, "agent_type": agent_type}
         context = await self._api.call("POST", "/v1/contexts", Context, body=body)
         if sent == task:
             return context
@@ -191,20 +191,20 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         """Return the workspace's counts."""
 
     async def ready(self) -> None:
-        """Raise StorageUnavailable or IndexUnavailable where the server's stores do not do what they are for."""
+        """Raise StorageUnavailable or IndexUnavailable where the server's stores do not work."""
         await self._api.call("GET", "/readyz", dict[str, str])
 
     async def holds_anything(self) -> bool:
-        """Return whether the workspace holds anything: one whose name was mistyped reads as if all were well."""
+        """Return whether the workspace holds anything: a mistyped name gives an empty one without an error."""
         return (await self._api.call("GET", "/v1/workspace", WorkspaceAnswer)).holds_anything
 
     @Operation("GET", "/v1/workspaces", scopes=("admin",), whole_store=True, cursor="", all_pages=True)
     async def workspaces(self, *, after: Annotated[str | None, LAST] = None, limit: LimitOrAll = None) -> list[str]:
-        """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
+        """Return the workspaces that hold anything, ascending; those after `after`, at most `limit`."""
 
     async def allowed(self) -> list[str]:
-        """Return the operations that this client's key may ask for."""
-        return (await self._api.call("GET", "/v1/access", _Allowed)).operations
+        """Return the operations that this client's key allows."""
+        return (await self._api.call("GET", "/v1/access", _AccessAnswer)).operations
 
     @Operation(
         "POST",
@@ -218,7 +218,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         long=True,
     )
     async def run_job(self, name: Annotated[str, Wire(field="job")], *, once_per_slot: bool = False) -> int | None:
-        """Run a job of the scheduler now; null where, `once_per_slot`, another process ran this slot, or does."""
+        """Run a job of the scheduler now; with `once_per_slot`, null if another process runs or ran this slot."""
 
     async def healthy(self) -> bool:
         """Return whether the server answers at all."""
@@ -233,11 +233,11 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         await self._api.http.aclose()
 
     async def __aenter__(self) -> Self:
-        """Use it for a block."""
+        """Return the client."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it after the block."""
+        """Close the connections."""
         await self.aclose()

@@ -23,7 +23,7 @@ class RemoteOutcomes(Service):
         task_id: str | None = None,
         run_id: str | None = None,
     ) -> PatternId:
-        """Keep whether a pattern of a context worked; return the pattern whose attempt it is."""
+        """Record whether a pattern of a context worked; return the pattern that counts the attempt."""
         body = {
             "context_id": str(as_id("context_id", context_id)),
             "pattern_id": str(as_id("pattern_id", pattern_id)),

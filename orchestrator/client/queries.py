@@ -10,13 +10,13 @@ from pydantic import Field
 from knowledge.memory.query import MAX_RESULTS
 from knowledge.models import Pattern, PatternId
 from orchestrator.client import fields
-from orchestrator.client.table import Operation, Service, Tool, Wire, Wrapped
+from orchestrator.client.table import Envelope, Operation, Service, Tool, Wire
 
 _ENDS = Wire(ends=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns(Wrapped):
+class Patterns(Envelope):
     """Patterns, best first. `degraded` is null: a query that fails is an error."""
 
     patterns: list[Pattern]
@@ -24,14 +24,14 @@ class Patterns(Wrapped):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatternsFound(Wrapped):
+class PatternsFound(Envelope):
     """Patterns, best first."""
 
     patterns: list[Pattern]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatternPage(Wrapped):
+class PatternPage(Envelope):
     """Patterns in the order of their ids; the id of the last is where the next page begins."""
 
     patterns: list[Pattern]
@@ -45,7 +45,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/task",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="What to know before a task", answer=PatternsFound, reads=True),
+        tool=Tool(title="What to know before a task", answer=PatternsFound, read_only=True),
     )
     async def query_for_task(
         self,
@@ -66,7 +66,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/failure",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="How such failures were solved", answer=PatternsFound, reads=True),
+        tool=Tool(title="How such failures were solved", answer=PatternsFound, read_only=True),
     )
     async def query_for_failure(
         self,
@@ -88,7 +88,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/gate",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="What was decided on such proposals", answer=PatternsFound, reads=True),
+        tool=Tool(title="What was decided on such proposals", answer=PatternsFound, read_only=True),
     )
     async def query_for_gate(
         self,
@@ -112,4 +112,4 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         after: Annotated[PatternId | None, fields.LAST] = None,
         limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 20,
     ) -> list[Pattern]:
-        """Return live patterns in the order of their ids, from behind `after` on, for people to look through."""
+        """Return live patterns in the order of their ids, those after `after`, for people to browse."""

@@ -1,7 +1,7 @@
 """The table of operations: a row is a method, declared once, that clients, routes, tools and commands are made from.
 
-A method of a `Service` that is marked with `@operation` has its whole signature and no body: that is made of the row.
-Its docstring is the help of every door. What is not one plain request is written out, beside the rows.
+A method of a `Service` with `@Operation` has its whole signature and no body: the body is made of the row.
+Its docstring is the help of the route, tool and command. Methods of other requests are written out beside the rows.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from knowledge.characters import check_unicode
 from knowledge.ends import truncate_middle
 from knowledge.errors import InvalidInput
 from knowledge.forms import as_id, as_integer, check_duration
-from orchestrator.client.calls import QUICK_SECONDS, Api, in_path, watched
+from orchestrator.client.calls import QUICK_SECONDS, Api, path_segment, watch_progress
 from orchestrator.paging import PAGE_SIZE, fetch_pages
 
-ONE: Final = "-"
-"""Stands in a path for an argument that is None: the scope of a knowledge base that has one scope."""
+NO_SCOPE: Final = "-"
+"""The path segment of an argument that is None: the scope of a knowledge base without scopes."""
 REQUIRED: Final = inspect.Parameter.empty
-_MOST_ASKED_BYTES: Final = 128 * 1024
-"""What is sent of a long text that is only compared, so that two of them fit a request whatever is in them. More than
-the server makes use of: 16,000 characters of it, its beginning and its end, as in process."""
+_MAX_TEXT_BYTES: Final = 128 * 1024
+"""Longest text of a query that is sent, so that two of them fit into any request. More than the server uses: 16,000
+characters, the beginning and the end, as in process."""
 _ROW: Final = "_hardwon_row"
 PROGRESS: Final = "progress"
 LIMIT: Final = "limit"
-_PAGE: Final = 100
-"""How long a page is where its list has no end."""
+_DEFAULT_PAGE: Final = 100
+"""Length of a page where the list has no limit."""
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 
 class Place(StrEnum):
-    """Where an argument stands in a request."""
+    """The part of a request that an argument is sent in."""
 
     PATH = "path"
     QUERY = "query"
@@ -51,41 +51,41 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """How an argument is sent, in the `Annotated` of its type, where that does not follow from the type.
+    """The wire format of an argument, in the `Annotated` of its type, where it does not follow from the type.
 
-    `name`: by this name. `field`: errors call it so. `flat`: its fields are sent, each as an argument of its own.
-    `ends`: both ends of a very long text are. `least`: a span of time is at least this long.
+    `name`: its name in the request. `field`: its name in errors. `flat`: its fields are sent, each as an argument of
+    its own. `ends`: only both ends of a very long text are sent. `minimum`: the shortest span of time.
     """
 
     name: str | None = None
     field: str | None = None
     flat: bool = False
     ends: bool = False
-    least: timedelta = timedelta(0)
+    minimum: timedelta = timedelta(0)
 
 
-class Wrapped:
-    """A JSON object that an operation answers with, where its method returns what is in it: in its first field."""
+class Envelope:
+    """A JSON object that an operation answers with; its first field is what the method returns."""
 
     __slots__ = ()
 
     @classmethod
     def wrap(cls, value: Any) -> Self:
-        """Return what a method returned as an answer."""
+        """Return the answer for what a method returned."""
         return cls(**{fields(cls)[0].name: value})  # type: ignore[arg-type] # subclasses are dataclasses
 
     def unwrap(self) -> Any:
-        """Return from an answer what the method returns."""
+        """Return what the method returns, from an answer."""
         return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """An MCP tool that an operation is offered as; `answer` wraps what is no JSON object. It `reads`, or changes."""
+    """The MCP tool of an operation; `answer` wraps a result that is not a JSON object."""
 
     title: str
-    answer: type[Wrapped] | None = None
-    reads: bool = False
+    answer: type[Envelope] | None = None
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,30 +104,30 @@ class Parameter:
     of: str | None = None
 
     @property
-    def sent_as(self) -> str:
-        """Its name in JSON or in the address; a span of time is sent in seconds."""
+    def wire_name(self) -> str:
+        """Its name in JSON, query or path; a span of time is sent in seconds."""
         return self.wire.name or (f"{self.name}_seconds" if self.kind is timedelta else self.name)
 
     @property
     def field(self) -> str:
-        """The name that errors have for it."""
+        """Its name in errors."""
         return self.wire.field or self.name
 
 
-def _undeclared() -> None:
-    """Stand for the method of a row until its class is made."""
+def _placeholder() -> None:
+    """Stand in for the method of a row until its class is created."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """A row, put as a decorator on the method that it is about: how that is asked for over HTTP, and who may.
+    """A row, as a decorator of its method: the HTTP request of the method, and its permission.
 
-    `operation_id`: its name in the OpenAPI document. `permission`: that in the table of permissions, for which it takes
-    `scopes`, of all workspaces if `whole_store`, of who has shown who they are if `known`. `problems`: statuses that
-    not every route may end in.
-    `answer`: the type of the JSON, where the method returns another. `in_query`: the arguments stand in the address,
-    though something is changed. `cursor`: the field of an item by which the next page of a list begins, empty where it
-    is the item itself; `all_pages`: the client goes on to that page. `long`: it has no time limit.
+    `operation_id`: its name in the OpenAPI document. `permission`: its name in the table of permissions, which takes
+    `scopes`, of all workspaces if `whole_store`, and an `authenticated` caller. `problems`: error statuses beyond those
+    of every route.
+    `answer`: the type of the JSON, where the method returns another. `in_query`: the arguments are in the query though
+    something is changed. `cursor`: the field of an item that names the start of the next page, empty where it is the
+    item itself; `all_pages`: the client fetches all pages. `long`: without a time limit.
     """
 
     verb: str
@@ -137,10 +137,10 @@ class Operation:
     permission: str = ""
     scopes: Collection[str] = ()
     whole_store: bool = False
-    known: bool = False
+    authenticated: bool = False
     tag: str = ""
     status: int = 0
-    """Left out, 200, or 204 where there is nothing to answer."""
+    """By default 200, or 204 without an answer."""
     problems: tuple[int, ...] = ()
     answer: Any = None
     in_query: bool = False
@@ -149,9 +149,9 @@ class Operation:
     long: bool = False
     tool: Tool | None = None
     service: str = ""
-    """The name of the service at `Knowledge`; empty: `Knowledge` itself."""
-    declared: Callable[..., Any] = _undeclared
-    """The method; that and the service are known once its class is."""
+    """The service's attribute of `Knowledge`; empty: `Knowledge` itself."""
+    declared: Callable[..., Any] = _placeholder
+    """The method; set, like the service, once its class is created."""
 
     def __call__(self, declared: _Declared) -> _Declared:
         """Mark a method of a `Service`."""
@@ -163,33 +163,40 @@ class Operation:
         """The name of the method."""
         return self.declared.__name__
 
+    def method_of(self, knowledge: Any) -> Callable[..., Any]:
+        """Return the method of open knowledge, here or on a server."""
+        method: Callable[..., Any] = getattr(
+            getattr(knowledge, self.service) if self.service else knowledge, self.method
+        )
+        return method
+
     @property
     def help(self) -> str:
-        """The docstring, for people who read any door."""
+        """The docstring, as help of the route, tool and command."""
         return inspect.getdoc(self.declared) or ""
 
     @property
-    def wraps(self) -> type[Wrapped] | None:
-        """The type of its answer, or of each item of its list, where that is not what the method returns."""
+    def envelope(self) -> type[Envelope] | None:
+        """The type of the answer, or of each item of a list, where the method returns another."""
         return None if self.answer is None else get_args(self.answer)[0] if is_list(self.answer) else self.answer
 
     def wrap(self, value: Any) -> Any:
-        """Return what the method returned as it is answered."""
-        if self.wraps is None:
+        """Return the answer for what the method returned."""
+        if self.envelope is None:
             return value
-        return [self.wraps.wrap(each) for each in value] if is_list(self.answer) else self.wraps.wrap(value)
+        return [self.envelope.wrap(each) for each in value] if is_list(self.answer) else self.envelope.wrap(value)
 
     def unwrap(self, answer: Any) -> Any:
-        """Return an answer as the method returns it."""
-        if self.wraps is None:
+        """Return what the method returns, from an answer."""
+        if self.envelope is None:
             return answer
         return [each.unwrap() for each in answer] if is_list(self.answer) else answer.unwrap()
 
 
 class Service:
-    """A service over HTTP, with the names and arguments it has in process: rows, and methods that are written out.
+    """A service over HTTP, with the names and arguments it has in process: rows, and written-out methods.
 
-    `name`: that at `Knowledge`. `tag` and what is needed to ask: those of rows that say nothing else.
+    `name`: its attribute of `Knowledge`. `tag`, `scopes` and the rest: defaults of the rows.
     """
 
     operations: tuple[Operation, ...] = ()
@@ -204,9 +211,9 @@ class Service:
         tag: str = "",
         scopes: Collection[str] = (),
         whole_store: bool = False,
-        known: bool = False,
+        authenticated: bool = False,
     ) -> None:
-        """Complete the rows of a service, and make the client's methods of them."""
+        """Complete the rows of a service, and make client methods of them."""
         super().__init_subclass__()
         rows = []
         for declared in list(vars(cls).values()):
@@ -224,7 +231,7 @@ class Service:
                 scopes=row.scopes or scopes,
                 status=row.status or _status(declared),
                 whole_store=row.whole_store or whole_store,
-                known=row.known or known,
+                authenticated=row.authenticated or authenticated,
             )
             setattr(cls, method, _client_method(complete))
             rows.append(complete)
@@ -243,40 +250,40 @@ def signature_of(row: Operation) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def takes_progress(row: Operation) -> bool:
-    """Return whether an operation tells how far it is."""
+def has_progress(row: Operation) -> bool:
+    """Return whether an operation reports progress."""
     return PROGRESS in signature_of(row).parameters
 
 
 @cache
-def returned_by(row: Operation) -> Any:
-    """Return the type of what a method returns."""
+def return_type(row: Operation) -> Any:
+    """Return the return type of a method."""
     return get_type_hints(row.declared, include_extras=True)["return"]
 
 
 @cache
 def parameters_of(row: Operation) -> tuple[Parameter, ...]:
-    """Return what is sent of the arguments of an operation; how far it is told apart."""
-    found: list[Parameter] = []
+    """Return the arguments of an operation as they are sent, without the progress callback."""
+    parameters: list[Parameter] = []
     for argument in _arguments_of(row):
         if argument.wire.flat:
             inner = get_type_hints(argument.kind, include_extras=True)
-            found += [
+            parameters += [
                 _parameter(row, each.name, inner[each.name], _default_of(each), of=argument.name)
                 for each in fields(argument.kind)
             ]
         else:
-            found.append(argument)
-    return tuple(found)
+            parameters.append(argument)
+    return tuple(parameters)
 
 
 def needs_body(row: Operation) -> bool:
-    """Return whether a request has a body even where all that it could tell is left out."""
+    """Return whether the body of a request is required."""
     return any(each.place is Place.BODY and each.default is REQUIRED for each in _arguments_of(row))
 
 
 def flat_types(row: Operation) -> dict[str, Any]:
-    """Return the types of the arguments whose fields are sent, by their names."""
+    """Return the types of the flat arguments, by name."""
     return {argument.name: argument.kind for argument in _arguments_of(row) if argument.wire.flat}
 
 
@@ -294,7 +301,7 @@ def _parameter(row: Operation, name: str, hint: Any, default: Any, *, of: str | 
     nullable = NoneType in choices
     others = [each for each in choices if each is not NoneType]
     if row.all_pages and name == LIMIT:  # of a page
-        nullable, default = False, min(default or _PAGE, PAGE_SIZE)
+        nullable, default = False, min(default or _DEFAULT_PAGE, PAGE_SIZE)
     wire = next((each for each in marks if isinstance(each, Wire)), Wire())
     if f"{{{wire.name or name}}}" in row.path:
         place = Place.PATH
@@ -318,37 +325,37 @@ def _default_of(field: Any) -> object:
 
 
 def _client_method(row: Operation) -> Callable[..., Any]:
-    """Return the method of a client: it sends one request, or one for each page."""
+    """Return the client method of a row: it sends one request, or one for each page."""
 
     @functools.wraps(row.declared)
-    async def call(self: Service, *args: Any, **told: Any) -> Any:
-        bound = signature_of(row).bind(*args, **told)
+    async def call(self: Service, *args: Any, **kwargs: Any) -> Any:
+        bound = signature_of(row).bind(*args, **kwargs)
         bound.apply_defaults()
         api = self._api
         if not row.all_pages:
             return await _send(row, api, bound.arguments)
         first, most = bound.arguments["after"], bound.arguments[LIMIT]
 
-        async def page(last: Any, limit: int) -> Any:
+        async def fetch(last: Any, limit: int) -> Any:
             return await _send(row, api, bound.arguments | {"after": last or first, LIMIT: limit})
 
-        return await fetch_pages(page, functools.partial(cursor_of, row), most=most)
+        return await fetch_pages(fetch, functools.partial(cursor_of, row), most=most)
 
     return call
 
 
 def cursor_of(row: Operation, item: Any) -> Any:
-    """Return what names an item of a list to the next page."""
+    """Return the cursor of an item, behind which the next page begins."""
     return getattr(item, row.cursor) if row.cursor else item
 
 
 async def _send(row: Operation, api: Api, arguments: Mapping[str, Any]) -> Any:
     path, params, body = write_request(row, arguments)
-    async with watched(api, arguments.get(PROGRESS)) as named:
-        limit = None if row.long or takes_progress(row) else QUICK_SECONDS
-        response = await api.send(row.verb, path, body=body, params={**params, **named}, timeout_seconds=limit)
-    returns = returned_by(row)
-    if response.status_code == httpx.codes.NO_CONTENT:  # a deletion that was cut had done it: nothing is left to count
+    async with watch_progress(api, arguments.get(PROGRESS)) as operation:
+        limit = None if row.long or has_progress(row) else QUICK_SECONDS
+        response = await api.send(row.verb, path, body=body, params={**params, **operation}, timeout_seconds=limit)
+    returns = return_type(row)
+    if response.status_code == httpx.codes.NO_CONTENT:  # a repeated deletion: its first try deleted everything
         return 0 if returns is int else None
     if returns is NoneType:
         return None
@@ -356,9 +363,9 @@ async def _send(row: Operation, api: Api, arguments: Mapping[str, Any]) -> Any:
 
 
 def write_request(row: Operation, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
-    """Return path, query and body of a request. Raises InvalidInput for what cannot be sent.
+    """Return path, query and body of a request. Raises InvalidInput for values that cannot be sent.
 
-    What is empty by default is left out: a server of the release before may not know the argument.
+    Empty defaults are left out: a server of the release before may not know the argument.
     """
     parts: dict[Place, dict[str, Any]] = {place: {} for place in Place}
     for parameter in parameters_of(row):
@@ -366,53 +373,53 @@ def write_request(row: Operation, arguments: Mapping[str, Any]) -> tuple[str, di
         value = holder[parameter.name] if parameter.of is None else getattr(holder, parameter.name)
         if parameter.place is not Place.PATH and value is parameter.default and not value:
             continue
-        parts[parameter.place][parameter.sent_as] = _written(parameter, value)
+        parts[parameter.place][parameter.wire_name] = _wire_value(parameter, value)
     body = parts[Place.BODY]
     return row.path.format_map(parts[Place.PATH]), parts[Place.QUERY], body if body or needs_body(row) else None
 
 
-def _written(parameter: Parameter, value: Any) -> Any:
-    """Return an argument as it is sent. Raises InvalidInput, naming it, for what cannot be."""
+def _wire_value(parameter: Parameter, value: Any) -> Any:
+    """Return an argument as it is sent. Raises InvalidInput, with its name, for a value that cannot be sent."""
     field = parameter.field
     if parameter.place is Place.PATH and not is_id(parameter.kind):
-        return ONE if parameter.nullable and (value is None or value == "") else in_path(field, value)
+        return NO_SCOPE if parameter.nullable and (value is None or value == "") else path_segment(field, value)
     if value is None and parameter.nullable:
         return None
     if is_id(parameter.kind):
         return str(as_id(field, value))
-    if parameter.kind is int and parameter.place is Place.QUERY:  # in an address a number and its text are the same
+    if parameter.kind is int and parameter.place is Place.QUERY:  # in a query a number and its text are the same
         least, most = bounds_of(parameter)
         return as_integer(field, value, least=least, most=most)
     if parameter.kind is timedelta:
-        check_duration(field, value, least=parameter.wire.least)
+        check_duration(field, value, least=parameter.wire.minimum)
         return value.total_seconds()
-    return _written_more(parameter, value)
+    return _wire_object(parameter, value)
 
 
-def _written_more(parameter: Parameter, value: Any) -> Any:
-    """Return a list of ids, a text or an object as it is sent; what is none of them the server refuses."""
+def _wire_object(parameter: Parameter, value: Any) -> Any:
+    """Return a list of ids, a text or an object as it is sent; the server checks everything else."""
     field = parameter.field
     if is_list(parameter.kind) and any(map(is_id, item_types(parameter.kind))):
         if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
             raise InvalidInput(field, f"must be a list of ids, not {type(value).__name__}")
         return [str(as_id(field, each)) for each in value]
     if parameter.wire.ends and isinstance(value, str):
-        return both_ends_of(field, value)
-    return _plain(value)
+        return shorten_text(field, value)
+    return _to_plain(value)
 
 
-def both_ends_of(field: str, text: str) -> str:
-    """Return a text that is only compared, of a very long one both ends. Raises InvalidInput for half a character."""
-    if len(text) <= _MOST_ASKED_BYTES // 4:
+def shorten_text(field: str, text: str) -> str:
+    """Return the text of a query, a very long one shortened to its two ends. Raises InvalidInput for a surrogate."""
+    if len(text) <= _MAX_TEXT_BYTES // 4:
         return text
     check_unicode(field, text)
-    return truncate_middle(text, _MOST_ASKED_BYTES)
+    return truncate_middle(text, _MAX_TEXT_BYTES)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: _plain(each) for name, each in named.items() if each is not None}
+        return {name: _to_plain(each) for name, each in named.items() if each is not None}
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, tuple | set | frozenset):
@@ -421,7 +428,7 @@ def _plain(value: Any) -> Any:
 
 
 def bounds_of(parameter: Parameter) -> tuple[int, int]:
-    """Return the least and the most that a whole number may be."""
+    """Return the smallest and the largest value of a whole number."""
     marks = [mark for field in parameter.constraints for mark in field.metadata]
     least = next((mark.ge for mark in marks if hasattr(mark, "ge")), 0)
     return least, next((mark.le for mark in marks if hasattr(mark, "le")), PAGE_SIZE)
@@ -445,9 +452,9 @@ def item_types(kind: Any) -> Iterator[Any]:
 
 
 def base_path(kb: str, scope_id: str | None) -> str:
-    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent.
+    """Return the path of a knowledge base. Raises InvalidInput for an id that cannot be sent.
 
-    An empty id is none, as it is in process.
+    An empty scope id counts as none, as in process.
     """
-    scope = ONE if scope_id is None or scope_id == "" else in_path("scope_id", scope_id)
-    return f"/api/kb/{in_path('kb', kb)}/{scope}"
+    scope = NO_SCOPE if scope_id is None or scope_id == "" else path_segment("scope_id", scope_id)
+    return f"/api/kb/{path_segment('kb', kb)}/{scope}"

@@ -1,4 +1,4 @@
-"""Who is at the door: the key of a request, its rate, and what a server without keys answers to."""
+"""Authentication of requests: API keys, their rate limits, and the origin checks of a server without keys."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ from orchestrator.breaker import CircuitBreaker
 from orchestrator.client.calls import MCP_PATH
 from orchestrator.deadline import run_within
 from orchestrator.http.page import FILES
-from orchestrator.http.problems import answer
+from orchestrator.http.problems import problem_response
 
 PRINCIPAL = "hardwon.principal"
-"""Where in the scope of a request its principal stands."""
-_Found = TypeVar("_Found")
-_IN_TIME = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
-_ENDS_WITHIN = 5.0
-"""What a look for a key that is late may take to its end, ours: connections, once made, make the next one quick."""
+"""The key of the principal in the ASGI scope of a request."""
+_Result = TypeVar("_Result")
+_CONTEXT_PATHS = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
+_MAX_LATE_SECONDS = 5.0
+"""Longest time that a late key lookup may still run, ours: the connection it opens makes the next one quick."""
 OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
-OPERATOR = "operator"
-OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR)
-"""Whoever has the key that the server itself was started with."""
-STRANGERS_AT_ONCE = 1000
-"""Requests of one address that wait to be told whose keys they have, ours: more than a server can parse between two
-looks. All that wait are asked for in one statement, so those of an address hold up no other's."""
+OPERATOR_KEY_ID = "operator"
+OPERATOR_PRINCIPAL = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR_KEY_ID)
+"""The principal of the key that the server itself was started with."""
+MAX_UNKNOWN_KEYS = 1000
+"""Requests of one address that may wait for the lookup of their keys, ours: more than a server can parse between two
+lookups. All waiting keys are looked up in one statement, so those of one address delay no others."""
 MAX_BUCKETS = 10_000
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
-"""A Host header: a name or an address, and perhaps a port."""
-_BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
-_OF_PROXIES = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
+"""A Host header: a name or an address, with an optional port."""
+_BEARER = re.compile(
+    r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII
+)  # without ASCII a byte of a letter may count as Unicode white space
+_PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 NEEDS_KEY = "this server needs a key: Authorization: Bearer ...; hardwon's own commands send HARDWON_API_KEY"
-_HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
+_KEY_ADVICE = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doorway:
-    """What a server on TCP asks of whoever comes: `operator_key` is its own key, `host` the name it listens on.
+class AuthConfig:
+    """Settings of authentication on TCP: `operator_key` is the server's own key, `host` the name it listens on.
 
-    `patience_seconds`: how long who asks for a context waits until it is known whose key it is; None: as others do.
+    `context_timeout_seconds`: longest key lookup of a request for a context; None: no limit of its own.
     """
 
     authenticator: Authenticator
     operator_key: str | None
     host: str
     requests_per_second: float
-    patience_seconds: float | None = None
+    context_timeout_seconds: float | None = None
 
 
 class TokenBuckets:
-    """A rate limit for each key: `per_second` at length, twice as much in a burst. The longest unused is forgotten."""
+    """A rate limit for each key: `per_second` sustained, twice as much in a burst; an LRU cache of buckets."""
 
     def __init__(self, per_second: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -84,8 +86,8 @@ class TokenBuckets:
         return wait
 
 
-class OwnersDoor:
-    """ASGI middleware of the private socket: whoever reaches it has the data directory."""
+class OwnerAuthentication:
+    """ASGI middleware of the private socket: any caller there owns the data directory."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -96,19 +98,19 @@ class OwnersDoor:
         await self._app(scope, receive, send)
 
 
-class GuardedDoor:
-    """ASGI middleware: finds out who asks, before anything of the request's body is read.
+class KeyAuthentication:
+    """ASGI middleware: authenticates a request before any of its body is read.
 
-    A key that was seen a moment ago costs no look into the store. One that was not is looked up with all others that
-    wait, so that whoever tries keys keeps no valid one out, and costs the store a statement now and then.
+    A key that was seen a moment ago is answered from the cache. Unknown keys are looked up together, so that guessing
+    keys delays no valid one, and costs the store one statement now and then.
     """
 
-    def __init__(self, app: ASGIApp, *, doorway: Doorway) -> None:
+    def __init__(self, app: ASGIApp, *, auth: AuthConfig) -> None:
         self._app = app
-        self._doorway = doorway
-        self._names = {"localhost", name_of(doorway.host)}
-        self._buckets = TokenBuckets(doorway.requests_per_second)
-        self._strangers = Counter[str]()
+        self._auth = auth
+        self._names = {"localhost", host_name(auth.host)}
+        self._buckets = TokenBuckets(auth.requests_per_second)
+        self._unknown_keys = Counter[str]()
         self._breaker = CircuitBreaker()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,175 +119,180 @@ class GuardedDoor:
             await self._app(scope, receive, send)
             return
         try:
-            scope[PRINCIPAL] = await self._in_time(scope)
-        except _NoKeyError as error:
-            told = answer(
+            scope[PRINCIPAL] = await self._authenticate_in_time(scope)
+        except _UnauthenticatedError as error:
+            response = problem_response(
                 AccessDenied(str(error)), status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"}
             )
-            await told(scope, receive, send)
+            await response(scope, receive, send)
         except HardwonError as error:
-            await answer(error)(scope, receive, send)
+            await problem_response(error)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    async def _in_time(self, scope: Scope) -> Principal:
-        """Return who asks; of who asks for a context and was let in before, in time for one.
+    async def _authenticate_in_time(self, scope: Scope) -> Principal:
+        """Return the principal of a request; for a request for a context, in time.
 
-        While Postgres says nothing they are `unverified`, and are given the basic context, which holds nothing of it.
+        While Postgres does not answer, a principal seen before is `unverified`: it gets the basic context, which holds
+        nothing that is stored.
         """
         try:
-            return await self._principal(scope)
+            return await self._authenticate(scope)
         except Overloaded:
             raise
         except Unavailable as error:
-            known = self._recognised(scope["headers"]) if scope["path"] in _IN_TIME else None
-            if known is None:
+            principal = self._principal_from_cache(scope["headers"]) if scope["path"] in _CONTEXT_PATHS else None
+            if principal is None:
                 raise
-            self._limit(known)
-            return replace(known, unverified=str(error))
+            self._check_rate(principal)
+            return replace(principal, unverified=str(error))
 
-    async def _from_store(self, scope: Scope, look: Coroutine[Any, Any, _Found], *, waits: float = 0.0) -> _Found:
-        """Return what a look into the store finds; where a context is asked for, in time, and none after failures.
+    async def _look_up(self, scope: Scope, lookup: Coroutine[Any, Any, _Result], *, delay: float = 0.0) -> _Result:
+        """Return the result of a lookup in the store; for a request for a context, with a timeout and a breaker.
 
-        `waits`: for how many seconds at most it waits until it begins.
+        `delay`: longest time in seconds until the lookup starts.
         """
-        patience = self._doorway.patience_seconds
-        if scope["path"] not in _IN_TIME or patience is None:
-            return await look
-        if silent := self._breaker.refusal_reason():
-            look.close()
-            raise StorageUnavailable(silent)
+        timeout = self._auth.context_timeout_seconds
+        if scope["path"] not in _CONTEXT_PATHS or timeout is None:
+            return await lookup
+        if reason := self._breaker.refusal_reason():
+            lookup.close()
+            raise StorageUnavailable(reason)
         try:
-            found = await run_within(waits + patience, look, overrun_seconds=_ENDS_WITHIN)
+            result = await run_within(delay + timeout, lookup, overrun_seconds=_MAX_LATE_SECONDS)
         except TimeoutError as error:
-            silent = f"Postgres did not say within {patience:g} s whose key this is"
-            self._breaker.record_failure(silent)
-            raise StorageUnavailable(silent) from error
+            reason = f"Postgres did not say within {timeout:g} s whose key this is"
+            self._breaker.record_failure(reason)
+            raise StorageUnavailable(reason) from error
         except Unavailable as error:
             self._breaker.record_failure(str(error))
             raise
         self._breaker.record_success()
-        return found
+        return result
 
-    def _recognised(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:
-        """Return whom a request let in before, as far as that is known without Postgres."""
-        given = [value for name, value in headers if name == b"authorization"]
-        key = _bearer(given[0]) if len(given) == 1 else None
+    def _principal_from_cache(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:
+        """Return the principal that the cache has for a request, None if that takes Postgres."""
+        credentials = [value for name, value in headers if name == b"authorization"]
+        key = _bearer_key(credentials[0]) if len(credentials) == 1 else None
         if key is not None:
-            return self._doorway.authenticator.find_expired(key)
-        nobodys = not given and self._doorway.operator_key is None and self._doorway.authenticator.is_known_empty
-        return ANYONE if nobodys and self._foreign(headers) is None else None
+            return self._auth.authenticator.find_expired(key)
+        is_open = not credentials and self._auth.operator_key is None and self._auth.authenticator.is_known_empty
+        return ANYONE if is_open and self._find_foreign(headers) is None else None
 
-    async def _principal(self, scope: Scope) -> Principal:
-        """Return who asks. Raises AccessDenied, or Overloaded for one who asks too often."""
+    async def _authenticate(self, scope: Scope) -> Principal:
+        """Return the principal of a request. Raises AccessDenied, or Overloaded beyond the rate limit."""
         headers = scope["headers"]
-        given = [value for name, value in headers if name == b"authorization"]
-        if scope["path"] in OPEN_PATHS and not given:
+        credentials = [value for name, value in headers if name == b"authorization"]
+        if scope["path"] in OPEN_PATHS and not credentials:
             return ANYONE
-        doorway = self._doorway
-        if doorway.operator_key is None and not await self._from_store(scope, doorway.authenticator.has_any_key()):
-            if foreign := self._foreign(headers):
+        auth = self._auth
+        if auth.operator_key is None and not await self._look_up(scope, auth.authenticator.has_any_key()):
+            if foreign := self._find_foreign(headers):
                 raise AccessDenied(foreign)
-            if any(_is_made_here(value) for value in given):
-                raise _NoKeyError(
-                    f"no key is made here, so yours is of another store; they do not move with it: {_HOW}"
+            if any(_has_hardwon_key(value) for value in credentials):
+                raise _UnauthenticatedError(
+                    f"this server has no keys, so yours is of another store; keys do not move with it: {_KEY_ADVICE}"
                 )
             return ANYONE
-        found = _bearer(given[0]) if len(given) == 1 else None
-        if found is None:
-            raise _NoKeyError(NEEDS_KEY)
-        principal = await self._known(found, scope)
-        self._limit(principal)
+        key = _bearer_key(credentials[0]) if len(credentials) == 1 else None
+        if key is None:
+            raise _UnauthenticatedError(NEEDS_KEY)
+        principal = await self._principal_of_key(key, scope)
+        self._check_rate(principal)
         return principal
 
-    async def _known(self, key: str, scope: Scope) -> Principal:
-        doorway = self._doorway
-        ours = (doorway.operator_key or "").encode()
-        # a key that was made may be in the environment, too: it is worth what it was made for
-        if ours and parse_key(doorway.operator_key or "") is None and hmac.compare_digest(key.encode("latin-1"), ours):
-            return OPERATORS
-        principal = doorway.authenticator.find_cached(key)
+    async def _principal_of_key(self, key: str, scope: Scope) -> Principal:
+        auth = self._auth
+        own_key = (auth.operator_key or "").encode()
+        # the environment may hold a created key, too: that one has only its own scopes
+        if (
+            own_key
+            and parse_key(auth.operator_key or "") is None
+            and hmac.compare_digest(key.encode("latin-1"), own_key)
+        ):
+            return OPERATOR_PRINCIPAL
+        principal = auth.authenticator.find_cached(key)
         if principal is not None:
             return principal
-        if not ours and parse_key(key) is None:
-            raise _NoKeyError("this key opens nothing here: it has not the form of one (hw_...)")
+        if not own_key and parse_key(key) is None:
+            raise _UnauthenticatedError("this key opens nothing here: it does not have the form of a key (hw_...)")
         try:
-            if doorway.authenticator.find_expired(key) is not None:
-                return await self._from_store(scope, doorway.authenticator.principal(key))
-            with self._place(address_of(scope)):
-                return await self._from_store(
-                    scope, doorway.authenticator.principal_of_new_key(key), waits=LOOKUP_INTERVAL_SECONDS
+            if auth.authenticator.find_expired(key) is not None:
+                return await self._look_up(scope, auth.authenticator.principal(key))
+            with self._hold_slot(client_address(scope)):
+                return await self._look_up(
+                    scope, auth.authenticator.principal_of_new_key(key), delay=LOOKUP_INTERVAL_SECONDS
                 )
         except AccessDenied as error:
-            raise _NoKeyError(str(error)) from error
+            raise _UnauthenticatedError(str(error)) from error
 
     @contextmanager
-    def _place(self, address: str) -> Iterator[None]:
-        """Count who waits, of an address. Raises Overloaded where as many do as may."""
-        if self._strangers[address] >= STRANGERS_AT_ONCE:
+    def _hold_slot(self, address: str) -> Iterator[None]:
+        """Hold a slot of an address for a block. Raises Overloaded where all are taken."""
+        if self._unknown_keys[address] >= MAX_UNKNOWN_KEYS:
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=1.0)
-        self._strangers[address] += 1
+        self._unknown_keys[address] += 1
         try:
             yield
         finally:
-            self._strangers[address] -= 1
-            if not self._strangers[address]:
-                del self._strangers[address]
+            self._unknown_keys[address] -= 1
+            if not self._unknown_keys[address]:
+                del self._unknown_keys[address]
 
-    def _limit(self, principal: Principal) -> None:
-        if principal is OPERATORS or principal.key_id is None:
+    def _check_rate(self, principal: Principal) -> None:
+        if principal is OPERATOR_PRINCIPAL or principal.key_id is None:
             return
         if wait := self._buckets.take(principal.key_id):
-            rate = self._doorway.requests_per_second
-            raise Overloaded(f"this key may ask {rate:g} times a second", retry_after_seconds=wait)
+            rate = self._auth.requests_per_second
+            raise Overloaded(f"this key may send {rate:g} requests a second", retry_after_seconds=wait)
 
-    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Return what is foreign about a request to a server without keys, None if nothing is.
+    def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return why a server without keys refuses a request as foreign, None if it does not.
 
-        A page of another site may post anywhere, and then says where it comes from (Origin); or have its own name
-        resolve to this machine, and is then asked for by that name (Host). A proxy on this machine brings anybody.
+        A page of another site may post here, with its Origin; or have its own name resolve to this machine (DNS
+        rebinding), which shows in Host. A proxy on this machine forwards requests of anybody.
         """
-        given = [(name, value.decode("latin-1").lower()) for name, value in headers]
-        if any(name in _OF_PROXIES for name, _ in given):
-            return f"this server has no key, so it answers nobody who comes through a proxy: {_HOW}"
-        hosts = [value for name, value in given if name == b"host"]
+        decoded = [(name, value.decode("latin-1").lower()) for name, value in headers]
+        if any(name in _PROXY_HEADERS for name, _ in decoded):
+            return f"this server has no key, so it refuses requests through a proxy: {_KEY_ADVICE}"
+        hosts = [value for name, value in decoded if name == b"host"]
         for host in hosts:
-            if not self._ours(host):
-                return f"this server has no key, so it answers to its own names only, not to {host!r}: {_HOW}"
-        for origin in (value for name, value in given if name == b"origin"):
+            if not self._is_own_host(host):
+                return f"this server has no key, so it answers to its own names only, not to {host!r}: {_KEY_ADVICE}"
+        for origin in (value for name, value in decoded if name == b"origin"):
             if origin not in {f"http://{host}" for host in hosts}:
-                return f"this server has no key, so it answers no page of {origin!r}: {_HOW}"
+                return f"this server has no key, so it refuses pages of {origin!r}: {_KEY_ADVICE}"
         return None
 
-    def _ours(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
+    def _is_own_host(self, host: str) -> bool:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        name = found["name"].strip("[]")
+        name = match["name"].strip("[]")
         try:
             return name in self._names or ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
 
 
-def _bearer(given: bytes) -> str | None:
+def _bearer_key(header: bytes) -> str | None:
     """Return the key of an Authorization header, None where it has none."""
-    found = _BEARER.fullmatch(given.decode("latin-1"))
-    return None if found is None else found["key"]
+    match = _BEARER.fullmatch(header.decode("latin-1"))
+    return None if match is None else match["key"]
 
 
-def _is_made_here(given: bytes) -> bool:
-    """Return whether an Authorization header has a key that some hardwon made."""
-    key = _bearer(given)
+def _has_hardwon_key(header: bytes) -> bool:
+    """Return whether an Authorization header has a key of the form that hardwon makes."""
+    key = _bearer_key(header)
     return key is not None and parse_key(key) is not None
 
 
-class _NoKeyError(Exception):
-    """Nobody has shown who they are: 401, where a key that may not do a thing is 403."""
+class _UnauthenticatedError(Exception):
+    """No valid credentials: 401, where a key without the permission is 403."""
 
 
-def address_of(scope: Scope) -> str:
-    """Return where a request comes from; of IPv6 the network, since one caller has all of it."""
+def client_address(scope: Scope) -> str:
+    """Return the address of the client; of IPv6 its /64 network, since one client has all of it."""
     host = (scope.get("client") or ("nobody", 0))[0]
     try:
         address = ipaddress.ip_address(host)
@@ -296,6 +303,6 @@ def address_of(scope: Scope) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False))
 
 
-def name_of(host: str) -> str:
-    """Return a host as a Host header has it: an address of IPv6 without its zone."""
+def host_name(host: str) -> str:
+    """Return a host as a Host header writes it: an IPv6 address without its zone."""
     return host.lower().partition("%")[0]

@@ -23,7 +23,7 @@ from orchestrator.client.calls import (
     MAX_TEXTS_BYTES,
     MCP_PATH,
 )
-from orchestrator.http.problems import answer
+from orchestrator.http.problems import problem_response
 
 QUEUE_SECONDS = 30.0
 """Longest wait in a queue: half of what the client gives a short request, so that it can try once more."""
@@ -35,7 +35,7 @@ BUFFER_BYTES = 4 * MAX_BATCH_BYTES
 SMALL_BYTES = 64 * 1024
 """Part of a body that takes none of `BUFFER_BYTES`, so that large bodies never keep out small ones. uvicorn buffers as
 much of each connection in any case."""
-FULL = "hardwon has as much to do as it can hold: come again in a moment"
+FULL = "hardwon is overloaded: come again in a moment"
 
 _READS_NO_BODY = frozenset({"GET", "HEAD"})
 _EXEMPT = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
@@ -82,7 +82,7 @@ class Queue:
     def check(self) -> None:
         """Raise Overloaded where the queue is full."""
         if self._semaphore.locked() and self._waiting >= self._max_waiting:
-            raise _overloaded()
+            raise _queue_full()
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
@@ -93,7 +93,7 @@ class Queue:
             async with asyncio.timeout(QUEUE_SECONDS):
                 await self._semaphore.acquire()
         except TimeoutError:
-            raise _overloaded() from None
+            raise _queue_full() from None
         finally:
             self._waiting -= 1
         try:
@@ -129,16 +129,16 @@ class Admission:
             return
         has_body = scope["method"] not in _READS_NO_BODY and _declares_body(headers)
         queue = self.queue(scope["method"], scope["path"])
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as resources:
             try:
                 if has_body and max_bytes is not None:
                     queue.check()
-                    receive = self._read_first(receive, max_bytes, queue, held)
+                    receive = self._read_first(receive, max_bytes, queue, resources)
                 else:
-                    await held.enter_async_context(queue.admit())
-                    receive = _in_time(receive) if has_body else receive
+                    await resources.enter_async_context(queue.admit())
+                    receive = _with_timeout(receive) if has_body else receive
             except Overloaded as error:
-                await answer(error)(scope, receive, send)
+                await problem_response(error)(scope, receive, send)
                 return
             await self._app(scope, receive, send)
 
@@ -146,8 +146,8 @@ class Admission:
         """Return the queue of a request."""
         return self._long if _LONG.match(f"{method} {path}") else self._short
 
-    def _read_first(self, receive: Receive, max_bytes: int, queue: Queue, held: AsyncExitStack) -> Receive:
-        """Return a `receive` that reads the whole body and then waits for a permit; `held` releases both.
+    def _read_first(self, receive: Receive, max_bytes: int, queue: Queue, resources: AsyncExitStack) -> Receive:
+        """Return a `receive` that reads the whole body and then waits for a permit; `resources` releases both.
 
         Its errors are HTTPExceptions, the only ones that FastAPI does not take for a body that cannot be parsed.
         """
@@ -160,11 +160,11 @@ class Admission:
             received = True
             try:
                 async with asyncio.timeout(BODY_SECONDS):
-                    message = await self._read(receive, max_bytes, held)
+                    message = await self._read(receive, max_bytes, resources)
                 if message["type"] == "http.request":
-                    await held.enter_async_context(queue.admit())
+                    await resources.enter_async_context(queue.admit())
             except TimeoutError:
-                raise _too_slow() from None
+                raise _body_timeout() from None
             except Overloaded as error:
                 headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
                 raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers) from error
@@ -172,7 +172,7 @@ class Admission:
 
         return read
 
-    async def _read(self, receive: Receive, max_bytes: int, held: AsyncExitStack) -> Message:
+    async def _read(self, receive: Receive, max_bytes: int, resources: AsyncExitStack) -> Message:
         """Return the whole body as one message, or the disconnect of its caller."""
         pieces: list[bytes] = []
         size, more = 0, True
@@ -184,24 +184,24 @@ class Admission:
             pieces.append(piece)
             size += len(piece)
             if size > max_bytes:
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(max_bytes))
-            self._buffer(min(len(piece), size - SMALL_BYTES), held)
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _size_message(max_bytes))
+            self._buffer(min(len(piece), size - SMALL_BYTES), resources)
         return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
 
-    def _buffer(self, size: int, held: AsyncExitStack) -> None:
+    def _buffer(self, size: int, resources: AsyncExitStack) -> None:
         """Count bytes until the request ends. Raises Overloaded where the buffer is full."""
         if size <= 0:
             return
         if self._buffered + size > BUFFER_BYTES:
-            raise _overloaded()
+            raise _queue_full()
         self._buffered += size
-        held.callback(self._release, size)
+        resources.callback(self._release, size)
 
     def _release(self, size: int) -> None:
         self._buffered -= size
 
 
-def _overloaded() -> Overloaded:
+def _queue_full() -> Overloaded:
     return Overloaded(FULL, retry_after_seconds=RETRY_AFTER_SECONDS)
 
 
@@ -209,10 +209,12 @@ def _invalid_length(headers: dict[bytes, bytes], max_bytes: int | None) -> Respo
     """Return the refusal of a body that has two lengths, or declares one that is too large."""
     declared = headers.get(b"content-length")
     if declared is not None and b"transfer-encoding" in headers:  # RFC 9112, 6.1: a proxy may go by the other one
-        told = InvalidInput("body", "has both a Content-Length and a Transfer-Encoding: send one of them")
-        return answer(told, status=HTTPStatus.BAD_REQUEST, headers={"Connection": "close"})
+        error = InvalidInput("body", "has both a Content-Length and a Transfer-Encoding: send one of them")
+        return problem_response(error, status=HTTPStatus.BAD_REQUEST, headers={"Connection": "close"})
     if max_bytes is not None and declared is not None and declared.isdigit() and int(declared) > max_bytes:
-        return answer(InvalidInput("body", _too_large(max_bytes)), status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return problem_response(
+            InvalidInput("body", _size_message(max_bytes)), status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        )
     return None
 
 
@@ -220,24 +222,24 @@ def _declares_body(headers: dict[bytes, bytes]) -> bool:
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
-def _in_time(receive: Receive) -> Receive:
-    """Return a `receive` that gives up a body whose next piece does not come."""
+def _with_timeout(receive: Receive) -> Receive:
+    """Return a `receive` that gives up on a body whose next piece does not arrive in time."""
 
     async def receive_in_time() -> Message:
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 return await receive()
         except TimeoutError:
-            raise _too_slow() from None
+            raise _body_timeout() from None
 
     return receive_in_time
 
 
-def _too_slow() -> HTTPException:
+def _body_timeout() -> HTTPException:
     return HTTPException(
         HTTPStatus.REQUEST_TIMEOUT, "did not come in time: send all of it again", {"Connection": "close"}
     )
 
 
-def _too_large(max_bytes: int) -> str:
+def _size_message(max_bytes: int) -> str:
     return f"has more than the {max_bytes:,} bytes allowed"

@@ -1,4 +1,4 @@
-"""`GET /v1/access`: what whoever asks may ask for. Any key may know that of itself, so that it takes no scope."""
+"""`GET /v1/access`: the operations that the caller's key allows. It takes no scope."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Route
 
 from knowledge.access.operations import OPERATIONS
-from orchestrator.http.opened import opened
+from orchestrator.http.opened import caller_knowledge
 
 PATH = "/v1/access"
 
 
 def add_access(app: FastAPI) -> None:
     """Add the route to an app."""
-    app.router.routes.append(Route(PATH, _tell_access, include_in_schema=False))
+    app.router.routes.append(Route(PATH, _get_access, include_in_schema=False))
 
 
-async def _tell_access(request: Request) -> JSONResponse:
-    """Return the operations that the caller may ask for, in one workspace, or in all (null)."""
-    principal = opened(request).principal
+async def _get_access(request: Request) -> JSONResponse:
+    """Return the operations that the caller may use, in one workspace, or in all (null)."""
+    principal = caller_knowledge(request).principal
     allowed = sorted(operation for operation in OPERATIONS if principal.may(operation))
     return JSONResponse({"operations": allowed, "workspace": principal.workspace})

@@ -1,4 +1,4 @@
-"""The routes of answers: of the systems that answer from documents, and of the agent that asks them."""
+"""The routes that answer from documents, and the route of the agent that uses them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pydantic_core import PydanticCustomError
 from knowledge.documents.log_query import LogQuery
 from knowledge.errors import InvalidInput
 from orchestrator.client.calls import MAX_BODY_BYTES
-from orchestrator.http.kb import scope_in
-from orchestrator.http.opened import Open, performs
-from orchestrator.http.principal import Asking, Operator
+from orchestrator.http.kb import parse_scope
+from orchestrator.http.opened import CallerKnowledge, performs
+from orchestrator.http.principal import DocumentPrincipal, Operator
 from orchestrator.tools.agent import Conversation, Entry, MainAgent, Strategy, intent_of
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.documentation import (
@@ -30,35 +30,35 @@ from orchestrator.tools.selection import DocumentSelection, SelectionResponse
 from orchestrator.tools.telemetry import Telemetry
 from orchestrator.tools.wrappers import document_tools, tool_of
 
-_MOST_TURNS = 50
-_TALK_BYTES = MAX_BODY_BYTES * 3 // 4
-"""What the turns that a reply comes with may take in the next request."""
+_MAX_TURNS = 50
+_MAX_CONVERSATION_BYTES = MAX_BODY_BYTES * 3 // 4
+"""Longest conversation of a reply: it must fit into the next request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnBody:
-    """Something said before."""
+    """An earlier turn of a conversation."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     role: str
     content: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return it as tools take it."""
+        """Return the turn as tools take it."""
         return {"role": self.role, "content": self.content}
 
 
-def _as_text(told: str) -> str:
+def _check_text(text: str) -> str:
     try:
-        told.encode()
+        text.encode()
     except UnicodeEncodeError:
-        raise PydanticCustomError("text", "holds a lone surrogate, which is no Unicode text") from None
-    return told
+        raise PydanticCustomError("text", "holds a lone surrogate, which is not Unicode text") from None
+    return text
 
 
-Text = Annotated[str, AfterValidator(_as_text)]
-"""What goes back in the answer as it came, which a lone surrogate cannot."""
-Turns = Annotated[list[TurnBody], Field(max_length=_MOST_TURNS)]
+Text = Annotated[str, AfterValidator(_check_text)]
+"""Text that is returned in the answer, which a lone surrogate cannot be."""
+Turns = Annotated[list[TurnBody], Field(max_length=_MAX_TURNS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class KBQueryBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBody:
-    """What was said before, and what the planner points at."""
+    """Earlier turns, and the focus of the planner."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     conversation_tail: Turns | None = None
@@ -83,7 +83,7 @@ class ContextBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerPayloadBody:
-    """Which step it is, of the subagent's own; and what the planner gets back as it gave it."""
+    """The subagent's step, and a key that the planner gets back unchanged."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     tool_name: Literal["documentation_qa"] | None = None
@@ -105,7 +105,7 @@ class DocumentationBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBody:
-    """A question, with what was said before."""
+    """A question, with the conversation before it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     question: str
@@ -114,9 +114,9 @@ class AskBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBaseBody(AskBody):
-    """The same of one knowledge base; `k`: from how many passages it is answered.
+    """A question to one knowledge base; `k`: the number of passages to answer from.
 
-    `logs`: which lines of logs are to be counted or listed, exactly; without it that is read from the question.
+    `logs`: the lines of logs to count or list; without it the query is read from the question.
     """
 
     k: Annotated[int, Field(ge=1, le=50, strict=True)] = 5
@@ -133,7 +133,7 @@ class QuestionBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTurn(TurnBody):
-    """Something said before, or what a tool answered then, with the names of its sources."""
+    """An earlier turn, or the answer of a tool with the names of its sources."""
 
     role: Text
     content: Text
@@ -143,29 +143,29 @@ class AgentTurn(TurnBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBody:
-    """A message to the agent, with the conversation that its reply before came with.
+    """A message to the agent, with the conversation that its last reply returned.
 
-    `strategy`: what of it the agent is told; all, unless given.
+    `strategy`: the part of the conversation that the agent sees; all of it by default.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     message: str
-    conversation: Annotated[list[AgentTurn], Field(max_length=_MOST_TURNS)] | None = None
+    conversation: Annotated[list[AgentTurn], Field(max_length=_MAX_TURNS)] | None = None
     strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestEffort:
-    """What an operator may send while a question is looked into."""
+    """A provisional answer that an operator may send while a question is looked into."""
 
     answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReply:
-    """What the agent says; `intent` is chat_only where no document was asked, `tools` those that were.
+    """The agent's reply; `intent` is chat_only where no documents were needed, `tools` names those that were used.
 
-    `conversation`: all of it so far, as many of its latest turns as can be sent along with the next message.
+    `conversation`: the latest turns, as many as fit into the next request.
     """
 
     reply: str
@@ -174,38 +174,38 @@ class AgentReply:
     conversation: list[AgentTurn]
 
 
-async def _telemetry(knowledge: Open) -> Telemetry:
+async def _telemetry(knowledge: CallerKnowledge) -> Telemetry:
     return Telemetry(knowledge.answering.journal, knowledge.answering.clock)
 
 
-Telling = Annotated[Telemetry, Depends(_telemetry)]
+AnswerTelemetry = Annotated[Telemetry, Depends(_telemetry)]
 
 
 def add_answers(app: FastAPI) -> None:
     """Add the routes of answers to an app."""
-    _add_systems(app)
+    _add_answering(app)
     _add_agent(app)
 
 
-def _add_systems(app: FastAPI) -> None:
+def _add_answering(app: FastAPI) -> None:
     results = PlannerResults()
 
     @app.post("/api/kb/query", tags=["answers"])
     @performs("answering.ask")
     async def query_knowledge_base(
-        body: KBQueryBody, knowledge: Open, principal: Asking, telemetry: Telling
+        body: KBQueryBody, knowledge: CallerKnowledge, principal: DocumentPrincipal, telemetry: AnswerTelemetry
     ) -> KBQueryResponse:
-        """Answer from a knowledge base with the documents cited, or with the one sentence that says it does not."""
+        """Answer from a knowledge base with the documents cited, or with the fixed sentence that it has no answer."""
         return await KnowledgeBaseQuery(knowledge.answering, telemetry).query_knowledge_base(
-            body.query, principal, kb=body.kb, scope_id=body.scope, conversation=_said(body.conversation)
+            body.query, principal, kb=body.kb, scope_id=body.scope, conversation=_as_dicts(body.conversation)
         )
 
     @app.post("/subagents/documentation-qa", tags=["answers"])
     @performs("answering.ask")
     async def documentation_qa(
-        body: DocumentationBody, knowledge: Open, principal: Asking, telemetry: Telling
+        body: DocumentationBody, knowledge: CallerKnowledge, principal: DocumentPrincipal, telemetry: AnswerTelemetry
     ) -> DocumentationResponse:
-        """Do a planner's documentation step; the same result key and question in a session is answered once."""
+        """Do a planner's documentation step; a repeated result key and question of a session is answered once."""
         context, payload = body.context or ContextBody(), body.planner_payload or PlannerPayloadBody()
         return await results.answer(
             DocumentationQASubagent(knowledge.answering, telemetry),
@@ -213,7 +213,7 @@ def _add_systems(app: FastAPI) -> None:
                 question=body.question,
                 session_id=body.session_id,
                 step_id=body.step_id,
-                conversation_tail=_said(context.conversation_tail),
+                conversation_tail=_as_dicts(context.conversation_tail),
                 focus=context.focus or {},
                 result_key=payload.result_key,
             ),
@@ -223,40 +223,47 @@ def _add_systems(app: FastAPI) -> None:
     @app.post("/subagents/documentation-qa:best-effort", tags=["answers"])
     @performs("documents.manage")
     async def documentation_best_effort(
-        body: QuestionBody, knowledge: Open, principal: Operator, telemetry: Telling
+        body: QuestionBody, knowledge: CallerKnowledge, principal: Operator, telemetry: AnswerTelemetry
     ) -> BestEffort:
-        """Return what an operator may send meanwhile, with its caveats."""
+        """Return a provisional answer for an operator to send, with its caveats."""
         subagent = DocumentationQASubagent(knowledge.answering, telemetry)
         return BestEffort(answer=await subagent.best_effort(body.question, principal))
 
     @app.post("/api/ask", tags=["answers"])
     @performs("answering.ask")
-    async def ask_documents(body: AskBody, knowledge: Open, principal: Asking, telemetry: Telling) -> SelectionResponse:
-        """Answer from all documents that may be read; the model picks those to look into."""
+    async def ask_documents(
+        body: AskBody, knowledge: CallerKnowledge, principal: DocumentPrincipal, telemetry: AnswerTelemetry
+    ) -> SelectionResponse:
+        """Answer from all documents that the caller may read; the model picks which to search."""
         selection = DocumentSelection(knowledge.answering, telemetry, knowledge.settings)
-        return await selection.ask(body.question, principal, _said(body.conversation))
+        return await selection.ask(body.question, principal, _as_dicts(body.conversation))
 
     @app.post("/api/kb/{kb}/{scope}/ask", tags=["answers"])
     @performs("answering.ask")
     async def ask_knowledge_base(
-        kb: str, scope: str, body: AskBaseBody, knowledge: Open, principal: Asking
+        kb: str, scope: str, body: AskBaseBody, knowledge: CallerKnowledge, principal: DocumentPrincipal
     ) -> ToolAnswer:
         """Answer from one knowledge base, in its own form."""
         tool = tool_of(kb)
-        scope_id = scope_in(scope)
-        tool.config.base.partition(scope_id)  # a tool says what is missing to a model, in the words of its arguments
-        asked = tool(knowledge.answering, principal)
-        return await asked.ask(scope_id, body.question, body.k, _said(body.conversation), logs=body.logs)
+        scope_id = parse_scope(scope)
+        tool.config.base.partition(scope_id)  # else the tool's own error names the arguments that a model sends
+        return await tool(knowledge.answering, principal).ask(
+            scope_id, body.question, body.k, _as_dicts(body.conversation), logs=body.logs
+        )
 
 
 def _add_agent(app: FastAPI) -> None:
     @app.post("/api/agent", tags=["answers"])
     @performs("answering.ask")
-    async def ask_agent(body: MessageBody, knowledge: Open, principal: Asking, telemetry: Telling) -> AgentReply:
-        """Have the main agent reply, with the document tools of whoever asks."""
+    async def ask_agent(
+        body: MessageBody, knowledge: CallerKnowledge, principal: DocumentPrincipal, telemetry: AnswerTelemetry
+    ) -> AgentReply:
+        """Reply as the main agent, with the caller's document tools."""
         model = await knowledge.answering.main()
         if model is None:
-            raise InvalidInput("HARDWON_MAIN_MODEL", "names no model, so there is no agent: set it, or ask a base")
+            raise InvalidInput(
+                "HARDWON_MAIN_MODEL", "is not set, so there is no agent: set it, or ask a knowledge base"
+            )
         conversation = Conversation()
         for turn in body.conversation or ():
             if turn.tool:
@@ -271,15 +278,15 @@ def _add_agent(app: FastAPI) -> None:
         documentation = DocumentationTool(subagent, principal) if planned else None
         agent = MainAgent(model, tools, documentation)
         reply = await agent.reply(body.message, conversation, strategy=body.strategy)
-        asked = [entry.tool for entry in conversation.entries[before:] if entry.tool]
-        return AgentReply(reply=reply, intent=intent, tools=asked, conversation=_latest(conversation.entries))
+        used = [entry.tool for entry in conversation.entries[before:] if entry.tool]
+        return AgentReply(reply=reply, intent=intent, tools=used, conversation=_latest_turns(conversation.entries))
 
 
-def _latest(entries: Sequence[Entry]) -> list[AgentTurn]:
-    """Return the latest turns that fit into the next request together; one that is too long is passed over."""
+def _latest_turns(entries: Sequence[Entry]) -> list[AgentTurn]:
+    """Return the latest turns that fit into the next request together; a turn that is too long is left out."""
     turns: list[AgentTurn] = []
-    left = _TALK_BYTES
-    for entry in reversed(entries[-_MOST_TURNS:]):
+    left = _MAX_CONVERSATION_BYTES
+    for entry in reversed(entries[-_MAX_TURNS:]):
         turn = AgentTurn(role=entry.role, content=entry.text, tool=entry.tool, sources=list(entry.sources))
         size = len(json.dumps(asdict(turn)))
         if size <= left:
@@ -288,5 +295,5 @@ def _latest(entries: Sequence[Entry]) -> list[AgentTurn]:
     return turns[::-1]
 
 
-def _said(turns: list[TurnBody] | None) -> list[dict[str, str]]:
+def _as_dicts(turns: list[TurnBody] | None) -> list[dict[str, str]]:
     return [turn.as_dict() for turn in turns or ()]

@@ -1,4 +1,4 @@
-"""The HTTP API: parse, call one service method, answer. The same routes on TCP and on the owner's unix socket."""
+"""The HTTP API, with the same routes on TCP and on the owner's unix socket."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.client.knowledge_client import services
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import run_within
-from orchestrator.http.access import Doorway, GuardedDoor, OwnersDoor
+from orchestrator.http.access import AuthConfig, KeyAuthentication, OwnerAuthentication
 from orchestrator.http.admission import Admission
 from orchestrator.http.allowed import add_access
 from orchestrator.http.answers import add_answers
-from orchestrator.http.document import document_of
+from orchestrator.http.document import openapi_document
 from orchestrator.http.entries import add_entries
 from orchestrator.http.journal import add_journal
 from orchestrator.http.kb import add_kb
 from orchestrator.http.metrics import add_metrics
-from orchestrator.http.opened import MOST_OPEN, Open, OperationRoute, free, performs
+from orchestrator.http.opened import MAX_CACHED_SERVICES, CallerKnowledge, OperationRoute, performs, public
 from orchestrator.http.operations import add_operations
 from orchestrator.http.outcomes import add_outcomes
 from orchestrator.http.page import add_page
-from orchestrator.http.problems import Problem, tell_problems
+from orchestrator.http.problems import Problem, add_problem_handlers
 from orchestrator.http.rows import add_rows
 from orchestrator.http.upkeep import add_upkeep
 
 READY_SECONDS = 10.0
-"""After which a server whose stores have not answered is not ready; ours."""
+"""Longest wait for the stores before the server counts as not ready; ours."""
 
-_WITH_MORE = frozenset({RemoteJournal, RemoteKnowledgeBases})
-"""What is got in another way than from `Knowledge`, each by a module of its own."""
+_ADDED_BY_MODULES = frozenset({RemoteJournal, RemoteKnowledgeBases})
+"""Services that are not attributes of `Knowledge`: a module of each adds its routes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,35 +58,35 @@ class ContextBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """That all is well."""
+    """A healthy state."""
 
     status: Literal["ok"]
 
 
-def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI:
-    """Return the app over open stores, which stay the caller's. Without a doorway whoever reaches it may do all."""
+def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI:
+    """Return the app over open stores, which the caller closes. Without `auth` every caller may do everything."""
     app = FastAPI(
         title="hardwon",
         summary="The learning memory of a multi-agent orchestrator.",
         version="1",
-        docs_url=None,  # FastAPI's would load scripts from elsewhere: `page` has our own
+        docs_url=None,  # FastAPI's page loads scripts from other hosts: `page` has our own
         redoc_url=None,
-        redirect_slashes=False,  # a client that does not follow would take an empty answer for one
+        redirect_slashes=False,  # a client that does not follow redirects would read an empty answer
         responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
     )
     app.router.route_class = OperationRoute
     app.state.knowledge = knowledge
     app.state.breakers = Breakers()
-    app.state.opened = LRUCache(MOST_OPEN)
+    app.state.opened = LRUCache(MAX_CACHED_SERVICES)
     settings = knowledge.settings
     app.add_middleware(Admission, concurrent=settings.max_concurrent, waiting=settings.max_waiting)
-    if doorway is None:
-        app.add_middleware(OwnersDoor)
+    if auth is None:
+        app.add_middleware(OwnerAuthentication)
     else:
-        app.add_middleware(GuardedDoor, doorway=doorway)
-    tell_problems(app)
+        app.add_middleware(KeyAuthentication, auth=auth)
+    add_problem_handlers(app)
     for service in services():
-        if service not in _WITH_MORE:
+        if service not in _ADDED_BY_MODULES:
             add_rows(app, service)
     add_entries(app)
     _add_contexts(app)
@@ -100,32 +100,32 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_answers(app)
     add_journal(app)
     _add_health(app)
-    app.openapi = lambda: document_of(app)  # type: ignore[method-assign] # FastAPI's own way to change it
+    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign] # FastAPI's own way to change it
     return app
 
 
 def _add_contexts(app: FastAPI) -> None:
     @app.post("/v1/contexts", tags=["queries"])
     @performs("contexts.record", problems=(409,))
-    async def build_context(body: ContextBody, knowledge: Open) -> Context:
-        """The context of a task, with the block of patterns where any fits."""
+    async def build_context(body: ContextBody, knowledge: CallerKnowledge) -> Context:
+        """Return the context of a task, with the block of patterns where any fits."""
         breaker = app.state.breakers.for_workspace(knowledge.workspace)
         return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
 
 
 def _add_health(app: FastAPI) -> None:
-    @app.head("/healthz", include_in_schema=False)  # as `wget --spider` and balancers look
+    @app.head("/healthz", include_in_schema=False)  # for `wget --spider` and load balancers
     @app.get("/healthz", tags=["health"])
-    @free()
+    @public()
     async def healthz() -> Health:
         """Say that the process is up."""
         return Health(status="ok")
 
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", tags=["health"])
-    @free(problems=(503,))
+    @public(problems=(503,))
     async def readyz(request: Request) -> Health:
-        """Say whether Postgres and the index answer, take changes, and are in the space of this server's model."""
+        """Check that Postgres and the index answer, accept writes, and hold vectors of this server's model."""
         knowledge: Knowledge = request.app.state.knowledge
         try:
             await run_within(READY_SECONDS, knowledge.ready())
@@ -133,12 +133,12 @@ def _add_health(app: FastAPI) -> None:
             raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
         except SpaceMismatch as error:
             raise IndexUnavailable(
-                "this process is set to another embedding model than the store is in: `hardwon doctor` says to which;"
+                "this process has another embedding model than the store: `hardwon doctor` names both;"
                 " set HARDWON_EMBEDDING_MODEL to that of the store, and restart"
             ) from error
-        except (IndexUnavailable, StoreIncompatible) as error:  # whoever asks needs no key, and is told no address
+        except (IndexUnavailable, StoreIncompatible) as error:  # callers need no key here, so they get no address
             raise IndexUnavailable(
-                "the vector index does not answer, holds what is not this store's (`hardwon doctor` says which), or has"
-                " lost its collection: `hardwon rebuild` makes it anew"
+                "the vector index does not answer, holds another store's data (`hardwon doctor` says which), or has"
+                " lost its collection: `hardwon rebuild` creates it again"
             ) from error
         return Health(status="ok")

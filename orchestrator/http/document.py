@@ -1,4 +1,4 @@
-"""The OpenAPI document: what keys each operation takes, problem details as they are sent, examples."""
+"""The OpenAPI document, with the key scopes of each operation, problem details, and examples."""
 
 from __future__ import annotations
 
@@ -13,54 +13,59 @@ from fastapi.routing import APIRoute
 from knowledge.access.operations import OPERATIONS, Reach
 from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_TYPE, PROBLEM
 from orchestrator.http.examples import ANSWERS, PROBLEMS, REQUESTS, VALUES
-from orchestrator.http.opened import Performed, performed
+from orchestrator.http.opened import RouteOperation, route_operation
 
 _SECURITY: Final = "key"
 _HEADERS: Final[dict[str, dict[str, Any]]] = {
     "X-Request-ID": {
-        "description": "The request's own id where it gave a harmless one, else one that was made for it.",
+        "description": "The id that the request sent, where it is safe to log; else a generated one.",
         "schema": {"type": "string"},
     },
 }
-_RETRY: Final = {
-    "Retry-After": {"description": "When to come again, in seconds.", "schema": {"type": "integer", "minimum": 1}}
+_RETRY_HEADERS: Final = {
+    "Retry-After": {
+        "description": "Seconds until the request may be repeated.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
 }
 
 
-def document_of(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of an app, made once."""
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of an app; it is generated once."""
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        made.setdefault("components", {})["securitySchemes"] = {
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        document.setdefault("components", {})["securitySchemes"] = {
             _SECURITY: {"type": "http", "scheme": "bearer", "description": "A key: `hardwon keys create` makes one."}
         }
         for route in app.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
                 for method in route.methods or ():
-                    _complete(route, made["paths"][route.path_format][method.lower()])
-        app.openapi_schema = made
+                    _complete_operation(route, document["paths"][route.path_format][method.lower()])
+        app.openapi_schema = document
     return app.openapi_schema
 
 
-def _complete(route: APIRoute, told: dict[str, Any]) -> None:
-    name, does = route.name, performed(route)
-    told["operationId"] = name
-    _say_scopes(does, told)
-    for parameter in told.get("parameters", ()):
-        _give_example(parameter)
-    if "requestBody" in told and name in REQUESTS:
-        for kind in told["requestBody"]["content"].values():
-            kind["example"] = REQUESTS[name]
-    responses = told["responses"]
-    for status in [*_problems(route, does, told), 500]:
+def _complete_operation(route: APIRoute, operation: dict[str, Any]) -> None:
+    name, performs = route.name, route_operation(route)
+    operation["operationId"] = name
+    _add_scopes(performs, operation)
+    for parameter in operation.get("parameters", ()):
+        _add_example(parameter)
+    if "requestBody" in operation and name in REQUESTS:
+        for content in operation["requestBody"]["content"].values():
+            content["example"] = REQUESTS[name]
+    responses = operation["responses"]
+    for status in [*_problem_statuses(route, performs, operation), 500]:
         responses[str(status)] = {
             "description": HTTPStatus(int(status)).phrase,
             "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": PROBLEMS[status]}},
         }
     for status, response in responses.items():
-        response["headers"] = response.get("headers", {}) | _HEADERS | (_RETRY if status in {"429", "503"} else {})
-        as_json = "application/json" in response.get("content", {})
-        if status.startswith("2") and as_json and name in ANSWERS:
+        response["headers"] = (
+            response.get("headers", {}) | _HEADERS | (_RETRY_HEADERS if status in {"429", "503"} else {})
+        )
+        has_json = "application/json" in response.get("content", {})
+        if status.startswith("2") and has_json and name in ANSWERS:
             response["content"]["application/json"]["example"] = ANSWERS[name]
     if name == "export_archive":
         responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}
@@ -70,33 +75,33 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
         }
 
 
-def _say_scopes(does: Performed, told: dict[str, Any]) -> None:
-    if does.operation is None:
-        told["security"] = []
+def _add_scopes(performs: RouteOperation, operation: dict[str, Any]) -> None:
+    if performs.operation is None:
+        operation["security"] = []
         return
-    needed = OPERATIONS[does.operation]
+    needed = OPERATIONS[performs.operation]
     scopes = " and ".join(f"`{scope}`" for scope in sorted(needed.scopes))
-    where = ", of all workspaces" if needed.reach is Reach.STORE else ""
-    told["description"] = f"{told.get('description', '')}\n\nTakes a key of scope {scopes}{where}."
-    told["security"] = [{_SECURITY: []}]
-    told["x-hardwon-scopes"] = sorted(needed.scopes)
+    reach = ", of all workspaces" if needed.reach is Reach.STORE else ""
+    operation["description"] = f"{operation.get('description', '')}\n\nTakes a key of scope {scopes}{reach}."
+    operation["security"] = [{_SECURITY: []}]
+    operation["x-hardwon-scopes"] = sorted(needed.scopes)
 
 
-def _give_example(parameter: dict[str, Any]) -> None:
+def _add_example(parameter: dict[str, Any]) -> None:
     value = VALUES.get(parameter["name"])
     if value is not None:
         parameter["example"] = value
 
 
-def _problems(route: APIRoute, does: Performed, told: dict[str, Any]) -> list[int]:
-    """Return which problems an operation may end in."""
-    if does.operation is None:
-        return list(does.problems)
-    found = {401, 403, 422, 429, 503, *does.problems}
+def _problem_statuses(route: APIRoute, performs: RouteOperation, operation: dict[str, Any]) -> list[int]:
+    """Return the error statuses that an operation may answer."""
+    if performs.operation is None:
+        return list(performs.problems)
+    statuses = {401, 403, 422, 429, 503, *performs.problems}
     if "{" in route.path:
-        found.add(404)
-    if "requestBody" in told and route.path != ARCHIVE_PATH:
-        found |= {408, 413}
-    if does.operation.startswith(("documents.", "answering.")):
-        found |= {409, 502}
-    return sorted(found)
+        statuses.add(404)
+    if "requestBody" in operation and route.path != ARCHIVE_PATH:
+        statuses |= {408, 413}
+    if performs.operation.startswith(("documents.", "answering.")):
+        statuses |= {409, 502}
+    return sorted(statuses)

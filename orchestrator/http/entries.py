@@ -1,4 +1,4 @@
-"""The routes of entries that are no plain rows of the table of operations: captured, and resolved."""
+"""The routes that capture and resolve entries; the other routes of entries come from the table of operations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from fastapi import FastAPI, Header
 
 from knowledge.errors import InvalidInput
 from knowledge.models import AppliesWhen, EntryId, NewEntry
+from orchestrator.client.arguments import field_values
 from orchestrator.client.capture import BatchAnswer, EntryCreated
 from orchestrator.entries import capture_rows, resolve_entry
-from orchestrator.http.opened import Open, performs
+from orchestrator.http.opened import CallerKnowledge, performs
 
 MAX_BATCH = 1000
 
@@ -20,7 +21,7 @@ _FORBID: dict[str, Any] = {"extra": "forbid"}
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(max_length=200, description="A name of the caller's for this event; repeated, nothing is stored."),
+    Header(max_length=200, description="The caller's name for this event; repeated, nothing is stored."),
 ]
 
 
@@ -34,7 +35,7 @@ class BatchBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionBody:
-    """What worked: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
+    """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     solution_steps: str | None = None
@@ -49,37 +50,31 @@ def add_entries(app: FastAPI) -> None:
 
     @app.post("/v1/entries", status_code=201, tags=["entries"])
     @performs("capture.capture", problems=(409,))
-    async def capture(entry: NewEntry, knowledge: Open, idempotency_key: IdempotencyKey = None) -> EntryCreated:
-        """Capture one entry. An Idempotency-Key stands for the field `idempotency_key`: repeated, it stores nothing."""
+    async def capture(
+        entry: NewEntry, knowledge: CallerKnowledge, idempotency_key: IdempotencyKey = None
+    ) -> EntryCreated:
+        """Capture one entry. An Idempotency-Key sets the field `idempotency_key`: repeated, nothing is stored."""
         if idempotency_key is not None:
-            entry = _with_key(entry, idempotency_key)
+            entry = _set_key(entry, idempotency_key)
         return EntryCreated(entry_id=await knowledge.capture.capture(entry))
 
     @app.post("/v1/entries:batch", tags=["entries"])
     @performs("capture.capture_all")
-    async def capture_all(body: BatchBody, knowledge: Open) -> BatchAnswer:
-        """Capture up to 1000 entries, each on its own: a refused one says why and stops no other."""
+    async def capture_all(body: BatchBody, knowledge: CallerKnowledge) -> BatchAnswer:
+        """Capture up to 1000 entries, each on its own: a refused one has its reason and stops no other."""
         if len(body.entries) > MAX_BATCH:
             raise InvalidInput("entries", f"holds {len(body.entries)}, more than the {MAX_BATCH} allowed at a time")
         return BatchAnswer(answers=await capture_rows(knowledge.capture, body.entries))
 
     @app.post("/v1/entries/{entry_id}/resolution", tags=["entries"])
     @performs("capture.resolve_failure", problems=(409,))
-    async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: Open) -> EntryCreated:
+    async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: CallerKnowledge) -> EntryCreated:
         """Give an open entry its resolution and stage it."""
-        resolved = await resolve_entry(
-            knowledge.capture,
-            EntryId(entry_id),
-            solution_steps=body.solution_steps,
-            revision_approach=body.revision_approach,
-            verified_by=body.verified_by,
-            when_to_try=body.when_to_try,
-            applies_when=body.applies_when,
-        )
+        resolved = await resolve_entry(knowledge.capture, EntryId(entry_id), **field_values(body))
         return EntryCreated(entry_id=resolved)
 
 
-def _with_key(entry: NewEntry, idempotency_key: str) -> NewEntry:
+def _set_key(entry: NewEntry, idempotency_key: str) -> NewEntry:
     if entry.idempotency_key not in {None, idempotency_key}:
         raise InvalidInput("idempotency_key", "differs from the header Idempotency-Key: give one of them")
     return replace(entry, idempotency_key=idempotency_key)

@@ -1,4 +1,4 @@
-"""The routes of what is told and thought of answers: events, escalations, feedback and figures."""
+"""The routes of the answer journal: events, escalations, feedback and metrics."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from knowledge.documents.access import Principal
 from knowledge.documents.answers import Answering
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
 from orchestrator.client.journal import RemoteJournal
-from orchestrator.http.opened import Open, performs
-from orchestrator.http.principal import Asking, Operator, check_operator
+from orchestrator.http.opened import CallerKnowledge, performs
+from orchestrator.http.principal import DocumentPrincipal, Operator, check_operator
 from orchestrator.http.rows import add_rows
 from orchestrator.tools.telemetry import AnswerMetrics, metrics_of
 
-_METRICS_OF = 1_000
+_MAX_METRIC_EVENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _JournalByClock:
-    """The journal as who asks has it, by the server's clock."""
+class _CallerJournal:
+    """The journal as its caller may use it, by the server's clock."""
 
     answering: Answering
     principal: Principal
@@ -49,16 +49,16 @@ class _JournalByClock:
         await self.answering.journal.feedback(answer_id, up=up, comment=comment, now=now)
 
 
-async def _journal(knowledge: Open, principal: Asking) -> _JournalByClock:
-    return _JournalByClock(knowledge.answering, principal)
+async def _journal(knowledge: CallerKnowledge, principal: DocumentPrincipal) -> _CallerJournal:
+    return _CallerJournal(knowledge.answering, principal)
 
 
 def add_journal(app: FastAPI) -> None:
     """Add the routes of the journal of answers to an app."""
-    add_rows(app, RemoteJournal, given=Annotated[_JournalByClock, Depends(_journal)])
+    add_rows(app, RemoteJournal, dependency=Annotated[_CallerJournal, Depends(_journal)])
 
     @app.get("/api/answer-metrics", tags=["answers"])
     @performs("documents.manage")
-    async def answer_metrics(knowledge: Open, _: Operator) -> AnswerMetrics:
-        """Return figures of the last thousand answers."""
-        return metrics_of(await knowledge.answering.journal.events(name="question_answered", limit=_METRICS_OF))
+    async def answer_metrics(knowledge: CallerKnowledge, _: Operator) -> AnswerMetrics:
+        """Return metrics of the last thousand answers."""
+        return metrics_of(await knowledge.answering.journal.events(name="question_answered", limit=_MAX_METRIC_EVENTS))

@@ -1,4 +1,4 @@
-"""The routes of knowledge bases: documents, repositories, who may use them, and raw passages."""
+"""The routes of knowledge bases: documents, repositories, members, and raw passages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.documents.service import KnowledgeBases
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
 from orchestrator.client.kb import Count, RemoteKnowledgeBases
-from orchestrator.client.table import ONE
+from orchestrator.client.table import NO_SCOPE
 from orchestrator.http.opened import performs
 from orchestrator.http.principal import Bases
 from orchestrator.http.rows import add_rows
@@ -24,18 +24,18 @@ log = get_logger(__name__)
 _DOCUMENTS = "/api/kb/{kb}/{scope}/documents"
 
 
-def scope_in(path: str) -> str | None:
-    """Return the scope id that stands in a path, None for the one scope of a knowledge base that is one."""
-    return None if path == ONE else path
+def parse_scope(path: str) -> str | None:
+    """Return the scope id in a path, None for a knowledge base without scopes."""
+    return None if path == NO_SCOPE else path
 
 
 def add_kb(app: FastAPI) -> None:
     """Add the routes of knowledge bases to an app."""
     app.state.indexing = {}  # the task of each workspace
     app.state.to_index = set()
-    index_soon = functools.partial(_index_soon, app)
+    start_indexing = functools.partial(_start_indexing, app)
     changes = ("delete", "close_case", "delete_user", "forget_source", "sync")
-    add_rows(app, RemoteKnowledgeBases, given=Bases, afterwards=dict.fromkeys(changes, index_soon))
+    add_rows(app, RemoteKnowledgeBases, dependency=Bases, callbacks=dict.fromkeys(changes, start_indexing))
 
     @app.post(
         _DOCUMENTS,
@@ -58,13 +58,13 @@ def add_kb(app: FastAPI) -> None:
         link: str | None = None,
         index: Annotated[bool, Query(description="Index it at once, in the background.")] = True,
     ) -> AddedDocument:
-        """Keep the file in the body, to be indexed."""
+        """Store the file in the body, to be indexed."""
         new = NewDocument(
             uri=uri, content=await request.body(), title=title, category=category, tags=tuple(tag or ()), link=link
         )
-        added = await bases.add(kb, scope_in(scope), new)
+        added = await bases.add(kb, parse_scope(scope), new)
         if index:
-            _index_soon(app, bases)
+            _start_indexing(app, bases)
         return added
 
     @app.post("/api/kb/{kb}/{scope}/documents:retry", tags=["documents"])
@@ -76,37 +76,37 @@ def add_kb(app: FastAPI) -> None:
         *,
         index: Annotated[bool, Query(description="Index them at once, in the background.")] = True,
     ) -> Count:
-        """Have documents indexed now that failed or were put off."""
-        again = await bases.retry(kb, scope_in(scope))
+        """Index documents now that failed or were postponed."""
+        number = await bases.retry(kb, parse_scope(scope))
         if index:
-            _index_soon(app, bases)
-        return Count(documents=again)
+            _start_indexing(app, bases)
+        return Count(documents=number)
 
 
-def _index_soon(app: FastAPI, bases: KnowledgeBases) -> None:
-    """Index what waits in the background, unless that is under way; what comes meanwhile is taken along."""
+def _start_indexing(app: FastAPI, bases: KnowledgeBases) -> None:
+    """Index waiting documents in the background; a task that already runs takes new ones along."""
     workspace = bases.documents.workspace
     app.state.to_index.add(workspace)
     if workspace not in app.state.indexing:
-        app.state.indexing[workspace] = asyncio.create_task(_indexed(app, bases))
+        app.state.indexing[workspace] = asyncio.create_task(_index_until_done(app, bases))
 
 
 async def stop_indexing(app: FastAPI) -> None:
-    """End what goes on in the background of an app, before its stores are closed: what it held is free again."""
+    """Cancel the background indexing of an app, before its stores are closed; its leases are released."""
     tasks = list(app.state.indexing.values())
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _indexed(app: FastAPI, bases: KnowledgeBases) -> None:
-    """Index until nobody asked for it since the last run began, which may have been past what came meanwhile."""
+async def _index_until_done(app: FastAPI, bases: KnowledgeBases) -> None:
+    """Index until no request came since the last run began: that run may have missed what was added meanwhile."""
     workspace = bases.documents.workspace
     try:
         while workspace in app.state.to_index:
             app.state.to_index.discard(workspace)
             await bases.documents.indexing.run()
-    except HardwonError as error:  # the job comes to it
+    except HardwonError as error:  # the scheduled job tries again
         log.warning("documents_not_indexed", reason=str(error))
     finally:
         app.state.indexing.pop(workspace)

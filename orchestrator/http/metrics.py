@@ -1,4 +1,4 @@
-"""`GET /metrics`, and the middleware that has the process's metrics told of each request and of what it does."""
+"""`GET /metrics`, and the middleware that records each request and its spans in the metrics of the process."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from knowledge.errors import Unavailable
 from knowledge.logs import get_logger
 from knowledge.steps import observe
 from knowledge.wiring import Knowledge
-from orchestrator.http.opened import Open, performs
+from orchestrator.http.opened import CallerKnowledge, performs
 from orchestrator.metrics import Metrics, metrics_of_process
 
 log = get_logger(__name__)
 
 COUNT_SECONDS = 5.0
-"""What counting staged entries may take: a scraper waits ten."""
-KEEP_SECONDS = 10.0
-"""How long a count of staged entries is told again, however often it is asked for."""
+"""Longest count of staged entries: a scraper waits ten seconds."""
+CACHE_SECONDS = 10.0
+"""Time that a count of staged entries is cached."""
 _METHODS = frozenset(HTTPMethod)
 _OTHER = "other"
 
 
-class _Staged:
-    """How many entries wait for a checkpoint, in all workspaces; counted when asked for, now and then."""
+class _StagedGauges:
+    """Gauges of the entries that wait for a checkpoint, in all workspaces, and of the workspaces; cached."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._next = 0.0
         self._one_by_one = asyncio.Lock()
 
-    async def tell(self, metrics: Metrics) -> None:
-        """Set the gauges; not a number where Postgres does not answer in time."""
+    async def update(self, metrics: Metrics) -> None:
+        """Set the gauges; NaN where Postgres does not answer in time."""
         async with self._one_by_one:
             if time.monotonic() < self._next:
                 return
@@ -50,11 +50,11 @@ class _Staged:
                 log.warning("staged_not_counted", reason=str(error) or "too slow")
             metrics.staged.set(staged)
             metrics.workspaces.set(workspaces)
-            self._next = time.monotonic() + KEEP_SECONDS
+            self._next = time.monotonic() + CACHE_SECONDS
 
 
-class MetricsWatch:
-    """ASGI middleware: counts requests, and has the steps of each watched."""
+class MetricsMiddleware:
+    """ASGI middleware: counts requests, and measures their spans."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class MetricsWatch:
             return
         began, status = time.perf_counter(), 500
 
-        async def noting(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -75,17 +75,19 @@ class MetricsWatch:
 
         try:
             with observe(self._metrics):
-                await self._app(scope, receive, noting)
+                await self._app(scope, receive, send_and_record)
         finally:
-            self._metrics.count_request(_known(scope["method"]), _route(scope), status, time.perf_counter() - began)
+            self._metrics.count_request(
+                _method_label(scope["method"]), _route_label(scope), status, time.perf_counter() - began
+            )
 
 
-def _known(method: str) -> str:
+def _method_label(method: str) -> str:
     return method if method in _METHODS else _OTHER
 
 
-def _route(scope: Scope) -> str:
-    """Return the path of the route as it was declared: what a caller wrote in its place would be without number."""
+def _route_label(scope: Scope) -> str:
+    """Return the path of the route as it is declared: the paths that callers send have no bound."""
     route: Any = scope.get("route")
     return str(getattr(route, "path", None) or _OTHER)
 
@@ -93,15 +95,15 @@ def _route(scope: Scope) -> str:
 def add_metrics(app: FastAPI) -> None:
     """Add the route and the middleware to an app."""
     metrics = metrics_of_process()
-    staged = _Staged(app.state.knowledge)
-    app.add_middleware(MetricsWatch, metrics=metrics)
+    staged = _StagedGauges(app.state.knowledge)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     @performs("workspaces")
-    async def tell_metrics(request: Request, knowledge: Open) -> Response:
+    async def tell_metrics(request: Request, knowledge: CallerKnowledge) -> Response:
         """Return the metrics of this process, as Prometheus scrapes them: of all workspaces."""
         knowledge.principal.require("workspaces")
-        await staged.tell(metrics)
+        await staged.update(metrics)
         metrics.breakers.set(app.state.breakers.count_open())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(metrics.registry), media_type=content_type)

@@ -1,4 +1,4 @@
-"""What a route does, whose knowledge a request is about, and who is told how far its work is."""
+"""The operation of a route, the caller's services of a request, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -18,155 +18,157 @@ from knowledge.errors import AccessDenied, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Progress
 from knowledge.wiring import Knowledge
-from orchestrator.client.calls import WORKSPACE_HEADER, Done
+from orchestrator.client.calls import WORKSPACE_HEADER, WorkProgress
 from orchestrator.http.access import PRINCIPAL
-from orchestrator.http.unread import ShallowRequest, refuses_unread
+from orchestrator.http.unread import ShallowRequest, make_unread_check
 
-MOST_OPEN = 1000
-_LONGEST_WORKSPACE = 1200
-_PERFORMED = "_hardwon_performed"
+MAX_CACHED_SERVICES = 1000
+_MAX_WORKSPACE_CHARS = 1200
+_ROUTE_OPERATION = "_hardwon_performed"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Performed:
-    """What a route does: an operation of `access/operations.py`, and the problems that not every route may end in."""
+class RouteOperation:
+    """The operation of a route, in the table of permissions, and its error statuses beyond those of every route."""
 
     operation: str | None
-    """Where a route does several, one of them: they take the same scopes. None: anybody may ask."""
+    """One of them where a route performs several: they take the same scopes. None: no key is needed."""
     problems: tuple[int, ...] = ()
 
 
 def performs(operation: str, *, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
-    """Say beside a route which operation it performs, and what else may go wrong than with any route.
+    """Declare the operation of a route, and its error statuses beyond those of every route.
 
-    409: what is stored may contradict, an embedding model among it; it comes too late or too early. 502: an endpoint
-    may refuse for good. 404: there may be nothing, though no part of the path names it.
+    409: a conflict with stored data, such as another embedding model, or a request too late or too early. 502: an
+    endpoint may refuse for good. 404: something that the path does not name may be missing.
     """
     if operation not in OPERATIONS:
-        raise ValueError(f"{operation} stands in no table of operations: say in access/operations.py what it takes")
-    return _marking(Performed(operation, problems))
+        raise ValueError(f"unknown operation {operation}: add it to the table of permissions")
+    return _mark(RouteOperation(operation, problems))
 
 
-def free(*, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
-    """Say beside a route that anybody may ask it."""
-    return _marking(Performed(None, problems))
+def public(*, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
+    """Declare that a route needs no key."""
+    return _mark(RouteOperation(None, problems))
 
 
-def _marking(performed: Performed) -> Callable[[_Endpoint], _Endpoint]:
-    def marked(endpoint: _Endpoint) -> _Endpoint:
-        vars(endpoint)[_PERFORMED] = performed
+def _mark(operation: RouteOperation) -> Callable[[_Endpoint], _Endpoint]:
+    def mark(endpoint: _Endpoint) -> _Endpoint:
+        vars(endpoint)[_ROUTE_OPERATION] = operation
         return endpoint
 
-    return marked
+    return mark
 
 
-def performed(route: APIRoute) -> Performed:
-    """Return what a route does. Raises ValueError for one that does not say."""
-    found: Performed | None = vars(route.endpoint).get(_PERFORMED)
-    if found is None:
-        raise ValueError(f"the route {route.path} does not say what it does: put @performs(...) or @free() beside it")
-    return found
+def route_operation(route: APIRoute) -> RouteOperation:
+    """Return the operation of a route. Raises ValueError for a route that declares none."""
+    operation: RouteOperation | None = vars(route.endpoint).get(_ROUTE_OPERATION)
+    if operation is None:
+        raise ValueError(f"the route {route.path} declares no operation: decorate it with @performs(...) or @public()")
+    return operation
 
 
 class OperationRoute(APIRoute):
-    """A route that looks whether its operation is allowed before the request's body is read; the service looks again.
+    """A route that checks the permission before the request's body is read; the service checks it again.
 
-    What a request tells that nobody reads is refused where it may change something. A route that does not say which
-    operation it performs cannot be added.
+    Unknown parameters of a request that may change something are rejected. A route without a declared operation cannot
+    be added.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers a request."""
-        answer = super().get_route_handler()
-        operation = performed(self).operation
-        refuse_unread = refuses_unread(self)
+        """Return the handler of a request."""
+        handle = super().get_route_handler()
+        operation = route_operation(self).operation
+        check_unread = make_unread_check(self)
 
-        async def guarded(request: Request) -> Response:
+        async def handle_checked(request: Request) -> Response:
             shallow = ShallowRequest(request.scope, request.receive)
             if operation is not None:
-                _principal(request).check(operation)  # the service, which looks again, requires it
+                _principal(request).check(operation)  # the service checks it again, and audits
                 _workspace(request)
-                await refuse_unread(shallow)
-            return await answer(shallow)
+                await check_unread(shallow)
+            return await handle(shallow)
 
-        return guarded
+        return handle_checked
 
 
 def _principal(request: Request) -> Principal:
     principal: Principal | None = request.scope.get(PRINCIPAL)
-    if principal is None:  # no door has let it in: a defect, and no way in
-        raise AccessDenied("nobody has shown who asks")
+    if principal is None:  # a defect: no middleware has authenticated the request
+        raise AccessDenied("the request is not authenticated")
     return principal
 
 
 def _workspace(request: Request) -> str:
     """Return the workspace of a request: the one it names, else that of its key. Raises AccessDenied for another."""
     principal = _principal(request)
-    told = request.headers.get(WORKSPACE_HEADER)
-    if told is None:
+    header = request.headers.get(WORKSPACE_HEADER)
+    if header is None:
         return principal.workspace or DEFAULT_WORKSPACE
     try:
-        named = unquote_to_bytes(told.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is
+        workspace = unquote_to_bytes(header.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is
     except UnicodeDecodeError as error:
         raise InvalidInput("workspace", f"is not UTF-8 in the header {WORKSPACE_HEADER}") from error
-    principal.check_workspace(named)
-    return named
+    principal.check_workspace(workspace)
+    return workspace
 
 
-_NAMES = Header(
+_WORKSPACE_NAME = Header(
     alias=WORKSPACE_HEADER,
-    description="The workspace, percent-encoded; that of the key where it is not named.",
-    max_length=_LONGEST_WORKSPACE,
+    description="The workspace, percent-encoded; by default that of the key.",
+    max_length=_MAX_WORKSPACE_CHARS,
 )
 
 
-def opened(request: Request) -> Knowledge:
+def caller_knowledge(request: Request) -> Knowledge:
     """Return the caller's services from the LRU cache of workspaces and principals.
 
-    Those of a workspace are made once for all who ask in it: they hold what is kept of its documents.
+    The services of a workspace are made once for all its callers: they hold the cache of its documents.
     """
     cache: LRUCache[tuple[str, Principal], Knowledge] = request.app.state.opened
     workspace, principal = _workspace(request), _principal(request)
 
-    def known(asker: Principal, make: Callable[[], Knowledge]) -> Knowledge:
-        found = cache.get((workspace, asker))
-        if found is None:
-            found = cache[workspace, asker] = make()
-        return found
+    def get_or_make(caller: Principal, make: Callable[[], Knowledge]) -> Knowledge:
+        cached = cache.get((workspace, caller))
+        if cached is None:
+            cached = cache[workspace, caller] = make()
+        return cached
 
     knowledge: Knowledge = request.app.state.knowledge
-    of_workspace = known(OWNER, lambda: knowledge.in_workspace(workspace))
-    return known(principal, lambda: of_workspace.for_principal(principal))
+    of_workspace = get_or_make(OWNER, lambda: knowledge.in_workspace(workspace))
+    return get_or_make(principal, lambda: of_workspace.for_principal(principal))
 
 
-async def _opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:
-    """Return the services; a coroutine, as FastAPI has a thread call any other function, which costs more than this."""
-    return opened(request)
+async def _caller_knowledge(request: Request, _: Annotated[str | None, _WORKSPACE_NAME] = None) -> Knowledge:
+    """Return the services; a coroutine, since FastAPI runs any other function in a thread, which costs more."""
+    return caller_knowledge(request)
 
 
-Open = Annotated[Knowledge, Depends(_opened)]
+CallerKnowledge = Annotated[Knowledge, Depends(_caller_knowledge)]
 
 
-async def _told(
+async def _progress_callback(
     request: Request,
-    operation: Annotated[UUID | None, Query(description="An id of the caller's, to ask how far the work is.")] = None,
+    operation: Annotated[
+        UUID | None, Query(description="An id of the caller's choice, to ask for the progress.")
+    ] = None,
 ) -> AsyncIterator[Progress | None]:
-    """Give what long work tells its progress to, while the request lasts, if the caller gave it a name to ask by."""
+    """Yield the progress callback of a request whose caller sent an operation id; its progress ends with it."""
     if operation is None:
         yield None
         return
-    under_way: dict[tuple[str, UUID], Done] = request.app.state.under_way
+    under_way: dict[tuple[str, UUID], WorkProgress] = request.app.state.under_way
     name = (_workspace(request), operation)
 
-    def told(done: int, total: int | None) -> None:
-        under_way[name] = Done(done=done, total=total)
+    def report(done: int, total: int | None) -> None:
+        under_way[name] = WorkProgress(done=done, total=total)
 
-    told(0, None)
+    report(0, None)
     try:
-        yield told
+        yield report
     finally:
         under_way.pop(name, None)
 
 
-Told = Annotated[Progress | None, Depends(_told)]
+ProgressCallback = Annotated[Progress | None, Depends(_progress_callback)]

@@ -9,15 +9,15 @@ from uuid import UUID
 from fastapi import FastAPI, Response
 from pydantic import StrictBool
 
-from knowledge.models import ContextId, PatternId
-from orchestrator.http.opened import Open, performs
+from orchestrator.client.arguments import field_values
+from orchestrator.http.opened import CallerKnowledge, performs
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeBody:
-    """What came of a pattern of a context; what is not given is taken from the context."""
+    """The outcome of a pattern of a context; missing fields are taken from the context."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
 
@@ -34,17 +34,10 @@ def add_outcomes(app: FastAPI) -> None:
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
     @performs("outcomes.record_outcome", problems=(404,))
-    async def record_outcome(body: OutcomeBody, knowledge: Open, response: Response) -> None:
-        """Keep whether a pattern of a context worked: a distinct (project, task, run) is one attempt.
+    async def record_outcome(body: OutcomeBody, knowledge: CallerKnowledge, response: Response) -> None:
+        """Record whether a pattern of a context worked: a distinct (project, task, run) is one attempt.
 
-        Location is the pattern whose attempt it is: another one, where that of the context was joined to it since.
+        Location is the pattern that counts the attempt: another one, where that of the context was joined to it since.
         """
-        pattern_id = await knowledge.outcomes.record_outcome(
-            ContextId(body.context_id),
-            PatternId(body.pattern_id),
-            worked=body.worked,
-            project_id=body.project_id,
-            task_id=body.task_id,
-            run_id=body.run_id,
-        )
+        pattern_id = await knowledge.outcomes.record_outcome(**field_values(body))
         response.headers["Location"] = f"/v1/patterns/{pattern_id}"

@@ -1,6 +1,6 @@
-"""The pages for people: static files, and a policy by which a browser runs nothing that is not in them.
+"""The web pages: static files, under a content security policy that runs only their own scripts.
 
-What is stored comes to it as JSON from the API, and is set as text.
+Stored data reaches a page as JSON from the API, and is inserted as text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILES = {
     "/documents/documents.css": ("documents_page/documents.css", "text/css"),
     "/documents/documents.js": ("documents_page/documents.js", "text/javascript"),
 }
-"""The paths of the pages; they hold nothing of anybody's, so that they need no key."""
+"""The paths of the pages; they hold no stored data, so they need no key."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -41,13 +41,13 @@ _HEADERS = {
 def add_page(app: FastAPI) -> None:
     """Add the pages' files to an app."""
     for path, (name, kind) in FILES.items():
-        app.router.routes.append(Route(path, _file(name, kind), include_in_schema=False))
+        app.router.routes.append(Route(path, _make_file_route(name, kind), include_in_schema=False))
 
 
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+def _make_file_route(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     content = (_FOLDER / name).read_bytes()
 
-    async def tell_file(_: Request) -> Response:
+    async def get_file(_: Request) -> Response:
         return Response(content, media_type=kind, headers=_HEADERS)
 
-    return tell_file
+    return get_file

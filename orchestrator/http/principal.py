@@ -1,4 +1,4 @@
-"""Who asks over HTTP: whoever the key names; without keys, whoever can reach the server."""
+"""The principal of document requests over HTTP: the one that the key names; without keys, any caller."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from knowledge.documents.access import Principal
 from knowledge.documents.askers import asker
 from knowledge.documents.service import KnowledgeBases
 from knowledge.errors import NoAccess
-from orchestrator.http.opened import Open
+from orchestrator.http.opened import CallerKnowledge
 
 
-async def _asking(knowledge: Open) -> Principal:
+async def _document_principal(knowledge: CallerKnowledge) -> Principal:
     return asker(knowledge.principal)
 
 
-Asking = Annotated[Principal, Depends(_asking)]
+DocumentPrincipal = Annotated[Principal, Depends(_document_principal)]
 
 
-async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
+async def _bases(knowledge: CallerKnowledge, principal: DocumentPrincipal) -> KnowledgeBases:
     return knowledge.documents.for_principal(principal)
 
 
@@ -28,15 +28,15 @@ Bases = Annotated[KnowledgeBases, Depends(_bases)]
 
 
 def check_operator(principal: Principal) -> None:
-    """Raise NoAccess unless a principal may see what was asked and how it was answered."""
+    """Raise NoAccess unless a principal may see the journal of answers."""
     if not principal.admin:
         raise NoAccess("events, escalations and figures are for administrators")
 
 
-async def _operator(principal: Asking) -> Principal:
+async def _operator(principal: DocumentPrincipal) -> Principal:
     check_operator(principal)
     return principal
 
 
 Operator = Annotated[Principal, Depends(_operator)]
-"""Who may see what was asked and how it was answered."""
+"""A principal that may see the journal of answers."""

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, as problem details (RFC 9457); and a line in the log for each answer."""
+"""Errors as problem details (RFC 9457), and the request log."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.client.calls import LEAVING_HEADER, PROBLEM, nothing_at
+from orchestrator.client.calls import LEAVING_HEADER, PROBLEM, not_found_message
 from orchestrator.entries import as_invalid_input
 
 log = get_logger(__name__)
 
 REQUEST_HEADER = "X-Request-ID"
 REQUEST_ID: ContextVar[str] = ContextVar("request_id")
-"""The id of the request at work."""
+"""The id of the current request."""
 RETRY_AFTER_SECONDS = 5
-"""When to come again to a part that is down, where nobody knows better; ours."""
+"""Retry-After of an unavailable part that gives none itself; ours."""
 _CLIENT_LEFT = 499
-"""No status of HTTP: what web servers write into their logs for a request whose caller went."""
-_LITTLE_BYTES = 64 * 1024
-_HARMLESS_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
+"""Not a status of HTTP: web servers log it for a request whose client disconnected."""
+_SMALL_BODY_BYTES = 64 * 1024
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
 
 STATUS: dict[type[HardwonError], int] = {
     InvalidInput: 422,
@@ -70,14 +70,14 @@ STATUS: dict[type[HardwonError], int] = {
     Unavailable: 503,
     HardwonError: 500,
 }
-"""Error to HTTP status; the nearest class in the tree counts."""
+"""HTTP status of each error; the nearest class in the tree counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Problem details (RFC 9457). `title` is the error's class; `field` names what was wrong with the request.
+    """Problem details (RFC 9457). `title` is the error's class; `field` names the invalid field of the request.
 
-    `request_id` is that of the answer's X-Request-ID, and of the lines in the server's log.
+    `request_id` is the X-Request-ID of the response, and of the lines in the server's log.
     """
 
     type: str
@@ -89,17 +89,17 @@ class Problem:
     request_id: str | None = None
 
 
-def tell_problems(app: FastAPI) -> None:
-    """Have an app answer everything that goes wrong with problem details, and log each answer."""
-    app.add_exception_handler(HardwonError, _told)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(ClientDisconnect, _left)
-    app.add_exception_handler(Exception, _failed)
+def add_problem_handlers(app: FastAPI) -> None:
+    """Make an app answer all errors with problem details, and log each response."""
+    app.add_exception_handler(HardwonError, _handle_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
+    app.add_exception_handler(Exception, _handle_defect)
     app.add_middleware(RequestLog)
 
 
-def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
+def problem_details(error: HardwonError) -> tuple[int, dict[str, Any]]:
     """Return the status and the problem details (RFC 9457) of an error."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     body: dict[str, Any] = {"type": "about:blank", "title": _title(error), "status": status}
@@ -111,7 +111,7 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
 
 
 def _title(error: HardwonError) -> str:
-    """Return the class that a client is told: one that clients of the version before do not know, by its base."""
+    """Return the class name for a client; a class that clients of the version before do not know, by its base."""
     new: dict[type[HardwonError], type[HardwonError]] = {
         ModelReplaced: SpaceMismatch,
         TookTooLong: Unavailable,
@@ -120,10 +120,12 @@ def _title(error: HardwonError) -> str:
     return new.get(type(error), type(error)).__name__
 
 
-def answer(error: HardwonError, *, status: int | None = None, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error as a response, with the status of its kind unless another is given."""
-    usual, body = problem(error)
-    body["status"] = status = status or usual
+def problem_response(
+    error: HardwonError, *, status: int | None = None, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Return an error as a response, with the status of its class unless another is given."""
+    default, body = problem_details(error)
+    body["status"] = status = status or default
     headers = dict(headers or {})
     if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
         seconds = math.ceil(body.get("retry_after_seconds", RETRY_AFTER_SECONDS))
@@ -133,72 +135,74 @@ def answer(error: HardwonError, *, status: int | None = None, headers: dict[str,
     return JSONResponse(body, status, headers, media_type=PROBLEM)
 
 
-async def _told(_: Request, error: Exception) -> JSONResponse:
+async def _handle_error(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HardwonError):
         raise error
-    return answer(error)
+    return problem_response(error)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return answer(InvalidInput("body", f"is not JSON: {first['ctx']['error']}"))
+        return problem_response(InvalidInput("body", f"is not JSON: {first['ctx']['error']}"))
     if len(first["loc"]) == 1 and first["loc"][0] == "body":
-        return answer(InvalidInput("body", "must be a JSON object, sent as Content-Type: application/json"))
-    return answer(as_invalid_input(first["loc"][1:], first))
+        return problem_response(InvalidInput("body", "must be a JSON object, sent as Content-Type: application/json"))
+    return problem_response(as_invalid_input(first["loc"][1:], first))
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """Answer what the framework refuses: no such path, another method, a body that cannot be read."""
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
+    """Answer errors of the framework: an unknown path, another method, a body that cannot be read."""
     if not isinstance(error, HTTPException):
         raise error
     headers = dict(error.headers or {})
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
-            return answer(NotFound(nothing_at(request.url.path)), headers=headers)
+            return problem_response(NotFound(not_found_message(request.url.path)), headers=headers)
         case HTTPStatus.BAD_REQUEST if isinstance(error.__cause__, ClientDisconnect):  # FastAPI takes it for bad JSON
             return Response(status_code=_CLIENT_LEFT)
         case HTTPStatus.BAD_REQUEST:  # FastAPI's own for any JSON it cannot read
-            return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
+            return problem_response(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
         case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return answer(InvalidInput("body", str(error.detail)), status=error.status_code, headers=headers)
-        case HTTPStatus.TOO_MANY_REQUESTS:  # ours, of a body that there is no room for
+            return problem_response(InvalidInput("body", str(error.detail)), status=error.status_code, headers=headers)
+        case HTTPStatus.TOO_MANY_REQUESTS:  # ours, where the buffer has no room for a body
             seconds = float(headers.get("Retry-After", RETRY_AFTER_SECONDS))
-            return answer(Overloaded(str(error.detail), retry_after_seconds=seconds), headers=headers)
+            return problem_response(Overloaded(str(error.detail), retry_after_seconds=seconds), headers=headers)
         case HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(_methods(request))
+            headers["Allow"] = ", ".join(_methods_of_path(request))
     detail = f"{request.method} {request.url.path}: {error.detail}"
-    return answer(HardwonError(detail), status=error.status_code, headers=headers)
+    return problem_response(HardwonError(detail), status=error.status_code, headers=headers)
 
 
-def _methods(request: Request) -> list[str]:
-    """Return the methods that a path takes: each is a route of its own, and the first one knows of itself alone."""
-    found: set[str] = set()
+def _methods_of_path(request: Request) -> list[str]:
+    """Return the methods that a path takes: each is a route of its own, so the framework names only one."""
+    methods: set[str] = set()
     for route in request.app.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
-            found |= getattr(route, "methods", None) or set()
-    return sorted(found)
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)
 
 
-async def _left(_: Request, __: Exception) -> Response:
-    """Answer nobody: whoever asked went in the middle of its body, and that is no defect of ours."""
+async def _handle_disconnect(_: Request, __: Exception) -> Response:
+    """Return a response that nobody reads: the client disconnected while it sent its body, which is not a defect."""
     return Response(status_code=_CLIENT_LEFT)
 
 
-async def _failed(request: Request, error: Exception) -> JSONResponse:
-    """Answer a defect of ours; the server logs its trace after this."""
+async def _handle_defect(request: Request, error: Exception) -> JSONResponse:
+    """Answer a defect of hardwon's own; the server logs its trace after this."""
     log.error("request_failed", method=request.method, path=request.url.path, error=type(error).__name__)
-    told = HardwonError("hardwon met a defect of its own: its log says which")
-    # this stands outside of what gives answers their id
-    return answer(told, headers={REQUEST_HEADER: request_id} if (request_id := REQUEST_ID.get(None)) else None)
+    defect = HardwonError("hardwon met a defect of its own: its log says which")
+    # this runs outside of the middleware that sets the request id
+    return problem_response(
+        defect, headers={REQUEST_HEADER: request_id} if (request_id := REQUEST_ID.get(None)) else None
+    )
 
 
 class RequestLog:
-    """ASGI middleware: gives each request an id, logs one line per answer, says when one was cut.
+    """ASGI middleware: gives each request an id, logs one line per response, answers requests cut by a shutdown.
 
-    A caller's own X-Request-ID is kept where it is harmless in a log: letters, digits and a few marks.
+    A caller's own X-Request-ID is used where it is safe in a log: letters, digits and a few marks.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -211,31 +215,32 @@ class RequestLog:
             return
         request_id = _request_id(scope)
         REQUEST_ID.set(request_id)
-        status, left = 0, _body_of(scope)
+        status, unread = 0, _has_large_body(scope)
 
-        async def taking() -> Message:
-            nonlocal left
+        async def receive_body() -> Message:
+            nonlocal unread
             message = await receive()
-            left = left and message.get("more_body", False)
+            unread = unread and message.get("more_body", False)
             return message
 
-        async def noting(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # what nobody is going to read must not be sent on
-                ours = [(b"x-request-id", request_id.encode("latin-1")), *([(b"connection", b"close")] if left else ())]
-                message["headers"] = [*message.get("headers", ()), *ours]
+                # a client must not go on sending a body that nobody reads
+                close = [(b"connection", b"close")] if unread else []
+                own = [(b"x-request-id", request_id.encode("latin-1")), *close]
+                message["headers"] = [*message.get("headers", ()), *own]
             await send(message)
 
         try:
-            await self._app(scope, taking, noting)
+            await self._app(scope, receive_body, send_with_id)
         except asyncio.CancelledError:
             if status:
                 raise
-            # this process stops, and the request's time to finish is over; whoever asked may ask the next one
-            leaving = OwnerUnavailable("hardwon stops before this was done: ask again", retry_after_seconds=1.0)
-            await answer(leaving, headers={LEAVING_HEADER: "1"})(scope, taking, noting)
+            # this process stops, and the request's grace period is over; the client may ask the next process
+            leaving = OwnerUnavailable("hardwon stopped before this was done: ask again", retry_after_seconds=1.0)
+            await problem_response(leaving, headers={LEAVING_HEADER: "1"})(scope, receive_body, send_with_id)
         principal = scope.get("hardwon.principal")
         key_id = None if principal is None else principal.key_id
         log.info(
@@ -250,17 +255,17 @@ class RequestLog:
 
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
-        told: str = value.decode("latin-1") if name == b"x-request-id" else ""
-        if _HARMLESS_ID.fullmatch(told):
-            return told
+        request_id: str = value.decode("latin-1") if name == b"x-request-id" else ""
+        if _SAFE_ID.fullmatch(request_id):
+            return request_id
     return str(uuid4())
 
 
-def _body_of(scope: Scope) -> bool:
-    """Return whether a request brings a body that costs more to read than another connection."""
+def _has_large_body(scope: Scope) -> bool:
+    """Return whether a request has a body that costs more to read than a new connection."""
     for name, value in scope["headers"]:
         if name == b"transfer-encoding":
             return True
         if name == b"content-length":
-            return value.isdigit() and int(value) > _LITTLE_BYTES
+            return value.isdigit() and int(value) > _SMALL_BODY_BYTES
     return False

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Path, Query, Request, Response
 
 from jobs.table import run_job
 from knowledge.wiring import Knowledge
-from orchestrator.client.arguments import arguments_type, default_of, members_of, read_arguments, type_of
+from orchestrator.client.arguments import arguments_type, default_of, field_values, parse_arguments, type_of
 from orchestrator.client.table import (
     LIMIT,
     PROGRESS,
@@ -21,55 +21,56 @@ from orchestrator.client.table import (
     Place,
     Service,
     cursor_of,
+    has_progress,
     needs_body,
     parameters_of,
-    returned_by,
-    takes_progress,
+    return_type,
 )
-from orchestrator.http.opened import Open, Told, performs
+from orchestrator.http.opened import CallerKnowledge, ProgressCallback, performs
 from orchestrator.http.paging import link_next
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job}
-"""What is done with `Knowledge`, rather than by it."""
-Afterwards = Callable[[Any], None]
-"""What a route does with its service, once that has done what was asked for."""
+"""Operations that are functions of `Knowledge`, not its methods."""
+Callback = Callable[[Any], None]
+"""Called with the service of a route after its method has returned."""
 
 
 def add_rows(
     app: FastAPI,
     service: type[Service],
     *,
-    given: Any = Open,
-    afterwards: Mapping[str, Afterwards] | None = None,
+    dependency: Any = CallerKnowledge,
+    callbacks: Mapping[str, Callback] | None = None,
 ) -> None:
     """Add a route for each row of a service.
 
-    `given`: the dependency that gives the service, where it is none of `Knowledge`. `afterwards`: what follows on
-    methods of such a one, by their names.
+    `dependency`: gives the service, where it is not an attribute of `Knowledge`. `callbacks`: by names of methods.
     """
     for row in service.operations:
-        add_row(app, row, given=given, afterwards=(afterwards or {}).get(row.method))
+        add_row(app, row, dependency=dependency, callback=(callbacks or {}).get(row.method))
 
 
-def add_row(app: FastAPI, row: Operation, *, given: Any = Open, afterwards: Afterwards | None = None) -> None:
+def add_row(
+    app: FastAPI, row: Operation, *, dependency: Any = CallerKnowledge, callback: Callback | None = None
+) -> None:
     """Add the route of a row."""
 
-    async def endpoint(body: object = None, **told: Any) -> Any:
-        holder = told.pop("knowledge")
-        method = getattr(holder, row.method) if given is not Open else _method_of(row, holder)
-        request, response = told.pop("request", None), told.pop("response", None)
-        progress = {PROGRESS: told.pop("told")} if takes_progress(row) else {}
+    async def endpoint(body: object = None, **arguments: Any) -> Any:
+        holder = arguments.pop("knowledge")
+        method = getattr(holder, row.method) if dependency is not CallerKnowledge else _method_of(row, holder)
+        request, response = arguments.pop("request", None), arguments.pop("response", None)
+        progress = {PROGRESS: arguments.pop(PROGRESS)} if has_progress(row) else {}
         if body is not None:
-            told |= members_of(body)
-        found = await method(**read_arguments(row, told), **progress)
-        if request is not None and len(found) == told[LIMIT]:
-            link_next(request, response, after=cursor_of(row, found[-1]), limit=told[LIMIT])
-        if afterwards is not None:
-            afterwards(holder)
-        return row.wrap(found)
+            arguments |= field_values(body)
+        result = await method(**parse_arguments(row, arguments), **progress)
+        if request is not None and len(result) == arguments[LIMIT]:
+            link_next(request, response, after=cursor_of(row, result[-1]), limit=arguments[LIMIT])
+        if callback is not None:
+            callback(holder)
+        return row.wrap(result)
 
-    vars(endpoint)["__signature__"] = _signature(row, given)
-    returns = row.answer or returned_by(row)
+    vars(endpoint)["__signature__"] = _signature(row, dependency)
+    returns = row.answer or return_type(row)
     app.add_api_route(
         row.path,
         performs(row.permission, problems=row.problems)(endpoint),
@@ -85,12 +86,11 @@ def add_row(app: FastAPI, row: Operation, *, given: Any = Open, afterwards: Afte
 def _method_of(row: Operation, knowledge: Knowledge) -> Callable[..., Any]:
     if not row.service and row.method in _FUNCTIONS:
         return partial(_FUNCTIONS[row.method], knowledge)
-    found: Callable[..., Any] = getattr(getattr(knowledge, row.service) if row.service else knowledge, row.method)
-    return found
+    return row.method_of(knowledge)
 
 
-def _signature(row: Operation, given: Any) -> inspect.Signature:
-    """Return what FastAPI reads a request by: the body, what stands in the address, and what the route needs."""
+def _signature(row: Operation, dependency: Any) -> inspect.Signature:
+    """Return the signature that FastAPI parses a request by: body, path and query parameters, dependencies."""
     parameters = []
     body = arguments_type(row, frozenset({Place.BODY}))
     if body is not None:
@@ -98,23 +98,23 @@ def _signature(row: Operation, given: Any) -> inspect.Signature:
         parameters.append(
             inspect.Parameter("body", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
         )
-    parameters += [_named(each.sent_as, _in_address(each), default_of(each)) for each in _of_address(row)]
-    parameters.append(_named("knowledge", given))
-    if takes_progress(row):
-        parameters.append(_named("told", Told))
+    parameters += [_keyword(each.wire_name, _address_type(each), default_of(each)) for each in _address_parameters(row)]
+    parameters.append(_keyword("knowledge", dependency))
+    if has_progress(row):
+        parameters.append(_keyword(PROGRESS, ProgressCallback))
     if row.cursor is not None:
-        parameters += [_named("request", Request), _named("response", Response)]
+        parameters += [_keyword("request", Request), _keyword("response", Response)]
     return inspect.Signature(parameters)
 
 
-def _of_address(row: Operation) -> list[Parameter]:
+def _address_parameters(row: Operation) -> list[Parameter]:
     return [each for each in parameters_of(row) if each.place is not Place.BODY]
 
 
-def _in_address(parameter: Parameter) -> Any:
-    where = Path() if parameter.place is Place.PATH else Query()
-    return Annotated[type_of(parameter), where]
+def _address_type(parameter: Parameter) -> Any:
+    source = Path() if parameter.place is Place.PATH else Query()
+    return Annotated[type_of(parameter), source]
 
 
-def _named(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:
+def _keyword(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

@@ -1,4 +1,4 @@
-"""An ASGI app on a listening socket inside a running program: uvicorn without its hold on signals."""
+"""An ASGI app on a listening socket inside a running program: uvicorn without its signal handlers."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from knowledge.logs import get_logger
 log = get_logger(__name__)
 
 KEEP_ALIVE_SECONDS = 30
-"""Longest wait for the head of a request, after the connection was made or the response before; at most twice as long.
+"""Longest wait for the head of a request, from the connection or the last response; in fact up to twice as long.
 
-Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out.
+Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request is sent.
 """
 UNREAD_SECONDS = 120
-"""How long a caller may read nothing of an answer that waits for it, or not say that it is there; ours."""
+"""Longest time in which a client reads nothing of its response, or shows no sign of life; ours."""
 CUT_SECONDS = 10
-"""How long a request that was cut may take to give back what it holds and say so."""
+"""Longest cleanup of a request that was cancelled at shutdown."""
 HEAD_BYTES = 16 * 1024
-"""Longest head of a request: h11's own default. No key is needed to send one, and it is kept until it ends."""
+"""Longest head of a request: h11's own default. It is buffered until its end, before any key is checked."""
 BACKLOG = 256
-"""Connections that asyncio accepts before it looks at any of them, and again as many while it does."""
+"""Connections that asyncio accepts before it handles any, and as many more meanwhile."""
 OTHER_FILES = 256 + 3 * BACKLOG
 """Open files that are not connections of callers: the stores', the endpoints', and the backlog's; ours."""
 MIN_CONNECTIONS = 64
-"""Connections that are taken however few files there may be."""
+"""Connections that are accepted even at a low limit of open files."""
 MAX_FILES = 8192
-"""Open files that a server asks for, where its system lets it have so many."""
+"""Open files that a server asks the system for."""
 _PROBLEM = (
     b'{"type":"about:blank","title":"Overloaded","status":429,"retry_after_seconds":1.0,'
-    b'"detail":"hardwon has as many connections as it can hold: come again in a moment"}'
+    b'"detail":"hardwon has too many connections: come again in a moment"}'
 )
 _TOO_MANY_CONNECTIONS = (
     b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"
@@ -48,11 +48,11 @@ _TOO_MANY_CONNECTIONS = (
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as a server with many callers needs, or as its system allows."""
+    """Raise this process's limit of open files to `MAX_FILES`, or to what the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _max_connections() -> int:
@@ -61,13 +61,13 @@ def _max_connections() -> int:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol, which closes a connection beyond the limit: uvicorn itself keeps it, and so its file, open.
+    """uvicorn's protocol that closes connections beyond the limit; uvicorn keeps them, and so their files, open.
 
-    Without a file left Postgres could not be asked.
+    Without a free file Postgres cannot be reached.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Take a connection, or tell its caller to come again."""
+        """Accept a connection, or answer 429 and close it."""
         super().connection_made(transport)
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
             transport.write(_TOO_MANY_CONNECTIONS)
@@ -75,9 +75,9 @@ class _Protocol(H11Protocol):
 
 
 async def _close_idle(connections: Collection[Any]) -> None:
-    """Close connections that were idle at the look before and had no request since.
+    """Close connections that were idle at the last check and had no request since.
 
-    uvicorn does so after a response; for the first head, and for one that stops in the middle, it waits for good.
+    uvicorn does so after a response; it waits without limit for the first head, and for one that stops half-way.
     """
     idle: dict[Any, Any] = {}
     while True:
@@ -93,19 +93,19 @@ async def _close_idle(connections: Collection[Any]) -> None:
                 idle[connection] = last
 
 
-logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are
+logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # silent in a program that configures no logging
 
 
-class _OfDefects(logging.Filter):
-    """Leaves out what uvicorn takes for errors where requests are cut at the end, which is as it should be."""
+class _DefectFilter(logging.Filter):
+    """Filter of the errors that uvicorn logs for requests cancelled at shutdown, which are no defects."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record tells of anything else."""
+        """Return whether a record is about anything else."""
         cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
         return not cut and not str(record.msg).startswith("Cancel %s running task(s)")
 
 
-logging.getLogger("uvicorn.error").addFilter(_OfDefects())
+logging.getLogger("uvicorn.error").addFilter(_DefectFilter())
 
 
 class _Server(uvicorn.Server):
@@ -117,14 +117,14 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_on(app: Any, listener: sockets.socket, *, grace_seconds: int) -> AsyncIterator[None]:
-    """Serve an ASGI app for a block; at its end requests in flight have `grace_seconds`, then they are cancelled."""
+    """Serve an ASGI app for a block; at its end running requests have `grace_seconds`, then they are cancelled."""
     config = uvicorn.Config(
         app,
-        http=_Protocol,  # h11 even where httptools is installed, which keeps a head without end
+        http=_Protocol,  # h11 even where httptools is installed, which buffers a head without limit
         log_config=None,
         access_log=False,
         lifespan="off",
-        proxy_headers=False,  # whoever is on this machine could give any address as theirs
+        proxy_headers=False,  # any process on this machine could forge the client's address
         timeout_graceful_shutdown=grace_seconds,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         limit_concurrency=_max_connections(),

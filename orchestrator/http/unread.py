@@ -1,8 +1,7 @@
-"""What a request tells that nobody reads: refused, since whoever told it counts on it.
+"""Reject unknown query parameters and bodies of requests that may change something, and JSON nested too deep.
 
-A prune that was to be a dry run is none where `dry_run` is told where nobody looks for it. Who only reads loses nothing
-by it, and scrapers and caches add parameters of their own: these are passed over. JSON that is nested too deep is
-refused as well.
+Else a prune with a misplaced `dry_run` would delete. Requests that only read may have unknown parameters: scrapers and
+caches add their own.
 """
 
 from __future__ import annotations
@@ -22,48 +21,48 @@ from orchestrator.entries import as_invalid_input
 
 MAX_DEPTH: Final = 20
 """Deepest nesting of JSON: an entry's is three, a batch's five."""
-_CHANGES_NOTHING: Final = frozenset({"GET", "HEAD"})
-"""Of these, what is told in a body has no meaning (RFC 9110, 9.3.1), and some callers always send one."""
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+"""Methods whose body has no meaning (RFC 9110, 9.3.1); some clients always send one."""
 
 
-def refuses_unread(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
-    """Return what raises InvalidInput for a request that may change something and has what its route does not read."""
-    known = frozenset(_parameters(route.dependant))
-    bodiless = route.body_field is None and "requestBody" not in (route.openapi_extra or {})
+def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
+    """Return a check that raises InvalidInput for a query parameter or body that the route does not read."""
+    known = frozenset(_query_parameters(route.dependant))
+    has_body = route.body_field is not None or "requestBody" in (route.openapi_extra or {})
 
-    async def refuse(request: Request) -> None:
-        if request.method in _CHANGES_NOTHING:
+    async def check(request: Request) -> None:
+        if request.method in _SAFE_METHODS:
             return
         for name in request.query_params:
             if name not in known:
                 raise as_invalid_input([name], {"type": "extra_forbidden"})
-        if bodiless:
+        if not has_body:
             _refuse_body(await request.body(), known)
 
-    return refuse
+    return check
 
 
-def _parameters(dependant: Dependant) -> Iterator[str]:
-    """Yield the names of the parameters of an address that a route and what it depends on read."""
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    """Yield the names of the query parameters of a route and of its dependencies."""
     yield from (parameter.alias for parameter in dependant.query_params)
     for other in dependant.dependencies:
-        yield from _parameters(other)
+        yield from _query_parameters(other)
 
 
 def _refuse_body(content: bytes, known: frozenset[str]) -> None:
-    """Raise InvalidInput for a body that tells something: an empty object, which some callers always send, does not."""
+    """Raise InvalidInput for a body, unless it is an empty object, which some clients always send."""
     try:
-        told = json.loads(content) if content.strip() else None
+        body = json.loads(content) if content.strip() else None
     except (ValueError, RecursionError):
-        told = content
-    if not told:
+        body = content
+    if not body:
         return
-    name = next(iter(told)) if isinstance(told, dict) else None
+    name = next(iter(body)) if isinstance(body, dict) else None
     if name in known:
-        raise InvalidInput(str(name), f"is read from the address alone: give it there, as ?{name}=...")
+        raise InvalidInput(str(name), f"is read from the query only: send it as ?{name}=...")
     if name is not None:
         raise as_invalid_input([name], {"type": "extra_forbidden"})
-    raise InvalidInput("body", "is not read here: send none")
+    raise InvalidInput("body", "is not read here: send no body")
 
 
 class ShallowRequest(Request):
@@ -74,7 +73,7 @@ class ShallowRequest(Request):
         if not hasattr(self, "_json"):
             try:
                 parsed = json.loads(await self.body())
-                deep = deeper_than([parsed], MAX_DEPTH)
+                deep = is_deeper_than([parsed], MAX_DEPTH)
             except RecursionError:
                 deep = True
             if deep:
@@ -84,10 +83,10 @@ class ShallowRequest(Request):
         return self._json
 
 
-def deeper_than(values: Iterable[object], levels: int) -> bool:
+def is_deeper_than(values: Iterable[object], levels: int) -> bool:
     """Return whether objects and lists among JSON values are nested deeper than so many levels."""
     for value in values:
         children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-        if children is not None and (levels == 0 or deeper_than(children, levels - 1)):
+        if children is not None and (levels == 0 or is_deeper_than(children, levels - 1)):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The routes of upkeep: long work, which a caller may give a name (`operation`) and ask how far it is."""
+"""The routes of upkeep: long work, whose progress a caller may ask for by an id of its own (`operation`)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from starlette.types import Message, Send
 from knowledge.errors import NotFound
 from knowledge.logs import get_logger
 from knowledge.memory.archiving import ImportReport
-from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_PATH, ENTRIES_TYPE, Done
+from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_PATH, ENTRIES_TYPE, WorkProgress
 from orchestrator.client.upkeep import Locality
 from orchestrator.http import serving
-from orchestrator.http.opened import Open, Told, performs
+from orchestrator.http.opened import CallerKnowledge, ProgressCallback, performs
 
 log = get_logger(__name__)
 
 
-class _WhileRead(StreamingResponse):
-    """Pieces that are sent while somebody reads them; cut off where nobody does for `UNREAD_SECONDS`.
+class _ReadTimeoutStream(StreamingResponse):
+    """A stream that ends if the client reads nothing for `UNREAD_SECONDS`.
 
-    What they come from is closed then: it holds a snapshot of the database. Over TCP the system cuts as well, over a
-    socket of this machine nothing else does.
+    Its source is closed then: it holds a snapshot of the database. Over TCP the system times out too; over a unix
+    socket nothing else does.
     """
 
     async def stream_response(self, send: Send) -> None:
@@ -51,25 +51,25 @@ def add_upkeep(app: FastAPI) -> None:
 
     @app.get("/v1/operations/{operation}", tags=["operations"])
     @performs("progress")
-    async def progress(operation: UUID, knowledge: Open) -> Done:
-        """Say how far a request is that was given this id and is not answered yet."""
-        told: Done | None = app.state.under_way.get((knowledge.workspace, operation))
-        if told is None:
-            raise NotFound(f"no operation {operation} is under way here")
-        return told
+    async def progress(operation: UUID, knowledge: CallerKnowledge) -> WorkProgress:
+        """Return the progress of a running request with this id."""
+        found: WorkProgress | None = app.state.under_way.get((knowledge.workspace, operation))
+        if found is None:
+            raise NotFound(f"no operation {operation} is running here")
+        return found
 
 
 def _add_archives(app: FastAPI) -> None:
     @app.get(ARCHIVE_PATH, tags=["operations"], response_class=StreamingResponse)
     @performs("archives.export_archive")
-    async def export_archive(knowledge: Open, told: Told) -> StreamingResponse:
-        """Stream an archive of all workspaces as they are now. One that is cut off lacks its manifest."""
-        pieces = knowledge.archives.export_archive(progress=told)
+    async def export_archive(knowledge: CallerKnowledge, progress: ProgressCallback) -> StreamingResponse:
+        """Stream an archive of all workspaces as they are now. An incomplete one has no manifest."""
+        pieces = knowledge.archives.export_archive(progress=progress)
         return await _stream(pieces, ARCHIVE_TYPE)
 
     @app.get(ENTRIES_PATH, tags=["operations"], response_class=StreamingResponse)
     @performs("archives.export_entries")
-    async def export_entries(knowledge: Open, workspace: str) -> StreamingResponse:
+    async def export_entries(knowledge: CallerKnowledge, workspace: str) -> StreamingResponse:
         """Stream the entries of a workspace as JSON lines, which capture takes back."""
         return await _stream(knowledge.archives.export_entries(workspace), ENTRIES_TYPE)
 
@@ -79,13 +79,13 @@ def _add_archives(app: FastAPI) -> None:
         openapi_extra={"requestBody": {"content": {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
     )
     @performs("archives.import_archive", problems=(404, 409, 502))
-    async def import_archive(request: Request, knowledge: Open, told: Told) -> ImportReport:
-        """Write an archive into this store, ids kept; repeated, it ends the same."""
-        return await knowledge.archives.import_archive(request.stream(), progress=told)
+    async def import_archive(request: Request, knowledge: CallerKnowledge, progress: ProgressCallback) -> ImportReport:
+        """Import an archive into this store with its ids; it may be repeated."""
+        return await knowledge.archives.import_archive(request.stream(), progress=progress)
 
 
 async def _stream(pieces: AsyncGenerator[bytes, None], media_type: str) -> StreamingResponse:
-    """Return a response of pieces; an error before the first one is a problem and not a cut stream."""
+    """Return a streamed response; an error before the first piece becomes a problem, not a cut stream."""
     first = await anext(pieces, b"")
 
     async def stream() -> AsyncIterator[bytes]:
@@ -94,13 +94,13 @@ async def _stream(pieces: AsyncGenerator[bytes, None], media_type: str) -> Strea
             async for piece in pieces:
                 yield piece
 
-    return _WhileRead(stream(), media_type=media_type)
+    return _ReadTimeoutStream(stream(), media_type=media_type)
 
 
 def _add_locality(app: FastAPI) -> None:
     @app.put("/v1/locality", tags=["operations"])
     @performs("upkeep.keep_local", problems=(409,))
-    async def keep_local(body: Locality, knowledge: Open) -> Locality:
-        """Have no text of the workspace go to an endpoint, or allow it again."""
+    async def keep_local(body: Locality, knowledge: CallerKnowledge) -> Locality:
+        """Keep all texts of the workspace from endpoints, or allow them again."""
         await knowledge.upkeep.keep_local(on=body.local_only)
         return body

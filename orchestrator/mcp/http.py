@@ -1,4 +1,4 @@
-"""`/mcp`: the MCP server over streamable HTTP, beside the API and behind the same door."""
+"""`/mcp`: the MCP server over streamable HTTP, next to the API and behind the same authentication."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from knowledge.errors import AccessDenied, HardwonError, NotFound, Unavailable
 from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 from orchestrator.client.calls import MAX_MCP_BYTES, MCP_PATH
-from orchestrator.http.opened import opened
-from orchestrator.http.problems import answer
+from orchestrator.http.opened import caller_knowledge
+from orchestrator.http.problems import problem_response
 
 log = get_logger(__name__)
 
 
-class McpDoor:
+class McpApp:
     """ASGI app: answers each request by itself, without sessions, so that any replica can answer the next one.
 
-    The SDK is loaded with the first request. A page of another site is refused, whatever key it sends.
+    The SDK is loaded with the first request. Pages of other sites are refused, even with a valid key.
     """
 
     def __init__(self) -> None:
@@ -41,84 +41,86 @@ class McpDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if foreign := _foreign(scope):
-            await answer(AccessDenied(foreign))(scope, receive, send)
+        if foreign := _foreign_origin(scope):
+            await problem_response(AccessDenied(foreign))(scope, receive, send)
             return
-        if scope["method"] != "POST":  # without sessions nothing is ever sent on a stream: one would only stay at work
-            told = HardwonError(f"{scope['method']} {MCP_PATH}: this server keeps no sessions, and opens no stream")
-            await answer(told, status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})(scope, receive, send)
+        if scope["method"] != "POST":  # without sessions nothing is ever sent on a stream, which would only stay open
+            error = HardwonError(f"{scope['method']} {MCP_PATH}: this server has no sessions, and opens no streams")
+            await problem_response(error, status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})(
+                scope, receive, send
+            )
             return
         if importlib.util.find_spec("mcp") is None:
-            await answer(NotFound("this server has no MCP: pip install 'hardwon[mcp]'"))(scope, receive, send)
+            await problem_response(NotFound("this server has no MCP: pip install 'hardwon[mcp]'"))(scope, receive, send)
             return
-        body = await _read(receive)
-        app: ASGIApp = (await self._opened()).asgi_app
-        await app(scope, _again(body, receive), send)
+        body = await _read_body(receive)
+        app: ASGIApp = (await self._start_manager()).asgi_app
+        await app(scope, _replay(body, receive), send)
 
-    async def _opened(self) -> Any:
+    async def _start_manager(self) -> Any:
         async with self._one_by_one:
             if self._manager is None:
                 manager = await asyncio.to_thread(_make_manager)
-                begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._task = asyncio.create_task(self._run(manager, begun))
+                started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._task = asyncio.create_task(self._run(manager, started))
                 try:
-                    await begun
-                except BaseException:  # one that is cancelled too: the next request makes another one
+                    await started
+                except BaseException:  # a cancellation too: the next request makes another manager
                     self._task.cancel()
                     raise
                 self._manager = manager
         return self._manager
 
-    async def _run(self, manager: Any, begun: asyncio.Future[None]) -> None:
+    async def _run(self, manager: Any, started: asyncio.Future[None]) -> None:
         try:
-            async with manager.run():  # entered and left by one task, as its task group asks
-                begun.set_result(None)
+            async with manager.run():  # entered and left by one task, as its task group requires
+                started.set_result(None)
                 await self._ended.wait()
         except Exception as error:
-            if begun.done():
+            if started.done():
                 log.exception("mcp_ended")
-                self._manager = None  # the next request makes another one
+                self._manager = None  # the next request makes another manager
                 return
             log.exception("mcp_not_begun")
-            told = Unavailable(f"MCP cannot be started ({type(error).__name__}): the server's log says more")
-            told.__cause__ = error
-            begun.set_exception(told)
+            failure = Unavailable(f"MCP cannot be started ({type(error).__name__}): the server's log says more")
+            failure.__cause__ = error
+            started.set_exception(failure)
 
     async def aclose(self) -> None:
-        """End what was opened."""
+        """Stop the session manager."""
         self._ended.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
 @asynccontextmanager
-async def serving_mcp(app: FastAPI) -> AsyncIterator[None]:
-    """Add the door to an app for a block."""
-    async with contextlib.aclosing(McpDoor()) as door:
-        for path in (MCP_PATH, f"{MCP_PATH}/"):  # which many configurations have
-            app.router.routes.append(Route(path, door, include_in_schema=False))
+async def serve_mcp(app: FastAPI) -> AsyncIterator[None]:
+    """Add MCP to an app for a block."""
+    async with contextlib.aclosing(McpApp()) as mcp:
+        for path in (MCP_PATH, f"{MCP_PATH}/"):  # many client configurations have the slash
+            app.router.routes.append(Route(path, mcp, include_in_schema=False))
         yield
 
 
 def _make_manager() -> Any:
-    ours = importlib.import_module("orchestrator.mcp.server")
+    server = importlib.import_module("orchestrator.mcp.server")
     tools = importlib.import_module("orchestrator.mcp.tools")
     sdk = importlib.import_module("mcp.server.streamable_http_manager")
 
     async def caller(context: Any) -> Any:
         request: Request = context.request
-        knowledge: Knowledge = opened(request)
+        knowledge: Knowledge = caller_knowledge(request)
         return tools.Caller(knowledge=knowledge, may=knowledge.principal.may, breakers=request.app.state.breakers)
 
     return sdk.StreamableHTTPSessionManager(
-        app=ours.make_server(caller), json_response=True, stateless=True, max_request_body_size=MAX_MCP_BYTES
+        app=server.make_server(caller), json_response=True, stateless=True, max_request_body_size=MAX_MCP_BYTES
     )
 
 
-async def _read(receive: Receive) -> bytes:
-    """Return a body. Raises ClientDisconnect where its caller went before all of it had come.
+async def _read_body(receive: Receive) -> bytes:
+    """Return a body. Raises ClientDisconnect where the client disconnects before its end.
 
-    The SDK, which would read it itself, takes that for a defect, and logs a trace.
+    The SDK would read it itself, but takes a disconnect for a defect, and logs a trace.
     """
     pieces, more = [], True
     while more:
@@ -130,25 +132,25 @@ async def _read(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read once more, and then what else comes."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives a body that was already read, and then the messages that follow."""
     given = False
 
-    async def receiving() -> Message:
+    async def receive_body() -> Message:
         nonlocal given
         if given:
             return await receive()
         given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return receiving
+    return receive_body
 
 
-def _foreign(scope: Scope) -> str | None:
-    """Return what is wrong with where a request comes from: a browser says so, and only our own pages may."""
+def _foreign_origin(scope: Scope) -> str | None:
+    """Return why the origin of a request is refused, None if it is not: only pages of this server may call it."""
     headers = [(name, value.decode("latin-1").lower()) for name, value in scope["headers"]]
     hosts = {value for name, value in headers if name == b"host"}
     for origin in (value for name, value in headers if name == b"origin"):
         if urlsplit(origin).netloc not in hosts:
-            return f"no page of {origin!r} may use this server"
+            return f"pages of {origin!r} may not use this server"
     return None

@@ -1,6 +1,6 @@
 """The MCP server: the tools of `tools` through the official SDK, on standard streams or over HTTP.
 
-Needs `hardwon[mcp]`; the SDK takes two seconds of processor time to load, so that only who uses it loads this.
+Needs `hardwon[mcp]`; imported on first use only, since the SDK takes two seconds of processor time to load.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from orchestrator.mcp.streams import standard_streams
 from orchestrator.mcp.tools import TOOLS, Caller, KnowledgeTool
 
 log = get_logger(__name__)
-logging.getLogger("mcp").setLevel(logging.ERROR)  # it warns of each message that is none, which is the sender's affair
+logging.getLogger("mcp").setLevel(logging.ERROR)  # it warns of each invalid message, which is the sender's fault
 
 INSTRUCTIONS = (
     "The learning memory of an orchestrator. Before a task is assigned, build_context; when something failed and was"
@@ -43,30 +43,30 @@ INSTRUCTIONS = (
 
 
 FindCaller = Callable[[Any], Awaitable[Caller]]
-"""From a request of the SDK to the caller; raises a HardwonError where nobody may come in."""
+"""Returns the caller of a request of the SDK; raises a HardwonError for a request that is not allowed."""
 
 
 def make_server(find_caller: FindCaller) -> Server[Any]:
-    """Return the server. What is refused to a caller the services refuse; the list only spares it the attempt."""
+    """Return the server. The services check permissions; the list only leaves out tools that they would refuse."""
 
     async def list_tools(context: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
-        caller = await _entered(find_caller, context)
-        return ListToolsResult(tools=[_told(tool) for tool in TOOLS.values() if caller.sees(tool)])
+        caller = await _authenticate(find_caller, context)
+        return ListToolsResult(tools=[_describe_tool(tool) for tool in TOOLS.values() if caller.sees(tool)])
 
-    async def call_tool(context: Any, asked: CallToolRequestParams) -> CallToolResult:
-        caller = await _entered(find_caller, context)
-        tool = TOOLS.get(asked.name)
+    async def call_tool(context: Any, request: CallToolRequestParams) -> CallToolResult:
+        caller = await _authenticate(find_caller, context)
+        tool = TOOLS.get(request.name)
         if tool is None:
-            shown = ", ".join(each.name for each in TOOLS.values() if caller.sees(each)) or "another key"
-            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool of this name: use {shown}")
+            names = ", ".join(each.name for each in TOOLS.values() if caller.sees(each)) or "another key"
+            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool of this name: use {names}")
         try:
-            answer = await tool.call(caller, asked.arguments or {})
+            answer = await tool.call(caller, request.arguments or {})
         except HardwonError as error:
-            return _failed(error)
+            return _make_error(error)
         except Exception:
             log.exception("tool_failed", tool=tool.name)
-            return _failed(HardwonError("hardwon met a defect of its own: its log says which"))
-        return _answered(tool.answer, answer)
+            return _make_error(HardwonError("hardwon met a defect of its own: its log says which"))
+        return _make_result(tool.answer, answer)
 
     return Server(
         "hardwon",
@@ -79,12 +79,12 @@ def make_server(find_caller: FindCaller) -> Server[Any]:
 
 
 async def serve_streams(caller: Caller) -> None:
-    """Serve one caller on standard input and output until the input ends, or nobody reads the output any more."""
+    """Serve one caller on standard input and output until the input ends or the output is closed."""
 
-    async def always(_: Any) -> Caller:
+    async def find_caller(_: Any) -> Caller:
         return caller
 
-    server = make_server(always)
+    server = make_server(find_caller)
     try:
         async with standard_streams() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
@@ -92,33 +92,33 @@ async def serve_streams(caller: Caller) -> None:
         log.info("caller_gone")
 
 
-async def _entered(find_caller: FindCaller, context: Any) -> Caller:
+async def _authenticate(find_caller: FindCaller, context: Any) -> Caller:
     try:
         return await find_caller(context)
     except HardwonError as error:
         raise MCPError(code=INVALID_PARAMS, message=f"{type(error).__name__}: {error}") from error
 
 
-def _told(tool: KnowledgeTool) -> Tool:
+def _describe_tool(tool: KnowledgeTool) -> Tool:
     return Tool(
         name=tool.name,
         title=tool.title,
-        description=tool.says,
+        description=tool.description,
         input_schema=dict(tool.arguments),
         output_schema=tool.answer_schema(),
         annotations=ToolAnnotations(
-            read_only_hint=tool.reads, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            read_only_hint=tool.read_only, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
     )
 
 
-def _answered(kind: TypeAdapter[Any], answer: Any) -> CallToolResult:
-    """Return an answer as an object, and as text for a client that reads that alone."""
+def _make_result(kind: TypeAdapter[Any], answer: Any) -> CallToolResult:
+    """Return an answer as an object, and as text for a client that reads only text."""
     plain = kind.dump_python(answer, mode="json")
     text = answer.text if isinstance(answer, Context) else json.dumps(plain, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=text)], structured_content=plain)
 
 
-def _failed(error: HardwonError) -> CallToolResult:
-    said = f"{error.field}: {error.reason}" if isinstance(error, InvalidInput) else str(error)
-    return CallToolResult(content=[TextContent(text=f"{type(error).__name__}: {said}")], is_error=True)
+def _make_error(error: HardwonError) -> CallToolResult:
+    message = f"{error.field}: {error.reason}" if isinstance(error, InvalidInput) else str(error)
+    return CallToolResult(content=[TextContent(text=f"{type(error).__name__}: {message}")], is_error=True)

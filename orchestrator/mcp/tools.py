@@ -1,6 +1,6 @@
-"""What an orchestrator and its agents may do through the Model Context Protocol: tools, as functions on open knowledge.
+"""The tools of the Model Context Protocol, as functions on open knowledge.
 
-Each names the operation it is of, so that a key sees those only which it may use.
+Each names its operations, so that a key is shown only the tools that it may use.
 """
 
 from __future__ import annotations
@@ -19,33 +19,37 @@ from knowledge.errors import AccessDenied, NotFound, Unavailable
 from knowledge.models import (
     CheckpointReport,
     Context,
-    ContextId,
     Entry,
     EntryId,
     EntryType,
     NewEntry,
-    PatternId,
     Task,
 )
 from orchestrator.breaker import Breakers
-from orchestrator.client.arguments import arguments_type, members_of, read_arguments
+from orchestrator.client.arguments import arguments_type, field_values, parse_arguments
 from orchestrator.client.capture import EntryCreated
 from orchestrator.client.knowledge_client import services
-from orchestrator.client.table import Operation, Tool, returned_by
+from orchestrator.client.table import Operation, Tool, return_type
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, text_to_resolve
-from orchestrator.mcp.arguments import ContextOf, OpenOf, OutcomeTold, Reached, Resolution
-from orchestrator.mcp.documents import ASKS, DocumentQuestion, answer_from, checked_scope
+from orchestrator.entries import as_invalid_input, resolve_entry, text_to_resolve
+from orchestrator.mcp.arguments import (
+    CheckpointArguments,
+    ContextArguments,
+    OutcomeArguments,
+    ResolutionArguments,
+    UnresolvedArguments,
+)
+from orchestrator.mcp.documents import ASK_PERMISSION, DocumentQuestion, answer_from, check_scope
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.wrappers import TOOLS as DOCUMENT_TOOLS
 from orchestrator.tools.wrappers import DocumentTool
 
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
-_MOST_TOLD = 1000
-"""Most bytes that a list shows of an entry that waits for its resolution."""
+_MAX_TEXT_BYTES = 1000
+"""Longest text of an unresolved entry in a list."""
 _ENTRY_FIELDS = {
-    "entry_type": "failure_solution: something failed and was mended. gate_rejection: a person turned a proposal down."
+    "entry_type": "failure_solution: something failed and was fixed. gate_rejection: a person rejected a proposal."
     " gate_approval: a proposal passed at the first attempt.",
     "project_id": "The project it happened in.",
     "agent_type": "The type of the agent, such as backend. Required for a failure.",
@@ -54,25 +58,25 @@ _ENTRY_FIELDS = {
     "task_description": "What the task was.",
     "failure_description": "What failed. Required for a failure.",
     "error_message": "The error, as it was printed.",
-    "solution_steps": "What mended it. Without it, and success_verified, the entry stays open until it is resolved.",
-    "success_verified": "Whether it was seen to work. What was not is never handed out.",
+    "solution_steps": "The solution. Without it, and success_verified, the entry stays open until it is resolved.",
+    "success_verified": "Whether it was seen to work. Other solutions are never handed out.",
     "verified_by": "What showed it, such as the name of a test.",
     "gate_type": "The gate, such as design_review. Required for a gate's decision.",
     "proposal": "What was proposed at the gate.",
-    "human_feedback": "Why it was turned down. Required for a rejection.",
+    "human_feedback": "The reason of the rejection. Required for a rejection.",
     "revision_approach": "The revision that was accepted. Without it the rejection stays open until it is resolved.",
     "approved_approach": "What was approved. Required for an approval.",
     "when_to_try": "When this is worth trying again.",
     "applies_when": "Facts without which it does not apply at all.",
     "task_id": "The task; a task and run count once.",
     "run_id": "The attempt at the task.",
-    "idempotency_key": "A name of yours for this event: told again, nothing is stored twice.",
+    "idempotency_key": "Your name for this event: repeated, nothing is stored twice.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """An entry that waits for its resolution. `told`: what has to be resolved, of a long text both ends."""
+class UnresolvedEntry:
+    """An entry that waits for its resolution. `told`: the text to resolve, a long one shortened to both ends."""
 
     entry_id: EntryId
     entry_type: EntryType
@@ -88,11 +92,11 @@ class Waiting:
 class Unresolved:
     """Entries that wait for their resolution, the latest first."""
 
-    unresolved: list[Waiting]
+    unresolved: list[UnresolvedEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeKept:
+class OutcomeRecord:
     """The record of a pattern after an outcome was reported; without counts where none of its entries is live."""
 
     success_count: int | None = None
@@ -101,9 +105,9 @@ class OutcomeKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whose tools these are: open knowledge as the caller has it, and the operations it may ask for.
+    """The caller of tools: open knowledge with its permissions, and a check of its operations.
 
-    `breakers` are those of all callers of a server: what failed for one is not tried for the next.
+    `breakers` are shared by all callers of a server: what failed for one is not tried for the next.
     """
 
     knowledge: AnyKnowledge
@@ -117,62 +121,47 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeTool:
-    """A tool: what it is called, the operation it is of, its arguments and answer as JSON schemas, what it does."""
+    """A tool: its name, description and operations, its arguments and answer as JSON schemas, and its function."""
 
     name: str
     title: str
-    says: str
+    description: str
     operations: tuple[str, ...]
     arguments: Mapping[str, Any]
     answer: TypeAdapter[Any]
     call: Callable[[Caller, Mapping[str, Any]], Awaitable[Any]]
-    reads: bool = False
+    read_only: bool = False
 
     def answer_schema(self) -> dict[str, Any]:
-        """Return the JSON schema of what it answers."""
+        """Return the JSON schema of the answer."""
         return self.answer.json_schema(mode="serialization")
 
 
-def _read(kind: type[Any], told: Mapping[str, Any]) -> Any:
-    """Return arguments as they are declared. Raises InvalidInput, naming the one that is wrong."""
+def _parse(kind: type[Any], payload: Mapping[str, Any]) -> Any:
+    """Return arguments as their declared type. Raises InvalidInput with the name of the first invalid one."""
     try:
-        return TypeAdapter(kind).validate_json(_json(told))
+        return TypeAdapter(kind).validate_json(TypeAdapter(dict[str, Any]).dump_json(dict(payload)))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise as_invalid_input(first["loc"] or ("arguments",), dict(first)) from error
 
 
-def _json(told: Mapping[str, Any]) -> bytes:
-    return TypeAdapter(dict[str, Any]).dump_json(dict(told))
+async def _capture(caller: Caller, payload: Mapping[str, Any]) -> EntryCreated:
+    return EntryCreated(entry_id=await caller.knowledge.capture.capture(parse_entry(payload)))
 
 
-async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
-    return EntryCreated(entry_id=await caller.knowledge.capture.capture(parse_entry(told)))
+async def _resolve(caller: Caller, payload: Mapping[str, Any]) -> EntryCreated:
+    fields = field_values(_parse(ResolutionArguments, payload))
+    return EntryCreated(entry_id=await resolve_entry(caller.knowledge.capture, fields.pop("entry_id"), **fields))
 
 
-async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
-    asked: Resolution = _read(Resolution, told)
-    resolved = await resolve_entry(
-        caller.knowledge.capture,
-        EntryId(asked.entry_id),
-        solution_steps=asked.solution_steps,
-        revision_approach=asked.revision_approach,
-        verified_by=asked.verified_by,
-        when_to_try=asked.when_to_try,
-        applies_when=asked.applies_when,
-    )
-    return EntryCreated(entry_id=resolved)
+async def _list_unresolved(caller: Caller, payload: Mapping[str, Any]) -> Unresolved:
+    found = await caller.knowledge.capture.unresolved(**field_values(_parse(UnresolvedArguments, payload)))
+    return Unresolved(unresolved=[_make_unresolved(entry) for entry in found])
 
 
-async def _unresolved(caller: Caller, told: Mapping[str, Any]) -> Unresolved:
-    asked: OpenOf = _read(OpenOf, told)
-    last = None if asked.after is None else EntryId(asked.after)
-    found = await caller.knowledge.capture.unresolved(project_id=asked.project_id, limit=asked.limit, after=last)
-    return Unresolved(unresolved=[_as_waiting(entry) for entry in found])
-
-
-def _as_waiting(entry: Entry) -> Waiting:
-    return Waiting(
+def _make_unresolved(entry: Entry) -> UnresolvedEntry:
+    return UnresolvedEntry(
         entry_id=entry.entry_id,
         entry_type=entry.entry_type,
         project_id=entry.project_id,
@@ -180,101 +169,90 @@ def _as_waiting(entry: Entry) -> Waiting:
         run_id=entry.run_id,
         gate_type=entry.gate_type,
         captured_at=entry.captured_at,
-        told=truncate_middle(text_to_resolve(entry), _MOST_TOLD),
+        told=truncate_middle(text_to_resolve(entry), _MAX_TEXT_BYTES),
     )
 
 
-async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
-    asked: ContextOf = _read(ContextOf, told)
+async def _build_context(caller: Caller, payload: Mapping[str, Any]) -> Context:
+    arguments: ContextArguments = _parse(ContextArguments, payload)
     if not caller.sees(TOOLS["build_context"]):  # the builder, which never fails, would answer without knowledge
-        wanted = sorted({scope for name in TOOLS["build_context"].operations for scope in OPERATIONS[name].scopes})
-        raise AccessDenied(f"this takes a key of scope {' and '.join(wanted)}, and this one has another")
+        scopes = sorted({scope for name in TOOLS["build_context"].operations for scope in OPERATIONS[name].scopes})
+        raise AccessDenied(f"this takes a key of scope {' and '.join(scopes)}, and this one has another")
     task = Task(
-        description=asked.task_description,
-        type=asked.task_type,
-        technology=asked.technology,
-        project_id=asked.project_id,
-        task_id=asked.task_id,
-        run_id=asked.run_id,
-        facts=asked.facts,
+        description=arguments.task_description,
+        type=arguments.task_type,
+        technology=arguments.technology,
+        project_id=arguments.project_id,
+        task_id=arguments.task_id,
+        run_id=arguments.run_id,
+        facts=arguments.facts,
     )
-    breaker = caller.breakers.for_workspace(caller.knowledge.workspace)
-    return await OrchestratorContextBuilder(caller.knowledge, breaker).build_context_for_task(task, asked.agent_type)
+    builder = OrchestratorContextBuilder(caller.knowledge, caller.breakers.for_workspace(caller.knowledge.workspace))
+    return await builder.build_context_for_task(task, arguments.agent_type)
 
 
-async def _checkpoint(caller: Caller, told: Mapping[str, Any]) -> CheckpointReport:
-    asked: Reached = _read(Reached, told)
-    return await caller.knowledge.checkpoints.process_checkpoint(asked.project_id, asked.checkpoint_type)
+async def _checkpoint(caller: Caller, payload: Mapping[str, Any]) -> CheckpointReport:
+    return await caller.knowledge.checkpoints.process_checkpoint(**field_values(_parse(CheckpointArguments, payload)))
 
 
-async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKept:
-    asked: OutcomeTold = _read(OutcomeTold, told)
-    counted = await caller.knowledge.outcomes.record_outcome(
-        ContextId(asked.context_id),
-        PatternId(asked.pattern_id),
-        worked=asked.worked,
-        project_id=asked.project_id,
-        task_id=asked.task_id,
-        run_id=asked.run_id,
-    )
-    with suppress(NotFound, Unavailable):  # it is kept by now, whatever there is to show of it
-        pattern = await caller.knowledge.queries.get(counted)
-        return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
-    return OutcomeKept()
+async def _record_outcome(caller: Caller, payload: Mapping[str, Any]) -> OutcomeRecord:
+    pattern_id = await caller.knowledge.outcomes.record_outcome(**field_values(_parse(OutcomeArguments, payload)))
+    with suppress(NotFound, Unavailable):  # the outcome is stored, even if the pattern cannot be shown
+        pattern = await caller.knowledge.queries.get(pattern_id)
+        return OutcomeRecord(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
+    return OutcomeRecord()
 
 
 def tool_of(row: Operation, tool: Tool) -> KnowledgeTool:
     """Return a row of the table of operations as a tool."""
     arguments = arguments_type(row)
-    answer = tool.answer or returned_by(row)
+    answer = tool.answer or return_type(row)
 
-    async def call(caller: Caller, told: Mapping[str, Any]) -> Any:
-        asked = {} if arguments is None else members_of(_read(arguments, told))
-        service = getattr(caller.knowledge, row.service) if row.service else caller.knowledge
-        found = await getattr(service, row.method)(**read_arguments(row, asked))
-        return found if tool.answer is None else tool.answer.wrap(found)
+    async def call(caller: Caller, payload: Mapping[str, Any]) -> Any:
+        fields = {} if arguments is None else field_values(_parse(arguments, payload))
+        result = await row.method_of(caller.knowledge)(**parse_arguments(row, fields))
+        return result if tool.answer is None else tool.answer.wrap(result)
 
     return KnowledgeTool(
         name=row.operation_id,
         title=tool.title,
-        says=row.help,
+        description=row.help,
         operations=(row.permission,),
         arguments=_NOTHING if arguments is None else _schema(arguments),
         answer=TypeAdapter(answer),
         call=call,
-        reads=tool.reads,
+        read_only=tool.read_only,
     )
 
 
-def _asking(tool: type[DocumentTool]) -> KnowledgeTool:
-    """Return a document tool of an agent as one of these, with its own name, description and arguments."""
+def _document_tool(tool: type[DocumentTool]) -> KnowledgeTool:
+    """Return a document tool of an agent as an MCP tool, with its own name, description and arguments."""
 
-    async def call(caller: Caller, told: Mapping[str, Any]) -> ToolAnswer:
-        arguments = dict(told)
-        scope_id = checked_scope(tool, arguments.pop(tool.scope_argument, None) if tool.scope_argument else None)
-        asked: DocumentQuestion = _read(DocumentQuestion, arguments)
-        return await answer_from(tool, caller.knowledge, scope_id, asked)
+    async def call(caller: Caller, payload: Mapping[str, Any]) -> ToolAnswer:
+        arguments = dict(payload)
+        scope_id = check_scope(tool, arguments.pop(tool.scope_argument, None) if tool.scope_argument else None)
+        return await answer_from(tool, caller.knowledge, scope_id, _parse(DocumentQuestion, arguments))
 
     return KnowledgeTool(
         name=tool.name,
         title=f"Ask the {tool.config.base.name} knowledge base",
-        says=tool.description,
-        operations=(ASKS,),
+        description=tool.description,
+        operations=(ASK_PERMISSION,),
         arguments=tool.schema().parameters,
         answer=TypeAdapter(ToolAnswer),
         call=call,
-        reads=True,
+        read_only=True,
     )
 
 
 def _entry_schema() -> dict[str, Any]:
-    """Return the schema of an entry, each field described; the workspace is that of the door."""
+    """Return the schema of an entry, each field described, without the workspace, which the server sets."""
     schema = TypeAdapter(NewEntry).json_schema()
     fields = schema["properties"]
     del fields["workspace"]
-    for name, says in _ENTRY_FIELDS.items():
-        fields[name] = {"description": says, **fields[name]}
-        fields[name]["description"] = says
+    for name, description in _ENTRY_FIELDS.items():
+        fields[name] = {"description": description, **fields[name]}
+        fields[name]["description"] = description
     return schema | {"additionalProperties": False}
 
 
@@ -288,7 +266,7 @@ TOOLS: dict[str, KnowledgeTool] = {
         KnowledgeTool(
             name="capture",
             title="Capture a learning moment",
-            says="Keep a failure with its solution, or a gate's decision. Returns the entry's id.",
+            description="Keep a failure with its solution, or a gate's decision. Returns the entry's id.",
             operations=("capture.capture",),
             arguments=_entry_schema(),
             answer=TypeAdapter(EntryCreated),
@@ -297,51 +275,52 @@ TOOLS: dict[str, KnowledgeTool] = {
         KnowledgeTool(
             name="resolve",
             title="Resolve an open entry",
-            says="Give an open failure its verified solution, or an open rejection the revision that was accepted.",
+            description="Give an open failure its verified solution, or an open rejection the revision that was"
+            " accepted.",
             operations=("capture.resolve_failure", "capture.resolve_gate_rejection"),
-            arguments=_schema(Resolution),
+            arguments=_schema(ResolutionArguments),
             answer=TypeAdapter(EntryCreated),
             call=_resolve,
         ),
         KnowledgeTool(
             name="list_unresolved",
             title="What waits for its resolution",
-            says="Return open failures and rejections, the latest first: resolve takes the id of one.",
+            description="Return open failures and rejections, the latest first: resolve takes the id of one.",
             operations=("capture.unresolved",),
-            arguments=_schema(OpenOf),
+            arguments=_schema(UnresolvedArguments),
             answer=TypeAdapter(Unresolved),
-            call=_unresolved,
-            reads=True,
+            call=_list_unresolved,
+            read_only=True,
         ),
         KnowledgeTool(
             name="build_context",
             title="The context of a task",
-            says="Return the text to hand to an agent with its task, with what is known where any of it fits."
+            description="Return the text to hand to an agent with its task, with what is known where any of it fits."
             " Tell what came of its patterns with record_outcome.",
             operations=("queries.query_for_task", "contexts.record"),
-            arguments=_schema(ContextOf),
+            arguments=_schema(ContextArguments),
             answer=TypeAdapter(Context),
             call=_build_context,
         ),
         KnowledgeTool(
             name="checkpoint",
             title="Reach a checkpoint",
-            says="Embed what a project has captured, so that it is found from now on.",
+            description="Embed what a project has captured, so that it is found from now on.",
             operations=("checkpoints.process_checkpoint",),
-            arguments=_schema(Reached),
+            arguments=_schema(CheckpointArguments),
             answer=TypeAdapter(CheckpointReport),
             call=_checkpoint,
         ),
         KnowledgeTool(
             name="record_outcome",
             title="Tell what came of a pattern",
-            says="Tell whether a pattern of a context solved the task: what worked ranks higher from now on.",
+            description="Tell whether a pattern of a context solved the task: what worked ranks higher from now on.",
             operations=("outcomes.record_outcome", "queries.get"),
-            arguments=_schema(OutcomeTold),
-            answer=TypeAdapter(OutcomeKept),
+            arguments=_schema(OutcomeArguments),
+            answer=TypeAdapter(OutcomeRecord),
             call=_record_outcome,
         ),
         *(tool_of(row, row.tool) for service in services() for row in service.operations if row.tool),
-        *map(_asking, DOCUMENT_TOOLS),
+        *map(_document_tool, DOCUMENT_TOOLS),
     )
 }

@@ -28,15 +28,15 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import service
 from orchestrator.client import KnowledgeClient
-from orchestrator.client.calls import MOST_AT_ONCE, PROBLEM
+from orchestrator.client.calls import MAX_CONCURRENT_REQUESTS, PROBLEM
 from orchestrator.connection import _socket_transport
 from orchestrator.http import admission, serving
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.admission import BUFFER_BYTES, FULL, SMALL_BYTES, Admission, Queue
 from orchestrator.http.app import make_app
 from orchestrator.http.serving import MAX_FILES, MIN_CONNECTIONS, OTHER_FILES, raise_file_limit, serve_on
-from orchestrator.http.upkeep import _WhileRead
-from orchestrator.mcp.http import serving_mcp
+from orchestrator.http.upkeep import _ReadTimeoutStream
+from orchestrator.mcp.http import serve_mcp
 from orchestrator.service import _listen
 from tests.acceptance.test_access import io_counted
 from tests.conftest import Opens
@@ -332,10 +332,10 @@ async def test_g18_large_bodies_fill_a_buffer_of_64_mib_and_small_ones_are_taken
 async def test_g18_a_refusal_reads_no_body_and_asks_postgres_nothing(opens: Opens) -> None:
     """G18. The only request that may be worked on is; others are refused meanwhile, as problem details."""
     async with opens(max_concurrent=1, max_waiting=0) as knowledge:
-        doorway = Doorway(
+        auth = AuthConfig(
             authenticator=knowledge.authenticator, operator_key="k" * 40, host="localhost", requests_per_second=1e6
         )
-        app = make_app(knowledge, doorway=doorway)
+        app = make_app(knowledge, auth=auth)
         pieces: list[bytes] = []
 
         async def body() -> AsyncIterator[bytes]:
@@ -373,14 +373,14 @@ async def test_g18_a_refusal_reads_no_body_and_asks_postgres_nothing(opens: Open
 async def served_with_keys(opens: Opens) -> AsyncIterator[tuple[int, str, str]]:
     """Serve stores over sockets, as they are shipped; give the port, a key that may capture alone, and another's."""
     async with opens() as knowledge:
-        doorway = Doorway(
+        auth = AuthConfig(
             authenticator=knowledge.authenticator, operator_key=None, host="localhost", requests_per_second=1000
         )
         theirs = (await knowledge.keys.create(["capture"], workspace="theirs")).secret
         ours = (await knowledge.keys.create(["capture", "query"], workspace="ours")).secret
-        app = make_app(knowledge, doorway=doorway)
+        app = make_app(knowledge, auth=auth)
         with _listen("127.0.0.1", 0) as listener:
-            async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+            async with serve_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
                 yield listener.getsockname()[1], theirs, ours
 
 
@@ -450,7 +450,7 @@ async def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(know
     """RFC 9112, 6.1: a proxy that goes by the other length takes the rest for a request of somebody else."""
     app = make_app(knowledge)
     with _listen("127.0.0.1", 0) as listener:
-        async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(20):
+        async with serve_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(20):
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
             head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{TWICE}\r\n"
             writer.write(head.encode() + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -467,7 +467,7 @@ async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -
     async with opens(max_concurrent=1, max_waiting=8) as knowledge:
         app = make_app(knowledge)
         with _listen("127.0.0.1", 0) as listener:
-            async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+            async with serve_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
                 yield listener.getsockname()[1]
 
 
@@ -607,7 +607,7 @@ async def test_g18_an_archive_that_nobody_reads_on_a_socket_of_the_machine_is_gi
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        async with serve_on(_WhileRead(pieces()), listener, grace_seconds=1), asyncio.timeout(10):
+        async with serve_on(_ReadTimeoutStream(pieces()), listener, grace_seconds=1), asyncio.timeout(10):
             _, writer = await asyncio.open_unix_connection(str(tmp_path / "s"), limit=1024)
             writer.write(b"GET /v1/archive HTTP/1.1\r\nHost: here\r\n\r\n")
             await closed.wait()
@@ -724,13 +724,13 @@ async def test_calls_that_are_given_up_leave_the_client_as_it_was(
         client = KnowledgeClient("http://hardwon", settings=settings, transport=_socket_transport(path))
     async with server, client:
         for turns in range(12):
-            calls = [asyncio.create_task(client.stats()) for _ in range(2 * MOST_AT_ONCE)]
+            calls = [asyncio.create_task(client.stats()) for _ in range(2 * MAX_CONCURRENT_REQUESTS)]
             await asyncio.sleep(0.3)
-            for call in calls[:MOST_AT_ONCE]:
+            for call in calls[:MAX_CONCURRENT_REQUESTS]:
                 call.cancel()
             for _ in range(turns):
                 await asyncio.sleep(0)
-            for call in calls[MOST_AT_ONCE:]:
+            for call in calls[MAX_CONCURRENT_REQUESTS:]:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
             assert await client.healthy(), f"{turns} turns of the loop later"

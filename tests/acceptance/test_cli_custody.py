@@ -106,7 +106,7 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     typed("affected", str(UUID(int=1)), code=1)
     typed("affected", "--project", "web-shpo", code=1)
     told = typed("revoke", "--key", typed("keys", "create", "--scope", "capture").strip(), beside=True)
-    assert told == "nothing in workspace default is by this key: is it the one that was meant?\n"
+    assert told == "nothing in workspace default is by this key: is it the right one?\n"
     for mistyped in (("--key", "agent7"), ("--project", "web-shpo"), ("--key", "agent1", "--project", "web-shpo")):
         for command in (("revoke",), ("revoke", "--dry-run"), ("affected",)):
             typed(*command, *mistyped, code=1)

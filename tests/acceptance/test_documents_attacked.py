@@ -36,7 +36,7 @@ from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put
@@ -87,10 +87,10 @@ async def house(opens: Opens, tmp_path: Path) -> AsyncIterator[House]:
             who: (await knowledge.keys.create(scopes, workspace=workspace, name=name)).secret
             for who, (name, scopes, workspace) in made.items()
         }
-        doorway = Doorway(
+        auth = AuthConfig(
             authenticator=knowledge.authenticator, operator_key=None, host="127.0.0.1", requests_per_second=1e6
         )
-        app = make_app(knowledge, doorway=doorway)
+        app = make_app(knowledge, auth=auth)
         yield House(knowledge, documents, passages, source, keys, app)
 
 

@@ -13,7 +13,7 @@ from knowledge.documents.models import DocumentStatus, NewDocument
 from knowledge.errors import AccessDenied, Conflict, InvalidInput, NoAccess
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
 from tests.support.documents import GUIDE, readable
 from tests.support.processes import Commands
@@ -56,10 +56,10 @@ async def test_what_goes_wrong_over_http_is_the_error_it_was(client: KnowledgeCl
     with pytest.raises(Conflict, match="closed"):
         await client.kb.add("case", "7", NewDocument(uri="x.md", content=b"x"))
     made = await knowledge.keys.create(["documents"], workspace="default", name="ann")
-    doorway = Doorway(
+    auth = AuthConfig(
         authenticator=knowledge.authenticator, operator_key=None, host="127.0.0.1", requests_per_second=100
     )
-    transport = httpx.ASGITransport(app=make_app(knowledge, doorway=doorway))
+    transport = httpx.ASGITransport(app=make_app(knowledge, auth=auth))
     async with KnowledgeClient("http://127.0.0.1", made.secret, transport=transport) as anns:
         for refused in (
             anns.kb.search("x", kb="case", scope_id="8"),

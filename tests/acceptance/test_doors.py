@@ -43,11 +43,11 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http import access
-from orchestrator.http.access import MAX_BUCKETS, Doorway, TokenBuckets
+from orchestrator.http.access import MAX_BUCKETS, AuthConfig, TokenBuckets
 from orchestrator.http.app import make_app
 from orchestrator.http.examples import REQUESTS, VALUES
-from orchestrator.http.opened import free, performed, performs
-from orchestrator.http.unread import deeper_than
+from orchestrator.http.opened import performs, public, route_operation
+from orchestrator.http.unread import is_deeper_than
 from orchestrator.logs import configure_logs
 from orchestrator.service import _is_loopback, _listen, _require_keys
 from tests.acceptance.test_access import ALL_SCOPES, io_counted
@@ -68,13 +68,13 @@ class Door:
     app: FastAPI = field(init=False)
 
     def __post_init__(self) -> None:
-        doorway = Doorway(
+        auth = AuthConfig(
             authenticator=self.knowledge.authenticator,
             operator_key=self.operator,
             host="127.0.0.1",
             requests_per_second=self.per_second,
         )
-        self.app = make_app(self.knowledge, doorway=doorway)
+        self.app = make_app(self.knowledge, auth=auth)
 
     def http(self, key: str | None = None, address: str = "192.0.2.1") -> httpx.AsyncClient:
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False, client=(address, 1))
@@ -107,7 +107,7 @@ def routes(app: FastAPI) -> Iterator[tuple[APIRoute, str, str]]:
 
 
 def test_every_route_has_its_operation_and_every_operation_that_is_asked_for_over_http_its_route(door: Door) -> None:
-    asked_for = {route.name: performed(route).operation for route, _, _ in routes(door.app)}
+    asked_for = {route.name: route_operation(route).operation for route, _, _ in routes(door.app)}
     assert {name for name, operation in asked_for.items() if operation is None} == {"healthz", "readyz"}
     assert set(asked_for.values()) - {None} <= set(OPERATIONS)
     assert set(REQUESTS) <= set(asked_for)
@@ -131,12 +131,12 @@ def test_a_route_that_does_not_say_what_it_does_or_says_what_nobody_may_cannot_b
     async def endpoint() -> None:
         """Do something."""
 
-    with pytest.raises(ValueError, match=re.escape("put @performs(...) or @free() beside it")):
+    with pytest.raises(ValueError, match=re.escape("decorate it with @performs(...) or @public()")):
         door.app.get("/v1/mutant")(endpoint)
-    with pytest.raises(ValueError, match=re.escape("access/operations.py")):
+    with pytest.raises(ValueError, match="table of permissions"):
         performs("capture.everything")
     door.app.get("/v1/kept")(performs("capture.capture")(endpoint))
-    door.app.get("/v1/open")(free()(endpoint))
+    door.app.get("/v1/open")(public()(endpoint))
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_bod
             await http.get("/v1/nothing")  # so that the key is known: what is counted is the operation's own
             await door.knowledge.authenticator.aclose()
             for route, method, path in routes(door.app):
-                operation = performed(route).operation
+                operation = route_operation(route).operation
                 if operation is None:
                     continue
                 needed = OPERATIONS[operation]
@@ -411,7 +411,7 @@ async def test_t12_so_many_of_an_address_wait_to_be_known_and_those_of_another_b
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """T12."""
-    monkeypatch.setattr(access, "STRANGERS_AT_ONCE", 2)
+    monkeypatch.setattr(access, "MAX_UNKNOWN_KEYS", 2)
     await door.key("query")
     first_uses = door.knowledge.authenticator._lookups
     look, may = first_uses.find_all, asyncio.Event()
@@ -516,7 +516,7 @@ def test_t13_a_gigabyte_in_chunks_and_a_hundred_thousand_levels_cost_no_memory(d
     ],
 )
 def test_t13_depth_is_counted_in_objects_and_lists(body: str, *, deep: bool) -> None:
-    assert deeper_than([json.loads(body)], 20) is deep
+    assert is_deeper_than([json.loads(body)], 20) is deep
 
 
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/contexts"])

@@ -130,7 +130,7 @@ async def test_a_dry_run_told_where_nobody_looks_for_it_deletes_nothing(
     await knowledge.checkpoints.process_all()
     clock.move(timedelta(days=400))
     refused = await http.post("/v1/prune", json={"dry_run": True})
-    assert refused.json()["detail"] == "is read from the address alone: give it there, as ?dry_run=..."
+    assert refused.json()["detail"] == "is read from the query only: send it as ?dry_run=..."
     assert (await http.post("/v1/prune?dryrun=true")).json()["detail"] == "is not known here"
     assert (await knowledge.capture.get(entry_id)).status is EntryStatus.EMBEDDED
     assert (await http.post("/v1/prune?dry_run=true", json={})).json()["entries"] == 1, "an empty object tells nothing"
@@ -354,7 +354,7 @@ async def test_a_probe_says_that_the_index_lost_its_collection_and_makes_none_an
     for _ in range(2):
         answer = await http.get("/readyz")
         assert (answer.status_code, answer.json()["title"]) == (503, "IndexUnavailable")
-        assert answer.json()["detail"].endswith("`hardwon rebuild` makes it anew")
+        assert answer.json()["detail"].endswith("`hardwon rebuild` creates it again")
         assert (await http.get("/v1/stats")).json()["points"] is None
     assert (await http.post("/v1/rebuild")).status_code == 200
     assert (await http.get("/readyz")).status_code == 200
@@ -566,7 +566,7 @@ async def test_a_server_that_is_not_hardwon_is_named_so(answer: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(413, "no request as large"), (502, "reaches no server"), (504, "may go on there")],
+    [(413, "rejects a request as large"), (502, "reaches no server"), (504, "may still be running there")],
 )
 async def test_what_a_proxy_says_by_itself_is_told_as_a_proxys(status: int, said: str) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(status, content=b"<html>nginx</html>"))
@@ -749,7 +749,7 @@ def test_a_key_of_another_store_is_told_so_by_a_server_without_keys(without_a_ke
     key = f"Bearer hw_{'0' * 12}_{'a' * 43}"
     refused = httpx.get(f"{without_a_key}/v1/stats", headers={"Authorization": key})
     assert refused.status_code == 401
-    assert "they do not move with it" in refused.json()["detail"]
+    assert "keys do not move with it" in refused.json()["detail"]
     assert httpx.get(f"{without_a_key}/v1/stats", headers={"Authorization": "Bearer word"}).status_code == 200
 
 

@@ -28,11 +28,11 @@ from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
 from orchestrator.breaker import FAILURE_THRESHOLD, Breakers
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
 from orchestrator.http.serving import serve_on
 from orchestrator.mcp import http as mcp_http
-from orchestrator.mcp.http import serving_mcp
+from orchestrator.mcp.http import serve_mcp
 from orchestrator.mcp.server import make_server
 from orchestrator.mcp.tools import TOOLS, Caller
 from orchestrator.service import _listen
@@ -276,7 +276,7 @@ async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_no_trace_in_t
     with _listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
-        async with serving_mcp(app), serve_on(app, listener, grace_seconds=5), asyncio.timeout(60):
+        async with serve_mcp(app), serve_on(app, listener, grace_seconds=5), asyncio.timeout(60):
             async with httpx.AsyncClient(base_url=f"http://localhost:{port}", timeout=60) as http:
                 assert (await http.post("/mcp", content=b"{}", headers=HEADERS)).status_code == 400, "it is loaded"
             for _ in range(3):
@@ -296,10 +296,10 @@ async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_t
     ended = await knowledge.keys.create([Scope.ADMIN], workspace=None)
     await knowledge.keys.revoke(ended.key.key_id)
     authenticator = knowledge.authenticator
-    doorway = Doorway(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
-    app = make_app(knowledge, doorway=doorway)
+    auth = AuthConfig(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
+    app = make_app(knowledge, auth=auth)
     transport = httpx.ASGITransport(app=app)
-    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+    async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
 
         async def ask(token: str, method: str, **more: Any) -> httpx.Response:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": more.pop("params", {})}
@@ -333,7 +333,7 @@ async def test_what_is_valid_elsewhere_is_not_too_large_for_mcp(knowledge: Knowl
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "capture", "arguments": told}}
     app = make_app(knowledge)
     transport = httpx.ASGITransport(app)
-    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.post("/mcp", json=call, headers=HEADERS)
     assert answer.status_code == 200
     assert answer.json()["result"]["isError"] is False, answer.text[:500]
@@ -372,7 +372,7 @@ async def test_g18_clients_that_ask_for_a_stream_are_told_that_there_is_none_and
     async with opens(max_concurrent=1, max_waiting=0) as knowledge:
         app = make_app(knowledge)
         transport = httpx.ASGITransport(app=app)
-        async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+        async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
             for method in ("GET", "DELETE", "HEAD"):
                 answer = await asyncio.wait_for(http.request(method, "/mcp", headers=HEADERS), 10)
                 assert answer.status_code == 405
@@ -403,7 +403,7 @@ async def test_mcp_that_cannot_be_started_says_so_and_the_next_request_tries_aga
     monkeypatch.setattr(mcp_http, "_make_manager", fails_once)
     app = make_app(knowledge)
     transport = httpx.ASGITransport(app=app)
-    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+    async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
 
         async def listed() -> httpx.Response:
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -531,7 +531,7 @@ CALLS = st.fixed_dictionaries(
 async def test_fuzzed_calls_over_http_are_never_a_servers_error(opens: Opens) -> None:
     async with opens() as knowledge:
         app: FastAPI = make_app(knowledge)
-        async with serving_mcp(app):
+        async with serve_mcp(app):
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://hardwon", headers=HEADERS) as http:
                 loop = asyncio.get_running_loop()

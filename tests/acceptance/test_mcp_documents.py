@@ -13,9 +13,9 @@ from fastapi import FastAPI
 
 from knowledge.access.principals import Scope
 from knowledge.wiring import Knowledge
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
-from orchestrator.mcp.http import serving_mcp
+from orchestrator.mcp.http import serve_mcp
 from orchestrator.tools.wrappers import TOOLS as FUNCTION_TOOLS
 from tests.acceptance.test_document_tools import WHERE
 from tests.acceptance.test_mcp import DOCUMENTS, HEADERS, as_caller, done, on_streams, over_http, principal, refused
@@ -73,7 +73,7 @@ class Asks:
 @asynccontextmanager
 async def asking(app: FastAPI, key: str | None) -> AsyncIterator[Asks]:
     transport = httpx.ASGITransport(app=app)
-    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+    async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
         yield Asks(http, key)
 
 
@@ -81,10 +81,10 @@ async def asking(app: FastAPI, key: str | None) -> AsyncIterator[Asks]:
 async def as_ann(knowledge: Knowledge, *scopes: Scope) -> AsyncIterator[Asks]:
     """Give who has a key that is named after ann, of a server with keys."""
     made = await knowledge.keys.create(scopes, workspace="default", name="ann")
-    doorway = Doorway(
+    auth = AuthConfig(
         authenticator=knowledge.authenticator, operator_key=OPERATOR, host="hardwon", requests_per_second=1e6
     )
-    async with asking(make_app(knowledge, doorway=doorway), made.secret) as asks:
+    async with asking(make_app(knowledge, auth=auth), made.secret) as asks:
         yield asks
 
 

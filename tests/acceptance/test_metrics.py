@@ -16,7 +16,7 @@ from knowledge.models import CheckpointType, Task
 from knowledge.steps import observe
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
 from orchestrator.metrics import STAGES, Metrics
 from tests.support.embedders import HashingEmbedder
@@ -130,7 +130,7 @@ async def test_a_whole_loop_shows_in_every_metric_of_it(
 async def test_staged_entries_of_all_workspaces_are_counted_when_asked_for(
     http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.http.metrics.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr("orchestrator.http.metrics.CACHE_SECONDS", 0.0)
     series = Series(http)
     for workspace in ("default", "another"):
         await http.post("/v1/entries", json=entry(), headers={"Hardwon-Workspace": workspace})
@@ -190,8 +190,8 @@ async def test_t6_metrics_are_of_all_workspaces_and_take_an_administrators_key_o
 ) -> None:
     made = await knowledge.keys.create(scopes, workspace=workspace)
     authenticator = knowledge.authenticator
-    doorway = Doorway(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
-    transport = httpx.ASGITransport(app=make_app(knowledge, doorway=doorway))
+    auth = AuthConfig(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
+    transport = httpx.ASGITransport(app=make_app(knowledge, auth=auth))
     asked = {"Authorization": f"Bearer {made.secret}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
         assert (await client.get("/metrics")).status_code == 401

@@ -20,7 +20,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.client.knowledge_client import SERVICES, KnowledgeClient, services
 from orchestrator.client.queries import RemoteQueries
-from orchestrator.client.table import Operation, Tool, Wrapped
+from orchestrator.client.table import Envelope, Operation, Tool
 from orchestrator.http.app import make_app
 from orchestrator.mcp.tools import Caller, tool_of
 from tests.support.entries import failure, learn
@@ -50,7 +50,7 @@ def test_rows_have_the_arguments_and_defaults_of_the_methods_they_call(knowledge
 def test_rows_take_what_the_table_of_permissions_says() -> None:
     for row in ROWS:
         reach = Reach.STORE if row.whole_store else Reach.WORKSPACE
-        needed = Requirement(frozenset(map(Scope, row.scopes)), reach, row.known)
+        needed = Requirement(frozenset(map(Scope, row.scopes)), reach, row.authenticated)
         assert OPERATIONS[row.permission] == needed, row.declared.__qualname__
 
 
@@ -62,7 +62,7 @@ def test_rows_say_what_they_do_and_have_ids_of_their_own() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Large(Wrapped):
+class Large(Envelope):
     """How many patterns are that large."""
 
     patterns: int
@@ -71,7 +71,9 @@ class Large(Wrapped):
 class QueriesWithOneMore(RemoteQueries, name="queries", tag="queries", scopes=("query",)):
     """The rows of a service, and a new one."""
 
-    @Operation("GET", "/v1/patterns:large", answer=Large, tool=Tool(title="Large patterns", answer=Large, reads=True))
+    @Operation(
+        "GET", "/v1/patterns:large", answer=Large, tool=Tool(title="Large patterns", answer=Large, read_only=True)
+    )
     async def count_large(self, *, least: Annotated[int, Field(ge=1, description="From how many entries on.")]) -> int:
         """Count the patterns that have so many entries."""
 

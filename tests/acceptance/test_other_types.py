@@ -21,7 +21,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.cli.asking import LocalAnswers
-from orchestrator.client.calls import in_path
+from orchestrator.client.calls import path_segment
 from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
@@ -218,7 +218,7 @@ async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowl
 async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
     for field in ("kb", "principal", "job"):
         with pytest.raises(InvalidInput, match=rf"^{field}: .*without a slash"):
-            in_path(field, told)
+            path_segment(field, told)
 
 
 ASKED: list[tuple[str, list[Any]]] = [

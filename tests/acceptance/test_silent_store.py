@@ -14,9 +14,9 @@ from pydantic import SecretStr
 from knowledge.access.operations import Scope
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import AuthConfig
 from orchestrator.http.app import make_app
-from orchestrator.mcp.http import serving_mcp
+from orchestrator.mcp.http import serve_mcp
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
@@ -38,18 +38,18 @@ async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_i
             now = [0.0]
             authenticator = replace(knowledge.authenticator, seconds=lambda: now[0])
             secret = (await knowledge.keys.create([Scope.QUERY], workspace="default")).secret if keyed else None
-            doorway = Doorway(
+            auth = AuthConfig(
                 authenticator=authenticator,
                 operator_key=None,
                 host="127.0.0.1",
                 requests_per_second=1e6,
-                patience_seconds=PATIENCE,
+                context_timeout_seconds=PATIENCE,
             )
-            app = make_app(knowledge, doorway=doorway)
+            app = make_app(knowledge, auth=auth)
             transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
             headers = {"Authorization": f"Bearer {secret}"} if secret else {}
             async with (
-                serving_mcp(app),
+                serve_mcp(app),
                 httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http,
             ):
 
@@ -100,14 +100,14 @@ async def test_the_operators_key_is_let_in_while_nobody_can_say_whose_others_are
         address = SecretStr(over_tcp(database_url, relay.port))
         through = settings.model_copy(update={"database_url": address, "query_deadline_ms": 1000 * PATIENCE})
         async with open_knowledge(through, embedder=HashingEmbedder()) as knowledge:
-            doorway = Doorway(
+            auth = AuthConfig(
                 authenticator=knowledge.authenticator,
                 operator_key=operator,
                 host="127.0.0.1",
                 requests_per_second=1e6,
-                patience_seconds=PATIENCE,
+                context_timeout_seconds=PATIENCE,
             )
-            transport = httpx.ASGITransport(app=make_app(knowledge, doorway=doorway), raise_app_exceptions=False)
+            transport = httpx.ASGITransport(app=make_app(knowledge, auth=auth), raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
 
                 async def asked_with(key: str) -> int:

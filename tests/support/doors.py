@@ -47,8 +47,8 @@ def tools() -> list[str]:
     """Return the list of MCP tools: a line for each."""
     lines = []
     for tool in TOOLS.values():
-        says = " ".join(tool.says.split())
-        name = f"{tool.name}: {tool.title!r} [{' '.join(tool.operations)}{', reads' if tool.reads else ''}] {says}"
+        says = " ".join(tool.description.split())
+        name = f"{tool.name}: {tool.title!r} [{' '.join(tool.operations)}{', reads' if tool.read_only else ''}] {says}"
         answers = tool.answer_schema()
         lines.append(f"{name} Takes {_members(dict(tool.arguments))} Answers {answers['title']}: {_members(answers)}")
     return sorted(lines)

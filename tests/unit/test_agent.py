@@ -401,8 +401,8 @@ def test_the_conversation_that_a_reply_comes_with_fits_into_the_next_request() -
         conversation.say("user", f"Which errors are in log {number}?")
         conversation.add_tool_answer("answer_from_case_evidence", f"{number}: \u0436" * 2_000, ["app.log"])
         conversation.say("assistant", "Many.")
-    turns = http_answers._latest(conversation.entries)
+    turns = http_answers._latest_turns(conversation.entries)
     assert len(json.dumps([asdict(each) for each in turns])) < MAX_BODY_BYTES - 6 * MAX_QUESTION
     assert [each.content for each in turns[-3:]] == [each.text for each in conversation.entries[-3:]]
     conversation.add_tool_answer("answer_from_case_evidence", "x" * MAX_BODY_BYTES)
-    assert http_answers._latest(conversation.entries)[-1].content == "Many."
+    assert http_answers._latest_turns(conversation.entries)[-1].content == "Many."

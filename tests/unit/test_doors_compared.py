@@ -1,4 +1,4 @@
-"""What routes, tools and commands were before they came from one table, and what differs since: each on purpose."""
+"""Routes, tools and commands compared with those before the one table; each difference is listed with its reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,26 @@ BEFORE = Path(__file__).parent / "doors"
 _BOUNDS_SHOWN = "the bounds of max_results are shown; the service refuses others in its own words, as before"
 _NOT_EMPTY = "an empty text is refused by the service, in the words it has in process, and not by the schema"
 _SAME_ANSWER = "the type of the answer is the one of the route, with the same field: EntryCreated"
+_NAMES = "types have the field's own names: WorkProgress was Done, AccessRevocation was Had, EventResult was Kept"
+_LOGS = "a question to one knowledge base may bring the query of logs itself"
+_WORDS = "the help is in plain English"
 ROUTES: Mapping[str, str] = {
+    "AccessRevocation": _NAMES,
+    "DELETE /api/kb/{kb}/{scope}/members/{principal} revoke_access": _NAMES,
+    "Done": _NAMES,
+    "EventResult": _NAMES,
+    "GET /v1/archive/entries export_entries": "entries are exported as JSON lines, too",
+    "GET /v1/operations/{operation} progress": _NAMES,
+    "Group": _LOGS,
+    "Had": _NAMES,
+    "Kept": _NAMES,
+    "LogQuery": _LOGS,
+    "Order": _LOGS,
+    "POST /api/kb/{kb}/{scope}/ask ask_knowledge_base": _LOGS,
+    "POST /v1/gates:decided gate_decided": _NAMES,
+    "POST /v1/tasks:failed task_failed": _NAMES,
+    "POST /v1/tasks:solved task_solved": _NAMES,
+    "WorkProgress": _NAMES,
     "GET /api/search search_passages": "document_id is an empty list by default, as it is in process, and not null",
     "POST /v1/keys create_key": "scopes are told as their texts, of which the service refuses others in its own words",
     "POST /v1/keys/{key_id}/rotation rotate_key": "the body may be left out, as all in it has a default",
@@ -27,14 +46,25 @@ TOOLS: Mapping[str, str] = {
     "capture": _SAME_ANSWER,
     "resolve": _SAME_ANSWER,
     "gate_decided": _NOT_EMPTY,
+    "list_unresolved": "the type of its items is UnresolvedEntry, which was Waiting",
     "query_for_failure": _NOT_EMPTY,
     "query_for_gate": _NOT_EMPTY,
     "query_for_task": _NOT_EMPTY,
+    "record_outcome": "the type of its answer is OutcomeRecord, which was OutcomeKept",
     "task_failed": _NOT_EMPTY,
     "task_solved": _NOT_EMPTY,
 }
 _ORDER = "the options come in the order that the arguments of the method have"
-COMMANDS: Mapping[str, str] = {"hardwon query failure": _ORDER, "hardwon query task": _ORDER}
+COMMANDS: Mapping[str, str] = {
+    "hardwon affected": _WORDS,
+    "hardwon evaluate abstention": _WORDS,
+    "hardwon evaluate merging": _WORDS,
+    "hardwon export": "entries are exported as JSON lines, too",
+    "hardwon query failure": _ORDER,
+    "hardwon query task": _ORDER,
+    "hardwon reembed": _WORDS,
+    "hardwon revoke": _WORDS,
+}
 """What differs from the files, by the name that a line begins with, and why."""
 
 

@@ -11,7 +11,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import CallToolRequestParams, CallToolResult, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from orchestrator.mcp.streams import answered_to_the_end
+from orchestrator.mcp.streams import finish_requests
 
 
 def _call(request_id: str | int, seconds: float) -> JSONRPCRequest:
@@ -55,7 +55,7 @@ async def test_what_is_read_ends_once_nothing_waits_for_its_answer(asked: list[A
         for message in (first, ready, *asked):
             await to_server.send(SessionMessage(message))
     async with asyncio.timeout(20), reading, from_server:
-        async with answered_to_the_end(reading, writing) as streams:
+        async with finish_requests(reading, writing) as streams:
             await server.run(*streams, server.create_initialization_options())
         told = [each.message async for each in from_server]
     assert [each.id for each in told if isinstance(each, JSONRPCResponse)] == [0, *answered]

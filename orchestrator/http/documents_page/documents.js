@@ -3,20 +3,20 @@
 
 const element = (id) => document.getElementById(id);
 let answerId = null;
-let asked = 0;
+let latestTurn = 0;
 
 function headers() {
   const key = element("key").value.trim();
-  const told = { "Content-Type": "application/json" };
-  if (key) told.Authorization = `Bearer ${key}`;
-  return told;
+  const fields = { "Content-Type": "application/json" };
+  if (key) fields.Authorization = `Bearer ${key}`;
+  return fields;
 }
 
 async function call(path, body) {
   const response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body) });
-  const told = response.status === 204 ? null : await response.json().catch(() => null);
-  if (!response.ok) throw new Error((told && told.detail) || `the server answers ${response.status}`);
-  return told;
+  const payload = response.status === 204 ? null : await response.json().catch(() => null);
+  if (!response.ok) throw new Error((payload && payload.detail) || `the server answers ${response.status}`);
+  return payload;
 }
 
 function place(citation) {
@@ -59,16 +59,16 @@ function show(answer) {
 
 element("asking").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const turn = ++asked;
-  element("answer").hidden = true; // what was answered before answers no other question
+  const turn = ++latestTurn;
+  element("answer").hidden = true; // the last answer is not of this question
   element("state").textContent = "Looking …";
   try {
     const answer = await call("/api/ask", { question: element("question").value });
-    if (turn !== asked) return;
+    if (turn !== latestTurn) return;
     show(answer);
     element("state").textContent = "";
   } catch (error) {
-    if (turn === asked) element("state").textContent = error.message;
+    if (turn === latestTurn) element("state").textContent = error.message;
   }
 });
 

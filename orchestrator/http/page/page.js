@@ -1,10 +1,10 @@
-// What was learned, for people. Whatever is stored is set as text, never as markup.
+// The page of what is stored. All of it is inserted as text, never as markup.
 "use strict";
 
 const PAGE = 20;
 const at = (id) => document.getElementById(id);
 let last = null;
-let turn = Promise.resolve(); // one after the other: a list that is asked for twice would stand there twice
+let turn = Promise.resolve(); // one after the other: two clicks must not list a page twice
 
 function element(tag, text) {
   const made = document.createElement(tag);
@@ -12,18 +12,18 @@ function element(tag, text) {
   return made;
 }
 
-async function asked(method, path, body) {
+async function request(method, path, body) {
   const headers = { "Hardwon-Workspace": encodeURIComponent(at("workspace").value) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (at("key").value) headers["Authorization"] = "Bearer " + at("key").value;
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-  const told = await answer.json().catch(() => ({ detail: "the server answers " + answer.status + ", and not as hardwon does" }));
+  const payload = await answer.json().catch(() => ({ detail: "the server answers " + answer.status + ", and not as hardwon does" }));
   if (answer.status === 401) at("ask-key").hidden = false;
-  if (!answer.ok) throw new Error(told.field ? told.field + ": " + told.detail : told.detail);
-  return told;
+  if (!answer.ok) throw new Error(payload.field ? payload.field + ": " + payload.detail : payload.detail);
+  return payload;
 }
 
-function trying(work) {
+function enqueue(work) {
   turn = turn.then(async () => {
     at("trouble").hidden = true;
     try {
@@ -54,7 +54,7 @@ function shown(pattern) {
 }
 
 async function counts() {
-  const stats = await asked("GET", "v1/stats");
+  const stats = await request("GET", "v1/stats");
   const entries = stats.entries;
   at("counts").replaceChildren(
     count("staged", entries.staged || 0),
@@ -67,7 +67,7 @@ async function counts() {
 }
 
 async function more() {
-  const found = await asked("GET", "v1/patterns?limit=" + PAGE + (last ? "&after=" + last : ""));
+  const found = await request("GET", "v1/patterns?limit=" + PAGE + (last ? "&after=" + last : ""));
   at("patterns").append(...found.patterns.map(shown));
   if (!last && !found.patterns.length) {
     at("patterns").append(element("li", "Nothing is known in this workspace yet: a checkpoint makes patterns of what was captured."));
@@ -85,7 +85,7 @@ async function everything() {
 
 async function context() {
   const body = { task: { description: at("task").value }, agent_type: at("agent").value };
-  const built = await asked("POST", "v1/contexts", body);
+  const built = await request("POST", "v1/contexts", body);
   at("context").textContent = built.text;
   at("context").hidden = false;
   at("degraded").textContent = built.degraded ? "Without what is known: " + built.degraded : "";
@@ -96,11 +96,11 @@ async function context() {
 function on(id, event, work) {
   at(id).addEventListener(event, (happened) => {
     happened.preventDefault();
-    trying(work);
+    enqueue(work);
   });
 }
 
 on("who", "submit", everything);
 on("ask", "submit", context);
 on("more", "click", more);
-trying(everything);
+enqueue(everything);

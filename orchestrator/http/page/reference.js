@@ -1,9 +1,9 @@
-// The API for people, made of what the process itself says of it at openapi.json. Whatever is told is set as text.
+// The API reference for people, made of openapi.json. Everything is inserted as text.
 "use strict";
 
 const METHODS = ["get", "post", "put", "delete"];
 const at = (id) => document.getElementById(id);
-let told = null;
+let spec = null;
 
 function element(tag, text, ...children) {
   const made = document.createElement(tag);
@@ -19,7 +19,7 @@ function table(names, rows) {
 }
 
 function named(reference) {
-  return told.components.schemas[reference.split("/").pop()];
+  return spec.components.schemas[reference.split("/").pop()];
 }
 
 function kind(schema) {
@@ -74,8 +74,8 @@ function curl(method, path, operation) {
   const value = (each) => encodeURIComponent(String([each.example ?? each.name].flat()[0]));
   let where = path;
   for (const each of given.filter((one) => one.in === "path")) where = where.replace("{" + each.name + "}", value(each));
-  const asked = given.filter((one) => one.in === "query").map((each) => each.name + "=" + value(each)).join("&");
-  const parts = ["curl -X " + method.toUpperCase() + " " + quoted(location.origin + where + (asked && "?" + asked))];
+  const query = given.filter((one) => one.in === "query").map((each) => each.name + "=" + value(each)).join("&");
+  const parts = ["curl -X " + method.toUpperCase() + " " + quoted(location.origin + where + (query && "?" + query))];
   if ((operation.security || []).length) parts.push('-H "Authorization: Bearer $HARDWON_API_KEY"');
   if (operation.requestBody) {
     const [media, content] = Object.entries(operation.requestBody.content)[0];
@@ -114,7 +114,7 @@ function show() {
   const word = at("find").value.trim().toLowerCase();
   const groups = new Map();
   let found = 0;
-  for (const [path, methods] of Object.entries(told.paths)) {
+  for (const [path, methods] of Object.entries(spec.paths)) {
     for (const method of METHODS.filter((name) => name in methods)) {
       const operation = methods[method];
       const text = [method, path, operation.summary, operation.description, operation.operationId].join(" ");
@@ -126,9 +126,9 @@ function show() {
   }
   const sections = [...groups].map(([tag, made]) => element("section", "", element("h2", tag), ...made));
   at("operations").replaceChildren(...sections);
-  at("about").textContent = told.info.summary + " " + found + " operations" + (word ? " with this word." : ".");
-  const meant = location.hash && at(decodeURIComponent(location.hash.slice(1)));
-  if (meant) meant.open = true;
+  at("about").textContent = spec.info.summary + " " + found + " operations" + (word ? " with this word." : ".");
+  const target = location.hash && at(decodeURIComponent(location.hash.slice(1)));
+  if (target) target.open = true;
 }
 
 async function load() {
@@ -137,13 +137,13 @@ async function load() {
   if (answer.status === 401) at("ask-key").hidden = false;
   const document_ = await answer.json().catch(() => ({ detail: "the server answers " + answer.status }));
   if (!answer.ok) throw new Error(document_.detail);
-  told = document_;
+  spec = document_;
 }
 
-async function trying() {
+async function tryLoad() {
   at("trouble").hidden = true;
   try {
-    if (!told) await load();
+    if (!spec) await load();
     show();
   } catch (error) {
     at("trouble").textContent = error.message;
@@ -153,7 +153,7 @@ async function trying() {
 
 at("who").addEventListener("submit", (happened) => {
   happened.preventDefault();
-  trying();
+  tryLoad();
 });
-at("find").addEventListener("input", () => told && show());
-trying();
+at("find").addEventListener("input", () => spec && show());
+tryLoad();
