@@ -264,7 +264,10 @@ def rendered(found: Fitted) -> str:
     areas.append(["mean", *(f"{np.mean([of[s] for of in found.areas.values()]):.4f}" for s in signals)])
     curve = [[f"{share:.2f}", *(f"{found.curve[s][at][1]:.3f}" for s in signals)] for at, share in enumerate(CURVE)]
     level_rows = [[name, f"{wrong:.3f}", f"{right:.3f}"] for name, (wrong, right) in found.at_shipped_level.items()]
-    shipped = {**asdict(likeness.BUNDLED), **{f"silence: {k}": v for k, v in asdict(silence.BUNDLED).items()}}
+    shipped = {
+        **asdict(likeness.BUNDLED_LIKENESS),
+        **{f"silence: {k}": v for k, v in asdict(silence.BUNDLED_CONFIDENCE).items()},
+    }
     fitted = {**found.likeness, **{f"silence: {name}": value for name, value in found.silence.items()}}
     return "\n\n".join(
         [

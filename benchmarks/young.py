@@ -50,11 +50,13 @@ def ask(store: Searched, query: str, vector: np.ndarray, floor: float) -> Said:
         for at in best
     ]
     told = features(read_query(query, store.statistics), found, store.mean_terms)
-    likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in told]
+    likenesses = [likeness.likeness(each, likeness.BUNDLED_LIKENESS) for each in told]
     scores = [float(fused[at]) for at in best]
     relevant = max(likeness.to_fused_scale(likenesses, scores))
-    confidence = silence.confidence(silence.signals(scores, likenesses, told), silence.BUNDLED)
-    return Said(relevance(relevant, default_calibration(BUNDLED_MODEL)) >= floor, confidence >= silence.BUNDLED.level)
+    confidence = silence.confidence(silence.signals(scores, likenesses, told), silence.BUNDLED_CONFIDENCE)
+    return Said(
+        relevance(relevant, default_calibration(BUNDLED_MODEL)) >= floor, confidence >= silence.BUNDLED_CONFIDENCE.level
+    )
 
 
 def part(whole: Searched, places: Sequence[int]) -> Searched:

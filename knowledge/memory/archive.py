@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an archive holds, and where it is from."""
+    """Contents and origin of an archive."""
 
     format: str
     version: int

@@ -33,7 +33,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import found in the archive and what of it was new here; `points` of the index were written.
+    """Rows that an import found in the archive, and those of them that were new; `points`: points written to the index.
 
     `passages`: points of documents that were; `embedded`: texts, of either, that had no vector in the archive.
     """

@@ -56,11 +56,13 @@ def judge(
         features_of_read = features(
             question, [_candidate(each, evidence[each.point_id], workspace) for each in read], bound.mean_terms
         )
-        likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in features_of_read]
+        likenesses = [likeness.likeness(each, likeness.BUNDLED_LIKENESS) for each in features_of_read]
         scores = likeness.to_fused_scale(likenesses, fused)
         if len(read) >= silence.MIN_CANDIDATES:
-            confidence = silence.confidence(silence.signals(fused, likenesses, features_of_read), silence.BUNDLED)
-            speak = confidence >= silence.BUNDLED.level
+            confidence = silence.confidence(
+                silence.signals(fused, likenesses, features_of_read), silence.BUNDLED_CONFIDENCE
+            )
+            speak = confidence >= silence.BUNDLED_CONFIDENCE.level
     lowest = min(scores)  # points that were not read come last
     scores = [*scores, *(min(each.fused, lowest) for each in rest)]
     matches = [

@@ -29,7 +29,7 @@ class LikenessWeights:
     length: float
 
 
-BUNDLED = LikenessWeights(
+BUNDLED_LIKENESS = LikenessWeights(
     cosine=6.95,
     coverage=3.75,
     shared=-4.76,

@@ -42,7 +42,7 @@ class SilenceWeights:
     level: float
 
 
-BUNDLED = SilenceWeights(
+BUNDLED_CONFIDENCE = SilenceWeights(
     intercept=-7.15,
     fused=2.45,
     likeness=0.173,

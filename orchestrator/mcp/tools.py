@@ -32,7 +32,7 @@ from orchestrator.client.knowledge_client import services
 from orchestrator.client.table import Operation, Tool, return_type
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import as_invalid_input, resolve_entry, text_to_resolve
+from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, text_to_resolve
 from orchestrator.mcp.arguments import (
     CheckpointArguments,
     ContextArguments,

@@ -60,7 +60,7 @@ def read(question: str, texts: tuple[str, ...] = STORE) -> list[Features]:
 
 
 def likelinesses(found: list[Features]) -> list[float]:
-    return [likeness.likeness(each, likeness.BUNDLED) for each in found]
+    return [likeness.likeness(each, likeness.BUNDLED_LIKENESS) for each in found]
 
 
 def test_what_few_candidates_share_tells_more_than_what_all_share() -> None:
@@ -125,9 +125,9 @@ def test_every_feature_that_is_weighed_moves_the_likeness_by_its_weight() -> Non
     for name in (each.name for each in fields(likeness.LikenessWeights)):
         more = base._replace(**{name: getattr(base, name) + 1})
 
-        moved = likeness.likeness(more, likeness.BUNDLED) - likeness.likeness(base, likeness.BUNDLED)
+        moved = likeness.likeness(more, likeness.BUNDLED_LIKENESS) - likeness.likeness(base, likeness.BUNDLED_LIKENESS)
 
-        assert moved == pytest.approx(getattr(likeness.BUNDLED, name))
+        assert moved == pytest.approx(getattr(likeness.BUNDLED_LIKENESS, name))
 
 
 @given(st.lists(st.tuples(st.floats(-20, 20), st.floats(0, 1.2)), min_size=1, max_size=20))
@@ -146,13 +146,13 @@ def test_the_likeliest_gets_the_best_fused_score_and_the_order_is_that_of_likene
 def test_each_sign_moves_the_confidence_the_way_of_its_weight() -> None:
     """G: silence is a matter of several signs, none of which decides alone."""
     base = silence.Signals(fused=0.6, likeness=8.0, weight=0.5, telling=0.7, rarest=0.9)
-    sure = silence.confidence(base, silence.BUNDLED)
+    sure = silence.confidence(base, silence.BUNDLED_CONFIDENCE)
     for name in silence.Signals._fields:
-        more = silence.confidence(base._replace(**{name: getattr(base, name) + 0.1}), silence.BUNDLED)
+        more = silence.confidence(base._replace(**{name: getattr(base, name) + 0.1}), silence.BUNDLED_CONFIDENCE)
 
-        assert (more - sure) * getattr(silence.BUNDLED, name) > 0
+        assert (more - sure) * getattr(silence.BUNDLED_CONFIDENCE, name) > 0
     assert 0 < sure < 1
-    assert silence.confidence(base, replace(silence.BUNDLED, intercept=-1e4)) == 0.0
+    assert silence.confidence(base, replace(silence.BUNDLED_CONFIDENCE, intercept=-1e4)) == 0.0
 
 
 def bound(model: str, unrelated_cosine: float | None = None) -> BoundSpace:
