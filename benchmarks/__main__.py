@@ -14,9 +14,9 @@ from dataclasses import asdict
 from benchmarks import capturing, checkpointing, consolidating, http, querying, redaction, scale, tables
 from benchmarks.asked import at_least_one
 from benchmarks.rounds import Outcome
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.logs import configure_logs
-from orchestrator.progress import Stages
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.observability.logging import configure_logs
+from orchestrator.observability.progress import Stages
 
 PARTS = ("query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
 _SMALL_SCALE = 20_000

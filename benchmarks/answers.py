@@ -19,10 +19,10 @@ from benchmarks import tables
 from benchmarks.asked import at_least_one
 from benchmarks.resampling import Estimate, auc, estimate
 from benchmarks.sets import DATA
-from knowledge.settings import KnowledgeSettings
-from orchestrator.cli.terminal import stages
-from orchestrator.logs import configure_logs
-from orchestrator.measuring.answers import QuestionResult, evaluate_questions
+from knowledge.settings.model import KnowledgeSettings
+from orchestrator.cli.support.terminal import stages
+from orchestrator.evaluation.answer_quality import QuestionResult, evaluate_questions
+from orchestrator.observability.logging import configure_logs
 
 SETS = ("clapnq", "mtrag_un")
 NAMES = {"clapnq": "Wikipedia (CLAPnq)", "mtrag_un": "conversations (MTRAG)"}

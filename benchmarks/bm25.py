@@ -1,6 +1,6 @@
 """Plain BM25, as the yardstick: Robertson and Zaragoza 2009, k1 1.2, b 0.75, over our terms, by the whole matrix.
 
-Written apart from `knowledge.search.lexical.document_vector` on purpose: the two check each other. Terms are the same,
+Written apart from `knowledge.text.bm25.document_vector` on purpose: the two check each other. Terms are the same,
 so that the difference between the columns is the fusion's and not the tokenizer's.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.search.lexical import terms
+from knowledge.text.bm25 import terms
 
 K1 = 1.2
 B = 0.75

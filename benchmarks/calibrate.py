@@ -22,15 +22,15 @@ from benchmarks.halves import Searched, embed_all, place_of, search_through
 from benchmarks.resampling import Figures, auc, evenly
 from benchmarks.sets import DATA, SETS, load, missing
 from benchmarks.violations import violation_sets
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.errors import InvalidInput
-from knowledge.memory.spaces import score_unrelated
+from hardwon.errors import InvalidInput
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.memory.index.embedding_space import score_unrelated
 from knowledge.ports import Embedder
-from knowledge.search import fusion
-from knowledge.search.calibration import BUNDLED
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.logs import configure_logs
-from orchestrator.progress import Stages
+from knowledge.retrieval import fusion
+from knowledge.retrieval.calibration import BUNDLED
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.observability.logging import configure_logs
+from orchestrator.observability.progress import Stages
 
 SAMPLE = 400
 """Documents of a set that unrelated texts are drawn from: as many as a checkpoint looks at."""

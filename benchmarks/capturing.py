@@ -11,12 +11,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, interleaved, ms, timed
-from knowledge.adapters.postgres.rows import to_row
-from knowledge.adapters.postgres.tables import knowledge_staging, projects
-from knowledge.memory.validation import content_hash, first_status
+from knowledge.adapters.postgres.memory.entry_rows import to_row
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, projects
+from knowledge.memory.rules.validation import content_hash, first_status
 from knowledge.models import Entry, EntryId, NewEntry
-from knowledge.wiring import Knowledge
-from orchestrator.progress import Stages
+from knowledge.wiring.open import Knowledge
+from orchestrator.observability.progress import Stages
 
 GOAL = 1.3
 _FIELDS = tuple(field.name for field in fields(NewEntry))

@@ -15,15 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, timed
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.memory.checkpoint import CHECKPOINT_BATCH
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
+from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
 from knowledge.models import EntryType, Point, PointId, SparseVector, View
 from knowledge.ports import Embedder, VectorIndex
-from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, term_counts
-from knowledge.wiring import Knowledge
-from orchestrator.measuring.retrieval import throwaway_home
-from orchestrator.progress import Stages
+from knowledge.text.bm25 import DEFAULT_MEAN_TERMS, document_vector, term_counts
+from knowledge.wiring.open import Knowledge
+from orchestrator.evaluation.retrieval import throwaway_home
+from orchestrator.observability.progress import Stages
 
 GOAL_WITH_MODEL = 0.9
 GOAL_INSTANT = 0.7

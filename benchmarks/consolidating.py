@@ -10,12 +10,12 @@ from typing import Literal
 
 from benchmarks.materials import failure, texts, throwaway
 from benchmarks.rounds import Outcome, timed
+from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.embedding_space import with_fingerprint
-from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder
-from knowledge.wiring import Knowledge
-from orchestrator.progress import Stages
+from knowledge.wiring.open import Knowledge
+from orchestrator.observability.progress import Stages
 
 GOAL = 1.3
 _CHUNK = 500

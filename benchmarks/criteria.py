@@ -22,13 +22,14 @@ import numpy as np
 
 from benchmarks import tables
 from benchmarks.resampling import estimate
+from hardwon.models.documents import NewDocument, Passage, Severity
 from knowledge.documents.access import Permission
-from knowledge.documents.models import NewDocument, Passage, Query, Severity
+from knowledge.documents.models import Query
 from knowledge.documents.service import LOCAL
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge
-from orchestrator.logs import configure_logs
-from orchestrator.measuring.retrieval import throwaway_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge
+from orchestrator.evaluation.retrieval import throwaway_knowledge
+from orchestrator.observability.logging import configure_logs
 
 SEED = 81
 LINES, PAGES, EACH = 3_000, 300, 40

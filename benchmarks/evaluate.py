@@ -23,14 +23,14 @@ from benchmarks.halves import place_of, search_through
 from benchmarks.remembering import Remembering
 from benchmarks.resampling import Figures, Verdict, difference, estimate
 from benchmarks.sets import APART, DATA, REPORTED, SETS, LabelledSet, load, missing
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.errors import BUNDLED_MODEL
+from hardwon.errors import BUNDLED_MODEL
+from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.ports import Embedder
-from knowledge.settings import KnowledgeSettings
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.logs import configure_logs
-from orchestrator.measuring.retrieval import rank_first_hits
-from orchestrator.progress import Stages
+from knowledge.settings.model import KnowledgeSettings
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.evaluation.retrieval import rank_first_hits
+from orchestrator.observability.logging import configure_logs
+from orchestrator.observability.progress import Stages
 
 OURS = "hardwon"
 _RANK_FUSIONS = {"RRF k=60": 60, "RRF k=2": 2}

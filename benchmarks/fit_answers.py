@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.logits import yes_weights
 from benchmarks.resampling import Figures, auc
-from knowledge.documents.extracting import Signs
-from knowledge.settings import KnowledgeSettings
-from orchestrator.logs import configure_logs
-from orchestrator.measuring.answers import evaluate_questions
+from knowledge.documents.extraction.extractor import Signs
+from knowledge.settings.model import KnowledgeSettings
+from orchestrator.evaluation.answer_quality import evaluate_questions
+from orchestrator.observability.logging import configure_logs
 
 RIDGE = 0.02
 FOLDS = 10

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fit_merging`: where the constants of `knowledge/memory/likeness.py` come from.
+"""`python -m benchmarks.fit_merging`: where the constants of `knowledge/memory/rules/similarity.py` come from.
 
 Likeness is a logistic model with a small ridge, fitted by Newton's method (iteratively reweighted least squares), every
 set and both answers of it weighing the same. Pairs with stack traces are left out of the fit: they are judged by where
@@ -21,8 +21,8 @@ from benchmarks import tables
 from benchmarks.pairs import FOLDS, PAIR_SETS, PairSet, load_pairs
 from benchmarks.resampling import Figures, auc
 from benchmarks.sets import DATA
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.memory.likeness import (
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.memory.rules.similarity import (
     BUNDLED,
     GATES,
     MERGE,
@@ -33,8 +33,8 @@ from knowledge.memory.likeness import (
     judge,
     same_probability,
 )
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.progress import Stages
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.observability.progress import Stages
 
 FITTED = ("cosine", "shared", "contained", "opening")
 RIDGE = 0.5

@@ -22,15 +22,15 @@ from benchmarks.halves import DEPTH, Halves, Searched, search_through
 from benchmarks.logits import choice_weights, yes_weights
 from benchmarks.resampling import Figures, auc
 from benchmarks.sets import DATA, SETS, load, missing
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.search import likeness, silence
-from knowledge.search.fusion import coverage
-from knowledge.search.likeness import LikenessWeights
-from knowledge.search.reading import MAX_CANDIDATES, Candidate, Features, features, read_query
-from knowledge.search.silence import Signals
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.logs import configure_logs
-from orchestrator.progress import Stages
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.retrieval import confidence
+from knowledge.retrieval import confidence as silence
+from knowledge.retrieval.confidence import LikenessWeights, Signals
+from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, Features, features, read_query
+from knowledge.retrieval.fusion import coverage
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.observability.logging import configure_logs
+from orchestrator.observability.progress import Stages
 
 RIDGE = 0.03
 SILENCE_RIDGE = 0.01
@@ -265,7 +265,7 @@ def rendered(found: Fitted) -> str:
     curve = [[f"{share:.2f}", *(f"{found.curve[s][at][1]:.3f}" for s in signals)] for at, share in enumerate(CURVE)]
     level_rows = [[name, f"{wrong:.3f}", f"{right:.3f}"] for name, (wrong, right) in found.at_shipped_level.items()]
     shipped = {
-        **asdict(likeness.BUNDLED_LIKENESS),
+        **asdict(confidence.BUNDLED_LIKENESS),
         **{f"silence: {k}": v for k, v in asdict(silence.BUNDLED_CONFIDENCE).items()},
     }
     fitted = {**found.likeness, **{f"silence: {name}": value for name, value in found.silence.items()}}

@@ -15,8 +15,8 @@ from benchmarks.bm25 import Scores
 from benchmarks.sets import LabelledSet
 from knowledge.models import TermStatistics, Vector
 from knowledge.ports import Embedder, Progress
-from knowledge.search.fusion import fuse
-from knowledge.search.lexical import document_vector, mean_terms, query_vector, term_counts
+from knowledge.retrieval.fusion import fuse
+from knowledge.text.bm25 import document_vector, mean_terms, query_vector, term_counts
 
 DEPTH = 10
 _CHUNK = 64

@@ -18,19 +18,18 @@ from sqlalchemy.dialects.postgresql import insert
 from benchmarks.materials import AGENTS, InstantEmbedder, failure, texts, throwaway
 from benchmarks.querying import fill, question
 from benchmarks.rounds import Outcome, Times, interleaved, ms, timed
-from knowledge.adapters.postgres.rows import to_row
-from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.memory.validation import content_hash, first_status
+from hardwon.client.entries import EntryCreated, entry_to_json
+from knowledge.adapters.postgres.memory.entry_rows import to_row
+from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.memory.rules.validation import content_hash, first_status
 from knowledge.models import Context, Entry, EntryId, NewEntry, Task
-from knowledge.wiring import Knowledge
-from orchestrator.client.capture import EntryCreated
-from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import entry_to_json
-from orchestrator.http.access import AuthConfig
+from knowledge.wiring.open import Knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.http.app import ContextBody, make_app
-from orchestrator.http.serving import serve_on
-from orchestrator.progress import Stages
-from orchestrator.service import _listen
+from orchestrator.http.middleware.authentication import AuthConfig
+from orchestrator.http.uvicorn import serve_on
+from orchestrator.observability.progress import Stages
+from orchestrator.server.serve import _listen
 
 GOAL = 1.3
 _FIELDS = tuple(field.name for field in fields(NewEntry))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from benchmarks.asked import at_least_one
-from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKind
-from knowledge.documents.verifying import DraftClaim, Evidence, verify
+from hardwon.models.documents import DocumentId, Passage, PassageId, PassageKind
+from knowledge.documents.verification.verify import DraftClaim, Evidence, verify
 
 _PARTS = "the gateway,the payment service,the nightly export,the cache,the login page,the invoice job,the search index"
 _DEEDS = "retries,fails,stops,waits,writes a report,asks for a new token,drops its connections,rebuilds its tables"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.search.traces import read_trace
+from knowledge.text.stack_traces import read_trace
 
 _SEED = 20260115
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\.\d)(?!\w)")

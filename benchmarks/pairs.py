@@ -13,12 +13,12 @@ import numpy as np
 from benchmarks.halves import embed_all
 from benchmarks.minimal_pairs import minimal_pairs
 from benchmarks.resampling import Figures
-from knowledge.memory.likeness import Features, features, overlap
+from knowledge.memory.rules.similarity import Features, features, overlap
 from knowledge.models import TermStatistics
 from knowledge.ports import Embedder, Progress
-from knowledge.search.lexical import term_counts
-from knowledge.search.wording import Rarity, profile
-from orchestrator.measuring.retrieval import read_jsonl
+from knowledge.text.bm25 import term_counts
+from knowledge.text.profile import Rarity, profile
+from orchestrator.evaluation.retrieval import read_jsonl
 
 PAIR_SETS = ("gitbugs", "runbooks", "typecheck_reports", "test_failures")
 MINIMAL = 500

@@ -24,14 +24,14 @@ from benchmarks.materials import (
     throwaway,
 )
 from benchmarks.rounds import Outcome, Timed, Times, interleaved, ms, timed
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.adapters.postgres.tables import knowledge_staging, points
-from knowledge.memory.searching import CANDIDATES
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, points
+from knowledge.memory.query.search import CANDIDATES
 from knowledge.models import SparseVector
 from knowledge.ports import Progress
-from knowledge.search.lexical import document_vector, query_vector, term_counts
-from knowledge.wiring import Knowledge
-from orchestrator.progress import Stages
+from knowledge.text.bm25 import document_vector, query_vector, term_counts
+from knowledge.wiring.open import Knowledge
+from orchestrator.observability.progress import Stages
 
 GOAL = 1.5
 _CHUNK = 1_000

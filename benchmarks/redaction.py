@@ -10,9 +10,9 @@ from statistics import median, quantiles
 
 from benchmarks.materials import texts
 from benchmarks.rounds import Outcome
-from knowledge.redaction import redact
-from knowledge.redaction.rules import RULES
-from orchestrator.progress import Stages
+from knowledge.text.redaction import redact
+from knowledge.text.redaction.rules import RULES
+from orchestrator.observability.progress import Stages
 
 GOAL = 50.0
 _CHARACTERS = 2_000

@@ -28,13 +28,13 @@ from benchmarks.asked import at_least_one
 from benchmarks.checkpointing import by_hand
 from benchmarks.materials import InstantEmbedder, MovedClock, failure, texts, throwaway
 from benchmarks.rounds import Outcome
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.ports import Progress, Selection
-from knowledge.wiring import Knowledge
-from orchestrator.cli.terminal import print_json, stages
-from orchestrator.logs import configure_logs
-from orchestrator.measuring.retrieval import throwaway_home
-from orchestrator.progress import Stages
+from knowledge.wiring.open import Knowledge
+from orchestrator.cli.support.terminal import print_json, stages
+from orchestrator.evaluation.retrieval import throwaway_home
+from orchestrator.observability.logging import configure_logs
+from orchestrator.observability.progress import Stages
 
 MOST_GROWTH_MB = 150
 _CHUNK = 1_000

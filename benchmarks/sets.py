@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.measuring.retrieval import read_jsonl
+from orchestrator.evaluation.retrieval import read_jsonl
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DATA = CHECKOUT.parent / "shared" / "data"

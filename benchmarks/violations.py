@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.sets import LabelledSet
 
 # What the demo looks at, so that both speak of the same places; it publishes no line numbers.
-from orchestrator.measuring.demo import (
+from orchestrator.evaluation.demo import (
     _VIOLATION,
     Rule,
     _lint,

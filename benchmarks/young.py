@@ -18,15 +18,16 @@ from benchmarks import tables
 from benchmarks.asked import at_least_one
 from benchmarks.halves import Searched, search_through
 from benchmarks.sets import DATA, SETS, load, missing
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.errors import BUNDLED_MODEL
-from knowledge.search import likeness, silence
-from knowledge.search.calibration import default_calibration, relevance
-from knowledge.search.fusion import coverage
-from knowledge.search.reading import MAX_CANDIDATES, Candidate, features, read_query
-from knowledge.settings import KnowledgeSettings
-from orchestrator.cli.terminal import stages
-from orchestrator.progress import Stages
+from hardwon.errors import BUNDLED_MODEL
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.retrieval import confidence as likeness
+from knowledge.retrieval import confidence as silence
+from knowledge.retrieval.calibration import default_calibration, relevance
+from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, features, read_query
+from knowledge.retrieval.fusion import coverage
+from knowledge.settings.model import KnowledgeSettings
+from orchestrator.cli.support.terminal import stages
+from orchestrator.observability.progress import Stages
 
 SIZES = (2, 3, 4, 8, 12, 16, 30, 80)
 

@@ -11,10 +11,10 @@ from functools import partial
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
+from hardwon.errors import HardwonError, reason_of
 from jobs.table import JOBS, Job, RemoteJobs, retry_delays, run_job
-from knowledge.errors import HardwonError, reason_of
-from knowledge.logs import get_logger
-from knowledge.wiring import Knowledge
+from knowledge.runtime.logging import get_logger
+from knowledge.wiring.open import Knowledge
 
 log = get_logger(__name__)
 

@@ -9,26 +9,95 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-from jobs import documents
-from jobs.workspaces import for_each_workspace
-from knowledge.errors import Conflict, HardwonError, InvalidInput
-from knowledge.logs import get_logger
-from knowledge.memory.retention import add_years
+from hardwon.errors import Conflict, HardwonError, InvalidInput
+from knowledge.documents.access import Permission
+from knowledge.documents.service import LOCAL
+from knowledge.memory.rules.retention import add_years
 from knowledge.ports import CANCELLED, JobStore
-from knowledge.wiring import Knowledge
+from knowledge.runtime.logging import get_logger
+from knowledge.runtime.scheduling import process_each
+from knowledge.wiring.open import Knowledge
+
+
+async def for_each_workspace(
+    knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]], *, at_once: int = 1
+) -> int:
+    """Do some work in every workspace; return the number of items processed. A failure in one does not stop others.
+
+    Workspaces that hold nothing but deleted entries or records of work are included.
+    """
+    return sum(
+        await process_each(
+            map(knowledge.in_workspace, await knowledge.jobs.workspaces_with_work()), work, at_once=at_once
+        )
+    )
+
 
 log = get_logger(__name__)
 
+
+async def index(knowledge: Knowledge) -> int:
+    """Index the documents that wait for it; return their number."""
+
+    async def run(one: Knowledge) -> int:
+        return (await one.kb.documents.indexing.run()).indexed
+
+    return await for_each_workspace(knowledge, run)
+
+
+async def sync(knowledge: Knowledge) -> int:
+    """Fetch all repositories; return the number of new or changed documents. A failure of one does not stop others."""
+    return await for_each_workspace(knowledge, _sync_workspace)
+
+
+async def _sync_workspace(knowledge: Knowledge) -> int:
+    documents, changed = knowledge.kb.documents, 0
+    for source in await documents.syncing.store.of(None):
+        try:
+            kb, scope_id = documents.access.base_and_scope(source.partition)
+            scope = await documents.access.scope(LOCAL, kb, scope_id, permission=Permission.WRITE)
+            changed += (await documents.syncing.sync_one(source, scope)).added
+        except HardwonError as error:
+            log.warning("source_not_synced", source_id=str(source.source_id), reason=str(error))
+    if changed:
+        await documents.indexing.run()
+    return changed
+
+
+async def sweep_cases(knowledge: Knowledge) -> int:
+    """Delete the documents that are left of closed cases; return their number."""
+
+    async def sweep(one: Knowledge) -> int:
+        documents = one.kb.documents
+        return await documents.syncing.forget_closed() + await documents.upkeep.sweep_cases()
+
+    return await for_each_workspace(knowledge, sweep)
+
+
+async def reconcile(knowledge: Knowledge) -> int:
+    """Reconcile the index with Postgres; delete expired cached answers, and embeddings without a text.
+
+    Returns the number of differences repaired. A change of model that died after its switch is finished first: its
+    documents would be taken for those of the other model. Answers are deleted even if the index is down.
+    """
+    await for_each_workspace(knowledge, lambda one: one.kb.documents.upkeep.purge_answers())
+    await knowledge.store_upkeep.finish()
+
+    async def repair(one: Knowledge) -> int:
+        upkeep = one.kb.documents.upkeep
+        report = await upkeep.reconcile()
+        return report.requeued + report.written + report.removed + await upkeep.purge()
+
+    return await for_each_workspace(knowledge, repair)
+
+
 SWEEP_AFTER = timedelta(days=1)
 """A project with staged entries older than this has missed its checkpoint: the sweeper makes one."""
-
 SWEEP_CONCURRENCY = 4
 """Workspaces swept at a time, ours: 6,000 checkpoints of one entry each took 11 minutes in sequence on two busy cores
 with an embedder that takes no time, and an endpoint takes half a second for each."""
-
 TAKEOVER_AFTER = timedelta(hours=1)
 """A run without a heartbeat for this long has died, and is repeated by another process."""
-
 MAX_TRIES = 5
 """Tries per slot, the first included; the delays between them double."""
 
@@ -118,7 +187,7 @@ JOBS = {
         cron={"minute": "*/10"},
         slot=10 * _MINUTE,
         retry_after=_MINUTE / 3,
-        work=documents.index,
+        work=index,
         item_names=_DOCUMENTS,
     ),
     "sync": Job(
@@ -127,7 +196,7 @@ JOBS = {
         cron={"minute": "40"},
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
-        work=documents.sync,
+        work=sync,
         item_names=_DOCUMENTS,
     ),
     "reconcile": Job(
@@ -136,7 +205,7 @@ JOBS = {
         cron={"minute": "50"},
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
-        work=documents.reconcile,
+        work=reconcile,
         item_names=("difference", "differences"),
     ),
     "sweep_cases": Job(
@@ -145,7 +214,7 @@ JOBS = {
         cron={"hour": "*/6", "minute": "5"},
         slot=timedelta(hours=6),
         retry_after=20 * _MINUTE,
-        work=documents.sweep_cases,
+        work=sweep_cases,
         item_names=_DOCUMENTS,
     ),
 }

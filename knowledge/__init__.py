@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knowledge.errors import HardwonError
+    from hardwon.errors import HardwonError
     from knowledge.models import AppliesWhen, CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
-    from knowledge.settings import KnowledgeSettings
-    from knowledge.wiring import Knowledge, open_knowledge
+    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.wiring.open import Knowledge, open_knowledge
 
 __all__ = [
     "AppliesWhen",
@@ -34,10 +34,10 @@ __all__ = [
 
 
 _HOMES = {
-    "HardwonError": "knowledge.errors",
-    "Knowledge": "knowledge.wiring",
-    "KnowledgeSettings": "knowledge.settings",
-    "open_knowledge": "knowledge.wiring",
+    "HardwonError": "hardwon.errors",
+    "Knowledge": "knowledge.wiring.open",
+    "KnowledgeSettings": "knowledge.settings.model",
+    "open_knowledge": "knowledge.wiring.open",
 }
 """Modules that define the public names, except for the models."""
 

@@ -10,8 +10,8 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Connection
 
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.schema import metadata
+from knowledge.adapters.postgres.document_tables import metadata
+from knowledge.adapters.postgres.engine.database import make_engine
 
 
 def run(connection: Connection | None = None, /, **options: Any) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.connection import connect
-    from orchestrator.context import OrchestratorContextBuilder
+    from orchestrator.context.builder import OrchestratorContextBuilder
     from orchestrator.hooks import OrchestratorHooks
 
 __all__ = ["OrchestratorContextBuilder", "OrchestratorHooks", "connect"]
 
 _HOMES = {
-    "OrchestratorContextBuilder": "orchestrator.context",
+    "OrchestratorContextBuilder": "orchestrator.context.builder",
     "OrchestratorHooks": "orchestrator.hooks",
     "connect": "orchestrator.connection",
 }

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import httpx
 
+from hardwon.client.knowledge_client import KnowledgeClient
+from hardwon.client.transport import KEYS_PATH, LEAVING_HEADER, LIMITS, is_deletion
+from hardwon.errors import HardwonError, OwnerUnavailable, StorageUnavailable, StoreInUse
 from knowledge.adapters.owner_lock import Owner, read_owner
-from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable, StoreInUse
-from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
-from knowledge.settings import KnowledgeSettings
-from orchestrator.client.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, is_deletion
-from orchestrator.client.knowledge_client import KnowledgeClient
+from knowledge.runtime.logging import get_logger
+from knowledge.settings.model import KnowledgeSettings
 
 if TYPE_CHECKING:
-    from knowledge.wiring import Knowledge
+    from knowledge.wiring.open import Knowledge
 
 log = get_logger(__name__)
 
@@ -165,7 +165,7 @@ class Membership:
         """Open the stores and serve them; if that fails, nothing stays open."""
         settings = self._settings
         await asyncio.to_thread(_load_owner_modules)
-        from knowledge.wiring import open_knowledge  # noqa: PLC0415 - loaded by now
+        from knowledge.wiring.open import open_knowledge  # noqa: PLC0415 - loaded by now
 
         path = socket_path(settings.home) if settings.has_embedded_index else None
         async with AsyncExitStack() as opening:
@@ -192,8 +192,8 @@ class Membership:
 
 def _load_owner_modules() -> None:
     """Import the modules of an owner, which takes a second: a client does so only when it becomes the owner."""
-    importlib.import_module("knowledge.wiring")
-    importlib.import_module("orchestrator.http.serving")
+    importlib.import_module("knowledge.wiring.open")
+    importlib.import_module("orchestrator.http.uvicorn")
 
 
 def _log_failed_join(task: asyncio.Task[None]) -> None:
@@ -340,7 +340,7 @@ def _listen_on_socket(path: Path) -> Iterator[sockets.socket]:
 @asynccontextmanager
 async def _serve_on_socket(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
     """Serve the API on a unix socket for a block."""
-    from orchestrator.http.serving import serve_on  # noqa: PLC0415
+    from orchestrator.http.uvicorn import serve_on  # noqa: PLC0415
 
     with _listen_on_socket(path) as listener:
         app = _LazyApp(knowledge)
@@ -370,7 +370,7 @@ class _LazyApp:
     async def aclose(self) -> None:
         """Stop indexing in the background."""
         if self._is_made:
-            from orchestrator.http.kb import stop_indexing  # noqa: PLC0415
+            from orchestrator.http.routes.kb import stop_indexing  # noqa: PLC0415
 
             await stop_indexing(self._app)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from knowledge.errors import InvalidInput
-from knowledge.memory.texts import situation
+from hardwon.errors import InvalidInput
+from knowledge.memory.rules.embedding_text import situation
 from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryId, EntryType, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
@@ -40,14 +39,6 @@ def as_invalid_input(location: Sequence[int | str], details: Mapping[str, Any]) 
             return InvalidInput(field, details["msg"])
 
 
-def entry_to_json(entry: NewEntry) -> dict[str, Any]:
-    """Return an entry as a JSON object, without fields that are None."""
-    fields: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
-    if entry.applies_when is not None:
-        fields["applies_when"] = conditions_to_json(entry.applies_when)
-    return fields
-
-
 def parse_conditions(payload: Mapping[str, object]) -> AppliesWhen:
     """Return the conditions in a JSON object. Raises InvalidInput naming the field."""
     try:
@@ -55,11 +46,6 @@ def parse_conditions(payload: Mapping[str, object]) -> AppliesWhen:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise as_invalid_input(("applies_when", *first["loc"]), dict(first)) from error
-
-
-def conditions_to_json(conditions: AppliesWhen) -> dict[str, Any]:
-    """Return conditions as a JSON object, without fields that are None."""
-    return {name: value for name, value in asdict(conditions).items() if value is not None}
 
 
 def text_to_resolve(entry: Entry) -> str:

@@ -18,15 +18,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from uuid import UUID
 
-from knowledge.errors import Conflict, InvalidInput, NotFound, Unavailable, reason_of
-from knowledge.forms import as_id
-from knowledge.logs import get_logger
-from knowledge.memory.events import EventResult, TaskEventService
+from hardwon.errors import Conflict, InvalidInput, NotFound, Unavailable, reason_of
+from hardwon.models.reports import EventResult
+from hardwon.validation import as_id
+from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.models import CheckpointType, Context, Task
-from orchestrator.breaker import CircuitBreaker
-from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.deadline import run_within
-from orchestrator.learn.fields import escape_unstorable, fit_ends
+from knowledge.runtime.logging import get_logger
+from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.circuit_breaker import CircuitBreaker
+from orchestrator.context.deadline import run_within
+from orchestrator.importers.fields import escape_unstorable, fit_ends
 
 if TYPE_CHECKING:
     from orchestrator.connection import AnyKnowledge

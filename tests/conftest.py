@@ -20,13 +20,13 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from knowledge import wiring_services
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
-from knowledge.memory.checkpoint import CHECKPOINT_BATCH
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
 from knowledge.ports import Clock, Embedder
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring import services
+from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.support.certificates import trust_nobody
 from tests.support.embedders import HashingEmbedder
 from tests.support.folders import keep_in_memory
@@ -175,7 +175,7 @@ def opens(settings: KnowledgeSettings, clock: SetClock, monkeypatch: pytest.Monk
         checkpoint_batch: int = CHECKPOINT_BATCH,
         **changed: object,
     ) -> AbstractAsyncContextManager[Knowledge]:
-        monkeypatch.setattr(wiring_services, "CHECKPOINT_BATCH", checkpoint_batch)
+        monkeypatch.setattr(services, "CHECKPOINT_BATCH", checkpoint_batch)
         return open_knowledge(
             settings.model_copy(update=changed),
             workspace=workspace,

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.asked import at_least_one
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, throwaway_postgres
 from tests.support.processes import Commands, Running, embedding_by

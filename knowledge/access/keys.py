@@ -2,64 +2,99 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
+import os
 import re
 import secrets
+import stat
+import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final, Protocol
 
-from knowledge.access.operations import Scope
-from knowledge.access.pepper import Pepper
-from knowledge.errors import AccessDenied, InvalidInput, NotFound
-from knowledge.forms import as_integer, check_duration, check_texts
-from knowledge.logs import get_logger
-from knowledge.provenance import NO_AUDIT, Auditor
+from pydantic import SecretStr
+
+from hardwon.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
+from hardwon.models.access import DEFAULT_OVERLAP, MAX_NAME_CHARS, ApiKey, NewKey, Scope
+from hardwon.validation import as_integer, check_duration, check_texts
+from knowledge.access.provenance import NO_AUDIT, Auditor
+from knowledge.runtime.logging import get_logger
+
+FILE = "key-pepper"
+_MIN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pepper:
+    """A pepper and its name, which identifies it and reveals nothing about its value."""
+
+    value: bytes = field(repr=False)
+    name: str
+
+
+def load_pepper(home: Path, configured: SecretStr | None) -> Pepper:
+    """Return the configured pepper, else that of the file in the data directory, which is created if missing.
+
+    Raises InvalidSetting for one that is too short, StorageUnavailable for a file that is unusable or world-readable.
+    """
+    if configured is not None:
+        value = configured.get_secret_value().strip().encode()  # stripped as the content of a file is
+        if len(value) < _MIN_BYTES:
+            raise InvalidSetting("HARDWON_KEY_PEPPER", f"give at least {_MIN_BYTES} random characters")
+        return _pepper_from(value)
+    path = home / FILE
+    try:
+        if not path.exists():
+            _write_pepper(path)
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise StorageUnavailable(f"{path} can be read by other users: chmod 600 {path}")
+            value = file.read().strip()
+    except OSError as error:
+        raise StorageUnavailable(f"{path} cannot be used ({error.strerror}): set HARDWON_KEY_PEPPER") from error
+    if len(value) < _MIN_BYTES:
+        raise StorageUnavailable(f"{path} is damaged: restore it from a backup, or delete it and create all keys again")
+    return _pepper_from(value)
+
+
+def _write_pepper(path: Path) -> None:
+    """Write a new pepper atomically; of two concurrent writers the first wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(prefix=f".{FILE}-", dir=path.parent)  # 0600
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(secrets.token_hex(_MIN_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(name, path)
+    finally:
+        Path(name).unlink()
+
+
+def describe_other_pepper(keys: int) -> str:
+    """Return a message about keys that were made with another pepper, and the remedy."""
+    return (
+        f"keys that do not work because they were made with another pepper: {keys:,}. Restore the file {FILE} in the"
+        " data directory, or the HARDWON_KEY_PEPPER, that they were made with, or revoke them and create new ones"
+    )
+
+
+def _pepper_from(value: bytes) -> Pepper:
+    return Pepper(value=value, name=hashlib.sha256(b"hardwon key pepper\0" + value).hexdigest()[:12])
+
 
 log = get_logger(__name__)
-
 PREFIX: Final = "hw"
 SECRET_BYTES: Final = 32
-MAX_NAME_CHARS: Final = 100
 MAX_WORKSPACE_CHARS: Final = 200
 MAX_PAGE: Final = 1000
-DEFAULT_OVERLAP: Final = timedelta(hours=24)
 _ID = re.compile(r"[0-9a-f]{12}")
 _KEY = re.compile(r"hw_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """A stored key, without its secret. `workspace` None: valid in all workspaces.
-
-    `last_used_at` is late by a minute at most. `replaced_by`: the key that a rotation put in its place. `first_key`:
-    the first key of the rotation chain, which belongs to one caller; None for a key that is not from a rotation.
-    """
-
-    key_id: str
-    name: str | None
-    scopes: tuple[Scope, ...]
-    workspace: str | None
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    replaced_by: str | None = None
-    first_key: str | None = None
-    last_used_at: datetime | None = None
-
-    def is_live(self, now: datetime) -> bool:
-        """Return whether the key is valid at that time: neither revoked nor expired."""
-        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewKey:
-    """A new key and its text, which is shown only once and stored nowhere."""
-
-    key: ApiKey
-    secret: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeVar, cast
 
-from knowledge.access.operations import OPERATIONS, Reach, Requirement, Scope
-from knowledge.errors import AccessDenied, StorageUnavailable
+from hardwon.errors import AccessDenied, StorageUnavailable
+from hardwon.models.access import Scope
+from knowledge.access.permissions import OPERATIONS, Reach, Requirement
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
 
@@ -84,3 +86,27 @@ OWNER = Principal(trust=Trust.OWNER, scopes=frozenset(Scope))
 """Anyone with access to the data directory: the process itself, and clients of its private socket."""
 ANYONE = Principal(trust=Trust.NOTHING, scopes=frozenset(Scope))
 """Any caller of a server that has no keys, and therefore only listens on this machine."""
+
+
+_Service = TypeVar("_Service")
+
+
+class _GuardedService:
+    """A service for one principal. Its fields, above all its stores, are out of reach."""
+
+    __slots__ = ("_name", "_principal", "_service")
+
+    def __init__(self, service: object, name: str, principal: Principal) -> None:
+        self._service = service
+        self._name = name
+        self._principal = principal
+
+    def __getattr__(self, method: str) -> Any:
+        """Return a method of the service. Raises AccessDenied unless the principal may call it."""
+        self._principal.require(f"{self._name}.{method}")
+        return getattr(self._service, method)
+
+
+def guard_service(service: _Service, name: str, principal: Principal) -> _Service:
+    """Return a proxy of a service that denies a principal the methods that OPERATIONS does not allow."""
+    return cast(_Service, _GuardedService(service, name, principal))

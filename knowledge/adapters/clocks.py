@@ -8,8 +8,8 @@ from typing import Self
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import autocommit
-from knowledge.errors import Unavailable
+from hardwon.errors import Unavailable
+from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.ports import Clock, StoreClock
 
 _WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)

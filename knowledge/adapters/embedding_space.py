@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.errors import TextRejected
+from hardwon.errors import TextRejected
 from knowledge.models import EmbeddingSpace, Vector
 
 _SHORTEST = 1e-12

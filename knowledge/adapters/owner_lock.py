@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knowledge.adapters.postgres.ownership import make_home, user_name
-from knowledge.errors import StorageUnavailable, StoreInUse
+from hardwon.errors import StorageUnavailable, StoreInUse
+from knowledge.adapters.postgres.engine.ownership import make_home, user_name
 
 OWNER_FILE = "owner.lock"
 

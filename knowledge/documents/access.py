@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from knowledge.errors import InvalidInput, NoAccess
-from knowledge.forms import check_texts
+from hardwon.errors import InvalidInput, NoAccess
+from hardwon.validation import check_texts
 
 _CONSTRUCTION_TOKEN: Final = object()
 _SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")

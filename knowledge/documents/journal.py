@@ -6,56 +6,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, NewType, Protocol
+from typing import Protocol
 from uuid import UUID
 
-EventId = NewType("EventId", UUID)
-EscalationId = NewType("EscalationId", UUID)
+from hardwon.models.answers import Escalation, EscalationId, Event, EventId
 
 SATURDAY = 5
 WEEK = timedelta(days=7)
 MAX_OCCURRENCES = 1000
 """Maximum stored times of a repeated question; ours. A planner in a loop repeats it without end."""
-
-
-class Priority(StrEnum):
-    """Urgency of a gap in the documents."""
-
-    NORMAL = "normal"
-    HIGH = "high"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """An event of a question. `reviewed`: a person has looked at it."""
-
-    event_id: EventId
-    name: str
-    happened_at: datetime
-    session: str | None = None
-    step: str | None = None
-    payload: Mapping[str, Any]
-    reviewed: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Escalation:
-    """A question that the documents did not answer, as work with a due date.
-
-    `occurrences`: times in the last seven days, at most `MAX_OCCURRENCES`.
-    """
-
-    escalation_id: EscalationId
-    question: str
-    transcript: tuple[Mapping[str, str], ...]
-    passage_ids: tuple[UUID, ...]
-    suggested_fix: str
-    created_at: datetime
-    due_at: datetime
-    occurrences: int
-    priority: Priority
-    closed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

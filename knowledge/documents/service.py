@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from hardwon.errors import InvalidInput, NoAccess
+from hardwon.models.documents import (
+    AddedDocument,
+    CalibrationReport,
+    Document,
+    DocumentId,
+    Finding,
+    IndexReport,
+    NewDocument,
+    NewSource,
+    SourceId,
+    SyncReport,
+)
+from hardwon.validation import as_id
 from knowledge.documents.access import AccessPolicy, Permission, Principal, Scope
-from knowledge.documents.calibrating import CalibrationReport, ScaleCalibration
-from knowledge.documents.evidence import LogEvidence
-from knowledge.documents.indexing import DocumentIndexing, IndexReport
-from knowledge.documents.library import AddedDocument, DocumentLibrary
-from knowledge.documents.models import Document, DocumentId, Finding, NewDocument, Query, SourceId
+from knowledge.documents.ingestion.calibration import ScaleCalibration
+from knowledge.documents.ingestion.git_sync import GitSync
+from knowledge.documents.ingestion.queue import DocumentIndexing
+from knowledge.documents.ingestion.reconcile import DocumentUpkeep
+from knowledge.documents.ingestion.service import DocumentLibrary
+from knowledge.documents.logs.service import LogEvidence
+from knowledge.documents.models import Query
 from knowledge.documents.ports import PassageStore, Source
-from knowledge.documents.searching import DocumentSearch
-from knowledge.documents.syncing import GitSync, NewSource, SyncReport
-from knowledge.documents.upkeep import DocumentUpkeep
-from knowledge.errors import InvalidInput, NoAccess
-from knowledge.forms import as_id
+from knowledge.documents.retrieval.search import DocumentSearch
 from knowledge.ports import Progress
 
 LOCAL = Principal(name="local", admin=True)

@@ -5,18 +5,7 @@ All times are timezone-aware and in UTC. Vectors are float32 and L2-normalised.
 
 from __future__ import annotations
 
-from knowledge.models.decisions import (
-    Decision,
-    Founder,
-    Link,
-    LinkedPatterns,
-    LinkKind,
-    Members,
-    Move,
-    pattern_id_of,
-    point_id_of,
-)
-from knowledge.models.entries import (
+from hardwon.models.entries import (
     TRUSTED,
     AppliesWhen,
     CaptureOutcome,
@@ -29,8 +18,17 @@ from knowledge.models.entries import (
     Provenance,
     ReviewMode,
 )
-from knowledge.models.identities import CheckpointId, LeaseToken, PointId
-from knowledge.models.patterns import (
+from hardwon.models.ids import (
+    DEFAULT_WORKSPACE,
+    CheckpointId,
+    CheckpointType,
+    ContextId,
+    EntryId,
+    LeaseToken,
+    PatternId,
+    PointId,
+)
+from hardwon.models.patterns import (
     ERROR_CODE,
     ERROR_NAME,
     MAX_CIRCUMSTANCES,
@@ -41,7 +39,29 @@ from knowledge.models.patterns import (
     Distillation,
     DistilledText,
     Evidence,
+    LinkKind,
     Pattern,
+)
+from hardwon.models.reports import (
+    MAX_DEAD_SHOWN,
+    CheckpointReport,
+    DeadEntry,
+    DistillationReport,
+    PruneReport,
+    RefusedDistillation,
+    RowSecurity,
+    WorkspaceStats,
+)
+from hardwon.models.tasks import Context, Outcome, StoredContext, Task, TaskFacts
+from knowledge.models.decisions import (
+    Decision,
+    Founder,
+    Link,
+    LinkedPatterns,
+    Members,
+    Move,
+    pattern_id_of,
+    point_id_of,
 )
 from knowledge.models.points import (
     MAX_POINTS,
@@ -55,16 +75,6 @@ from knowledge.models.points import (
     View,
     admit_points,
 )
-from knowledge.models.reports import (
-    MAX_DEAD_SHOWN,
-    CheckpointReport,
-    DeadEntry,
-    DistillationReport,
-    PruneReport,
-    RefusedDistillation,
-    RowSecurity,
-    WorkspaceStats,
-)
 from knowledge.models.spaces import (
     BoundSpace,
     Calibration,
@@ -74,8 +84,6 @@ from knowledge.models.spaces import (
     TermStatistics,
     Vector,
 )
-from knowledge.models.tasks import Context, Outcome, StoredContext, Task, TaskFacts
-from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, EntryId, PatternId
 
 __all__ = [
     "DEFAULT_WORKSPACE",

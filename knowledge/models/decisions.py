@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha1
 from uuid import UUID
 
-from knowledge.models.entries import Entry, EntryTexts, EntryType, NewEntry
-from knowledge.models.identities import PointId
-from knowledge.models.patterns import Evidence
+from hardwon.models.entries import Entry, EntryTexts, EntryType, NewEntry
+from hardwon.models.ids import EntryId, PatternId, PointId
+from hardwon.models.patterns import Evidence, LinkKind
 from knowledge.models.points import TextPoint, View
 from knowledge.models.spaces import Vector
-from knowledge.names import EntryId, PatternId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +24,6 @@ class Founder:
     pattern_id: PatternId
     words: NewEntry | EntryTexts
     situation: Vector
-
-
-class LinkKind(StrEnum):
-    """Relation between two patterns.
-
-    `rival`: another resolution of the same situation. `twin`: probably the same pattern. `apart`: a person decided
-    that they are different patterns.
-    """
-
-    RIVAL = "rival"
-    TWIN = "twin"
-    APART = "apart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from knowledge.models.entries import Entry, EntryType
-from knowledge.models.identities import PointId
+from hardwon.models.entries import Entry, EntryType
+from hardwon.models.ids import PointId
 from knowledge.models.spaces import SparseVector, Vector
 
 

@@ -1,12 +1,13 @@
 """Ports: the interfaces of stores, index, embedder and clock. Adapters inherit them; `knowledge.wiring` picks them.
 
-Every method that calls a store or an endpoint raises an `Unavailable` of `knowledge.errors` when that does not answer.
+Every method that calls a store or an endpoint raises an `Unavailable` of `hardwon.errors` when that does not answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hardwon.models.reports import Progress
 from knowledge.ports.clock import Clock, StoreClock
 from knowledge.ports.contexts import MAX_CONTEXTS, ContextStore
 from knowledge.ports.embedding import ChatModel, Embedder
@@ -21,7 +22,7 @@ from knowledge.ports.patterns import (
     RegroupingTransaction,
 )
 from knowledge.ports.points import DirtyPoints, PointStore
-from knowledge.ports.runs import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore, Progress
+from knowledge.ports.runs import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore
 from knowledge.ports.spaces import SpaceStore
 from knowledge.ports.spending import SpendingStore
 from knowledge.ports.upkeep import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore

@@ -34,7 +34,6 @@ class CheckpointStore(Protocol):
 
 CANCELLED = "cancelled"
 """The error recorded for a run that was stopped before its end."""
-
 RUN_RETENTION = timedelta(days=90)
 """Age up to which earlier runs of a job are kept; ours: a job of every ten minutes has 53,000 a year."""
 
@@ -84,12 +83,4 @@ class JobStore(Protocol):
 
     async def count_staged(self) -> int:
         """Count the entries that wait for a checkpoint, over all workspaces."""
-        ...
-
-
-class Progress(Protocol):
-    """Callback for the progress of long work. Called often; must be quick."""
-
-    def __call__(self, done: int, total: int | None, /) -> None:
-        """Report that `done` of `total` items are done; a total of None is unknown."""
         ...

@@ -8,36 +8,30 @@ from typing import Any, ClassVar, Literal
 from cachetools import LRUCache
 from fastapi import FastAPI, Request
 
-from knowledge.errors import (
-    IndexUnavailable,
-    SpaceMismatch,
-    StorageUnavailable,
-    StoreIncompatible,
-)
+from hardwon.client.documents import RemoteJournal, RemoteKnowledgeBases
+from hardwon.client.knowledge_client import services
+from hardwon.errors import IndexUnavailable, SpaceMismatch, StorageUnavailable, StoreIncompatible
 from knowledge.models import Context, Task
-from knowledge.wiring import Knowledge
-from orchestrator.breaker import Breakers
-from orchestrator.client.journal import RemoteJournal
-from orchestrator.client.kb import RemoteKnowledgeBases
-from orchestrator.client.knowledge_client import services
-from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.deadline import run_within
-from orchestrator.http.access import AuthConfig, KeyAuthentication, OwnerAuthentication
-from orchestrator.http.admission import Admission
-from orchestrator.http.allowed import add_access
-from orchestrator.http.answers import add_answers
-from orchestrator.http.document import openapi_document
-from orchestrator.http.entries import add_entries
-from orchestrator.http.journal import add_journal
-from orchestrator.http.kb import add_kb
-from orchestrator.http.metrics import add_metrics
-from orchestrator.http.opened import MAX_CACHED_SERVICES, CallerKnowledge, OperationRoute, performs, public
-from orchestrator.http.operations import add_operations
-from orchestrator.http.outcomes import add_outcomes
+from knowledge.wiring.open import Knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.circuit_breaker import Breakers
+from orchestrator.context.deadline import run_within
+from orchestrator.http.middleware.admission import Admission
+from orchestrator.http.middleware.authentication import AuthConfig, KeyAuthentication, OwnerAuthentication
+from orchestrator.http.middleware.problems import Problem, add_problem_handlers
+from orchestrator.http.openapi.document import openapi_document
+from orchestrator.http.operation_route import MAX_CACHED_SERVICES, CallerKnowledge, OperationRoute, performs, public
 from orchestrator.http.page import add_page
-from orchestrator.http.problems import Problem, add_problem_handlers
-from orchestrator.http.rows import add_rows
-from orchestrator.http.upkeep import add_upkeep
+from orchestrator.http.routes.allowed import add_access
+from orchestrator.http.routes.answers import add_answers
+from orchestrator.http.routes.entries import add_entries
+from orchestrator.http.routes.journal import add_journal
+from orchestrator.http.routes.kb import add_kb
+from orchestrator.http.routes.maintenance import add_upkeep
+from orchestrator.http.routes.metrics import add_metrics
+from orchestrator.http.routes.operations import add_operations
+from orchestrator.http.routes.outcomes import add_outcomes
+from orchestrator.http.table_routes import add_rows
 
 READY_SECONDS = 10.0
 """Longest wait for the stores before the server counts as not ready; ours."""

@@ -8,11 +8,17 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
+from hardwon.client import fields
+from hardwon.client.knowledge_client import KnowledgeClient
+from hardwon.errors import InvalidInput
+from hardwon.models.answers import ToolAnswer
+from knowledge.documents.requesters import asker
 from knowledge.models import AppliesWhen, CheckpointType
-from orchestrator.client import fields
+from orchestrator.connection import AnyKnowledge
+from orchestrator.qa.document_qa_tool import DEFAULT_K, MAX_K
+from orchestrator.qa.wrappers import DocumentTool
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
-
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -79,3 +85,42 @@ class UnresolvedArguments:
     project_id: Annotated[Text | None, Field(description="Only those of this project.")] = None
     limit: Annotated[int, Field(ge=1, le=100, description="At most so many.")] = 20
     after: Annotated[UUID | None, Field(description="The last entry listed before, for those behind it.")] = None
+
+
+ASK_PERMISSION = "answering.ask"
+"""The operation of every document tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentQuestion:
+    """A question to one knowledge base; the tool has a further argument for its scope."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    question: str
+    k: Annotated[int, Field(ge=1, le=MAX_K, strict=True)] = DEFAULT_K
+
+
+def check_scope(tool: type[DocumentTool], scope_id: Any) -> str | None:
+    """Return the scope id of a tool call.
+
+    Raises InvalidInput, with the tool's name for the argument, for an id that is missing or invalid.
+    """
+    try:
+        tool.config.base.partition(scope_id)
+    except InvalidInput as error:
+        raise InvalidInput(tool.scope_argument or error.field, error.reason) from error
+    checked: str | None = scope_id
+    return checked
+
+
+async def answer_from(
+    tool: type[DocumentTool], knowledge: AnyKnowledge, scope_id: str | None, body: DocumentQuestion
+) -> ToolAnswer:
+    """Answer from one knowledge base, within the caller's permissions: in process, or on the server.
+
+    Raises AccessDenied, NoAccess or InvalidInput.
+    """
+    if isinstance(knowledge, KnowledgeClient):
+        return await knowledge.answers.ask_base(tool.config.base.name, scope_id, body.question, body.k)
+    knowledge.principal.require(ASK_PERMISSION)
+    return await tool(knowledge.answering, asker(knowledge.principal)).ask(scope_id, body.question, body.k, None)

@@ -17,12 +17,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from knowledge.errors import AccessDenied, HardwonError, NotFound, Unavailable
-from knowledge.logs import get_logger
-from knowledge.wiring import Knowledge
-from orchestrator.client.calls import MAX_MCP_BYTES, MCP_PATH
-from orchestrator.http.opened import caller_knowledge
-from orchestrator.http.problems import problem_response
+from hardwon.client.transport import MAX_MCP_BYTES, MCP_PATH
+from hardwon.errors import AccessDenied, HardwonError, NotFound, Unavailable
+from knowledge.runtime.logging import get_logger
+from knowledge.wiring.open import Knowledge
+from orchestrator.http.middleware.problems import problem_response
+from orchestrator.http.operation_route import caller_knowledge
 
 log = get_logger(__name__)
 

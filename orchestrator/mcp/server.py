@@ -25,9 +25,9 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from knowledge.errors import HardwonError, InvalidInput
-from knowledge.logs import get_logger
+from hardwon.errors import HardwonError, InvalidInput
 from knowledge.models import Context
+from knowledge.runtime.logging import get_logger
 from orchestrator.mcp.streams import standard_streams
 from orchestrator.mcp.tools import TOOLS, Caller, KnowledgeTool
 

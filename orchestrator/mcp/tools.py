@@ -13,9 +13,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from knowledge.access.operations import OPERATIONS
-from knowledge.ends import truncate_middle
-from knowledge.errors import AccessDenied, NotFound, Unavailable
+from hardwon.client.arguments import arguments_type, field_values, parse_arguments
+from hardwon.client.entries import EntryCreated
+from hardwon.client.knowledge_client import services
+from hardwon.client.operations import Operation, Tool, return_type
+from hardwon.errors import AccessDenied, NotFound, Unavailable
+from hardwon.models.answers import ToolAnswer
+from hardwon.truncation import truncate_middle
+from knowledge.access.permissions import OPERATIONS
 from knowledge.models import (
     CheckpointReport,
     Context,
@@ -25,25 +30,23 @@ from knowledge.models import (
     NewEntry,
     Task,
 )
-from orchestrator.breaker import Breakers
-from orchestrator.client.arguments import arguments_type, field_values, parse_arguments
-from orchestrator.client.capture import EntryCreated
-from orchestrator.client.knowledge_client import services
-from orchestrator.client.table import Operation, Tool, return_type
 from orchestrator.connection import AnyKnowledge
-from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.circuit_breaker import Breakers
 from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, text_to_resolve
 from orchestrator.mcp.arguments import (
+    ASK_PERMISSION,
     CheckpointArguments,
     ContextArguments,
+    DocumentQuestion,
     OutcomeArguments,
     ResolutionArguments,
     UnresolvedArguments,
+    answer_from,
+    check_scope,
 )
-from orchestrator.mcp.documents import ASK_PERMISSION, DocumentQuestion, answer_from, check_scope
-from orchestrator.tools.document_qa_tool import ToolAnswer
-from orchestrator.tools.wrappers import TOOLS as DOCUMENT_TOOLS
-from orchestrator.tools.wrappers import DocumentTool
+from orchestrator.qa.wrappers import TOOLS as DOCUMENT_TOOLS
+from orchestrator.qa.wrappers import DocumentTool
 
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 _MAX_TEXT_BYTES = 1000

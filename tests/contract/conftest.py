@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.ports import Stores
 from tests.conftest import SetClock
 from tests.support.embedders import HashingEmbedder

@@ -23,10 +23,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres import connecting, database
-from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.connecting import CONNECT_SECONDS
-from knowledge.adapters.postgres.database import (
+from hardwon.errors import InvalidSetting, StorageBusy, StorageUnavailable
+from knowledge.adapters.postgres.engine import connection as connecting
+from knowledge.adapters.postgres.engine import database
+from knowledge.adapters.postgres.engine.analyze import Analyze
+from knowledge.adapters.postgres.engine.connection import CONNECT_SECONDS
+from knowledge.adapters.postgres.engine.database import (
     _Pool,
     autocommit,
     engine_of_workspace,
@@ -34,8 +36,7 @@ from knowledge.adapters.postgres.database import (
     transaction,
     translate,
 )
-from knowledge.adapters.postgres.tables import points
-from knowledge.errors import InvalidSetting, StorageBusy, StorageUnavailable
+from knowledge.adapters.postgres.memory_tables import points
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
 

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import transaction
-from knowledge.errors import NotFound
-from knowledge.memory.retention import add_years
+from hardwon.errors import NotFound
+from knowledge.adapters.postgres.engine.database import transaction
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import Distillation, DistilledText, Entry, EntryId, PatternId
 from knowledge.ports import DistillationCandidate, Stores
 from tests.support.entries import NOON, failure, rejection, stored

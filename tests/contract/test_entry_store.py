@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from knowledge.errors import NotFound, NotOpen
+from hardwon.errors import NotFound, NotOpen
 from knowledge.models import (
     AppliesWhen,
     CaptureOutcome,

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.access.keys import ApiKey, KeyHash, KeyStore
-from knowledge.access.operations import Scope
-from knowledge.adapters.postgres.keys import PostgresKeys
+from hardwon.models.access import ApiKey, Scope
+from knowledge.access.keys import KeyHash, KeyStore
+from knowledge.adapters.postgres.admin.access import PostgresKeys
 from tests.support.entries import NOON
 from tests.support.sharing import OF_ONE_LOOP
 

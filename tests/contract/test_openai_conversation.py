@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_conversation import OpenAIConversation
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.documents.language_model import ChatOptions, Message, Tool, ToolsRefused
-from knowledge.documents.prompts import ANSWER_SCHEMA
-from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
+from hardwon.errors import ChatRejected, ChatUnavailable, QuestionRejected
+from knowledge.adapters.llm.conversation import OpenAIConversation
+from knowledge.adapters.llm.endpoint import RetryPolicy
+from knowledge.documents.answering.prompts import ANSWER_SCHEMA
+from knowledge.documents.llm import ChatOptions, Message, Tool, ToolsRefused
 from tests.support.answering import call
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.adapters.openai_replies import MAX_PAUSE_SECONDS, retry_delay
-from knowledge.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting, TextRejected
+from hardwon.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting, TextRejected
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
+from knowledge.adapters.llm.endpoint import RetryPolicy
+from knowledge.adapters.llm.replies import MAX_PAUSE_SECONDS, retry_delay
 from tests.support import openai_server as replies
 from tests.support.embedders import hashed_bag
 from tests.support.openai_server import Misdeed, OpenAIServer, Reply, Rewrite, Status

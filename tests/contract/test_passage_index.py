@@ -15,11 +15,12 @@ import pytest
 import qdrant_edge
 from qdrant_client import AsyncQdrantClient
 
-from knowledge.adapters import passage_points
-from knowledge.adapters.passages_edge import EdgePassages
-from knowledge.adapters.passages_server import ServerPassages, connect
-from knowledge.adapters.qdrant_points import collection_name
-from knowledge.documents.models import DocumentId, PassageConditions, PassageId, PassagePoint, PassageWhere, Severity
+from hardwon.models.documents import DocumentId, PassageId, Severity
+from knowledge.adapters.qdrant import passage_points
+from knowledge.adapters.qdrant.passages_edge import EdgePassages
+from knowledge.adapters.qdrant.passages_server import ServerPassages, connect
+from knowledge.adapters.qdrant.points import collection_name
+from knowledge.documents.models import PassageConditions, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, SparseVector, Vector
 

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from knowledge.errors import NotFound
-from knowledge.memory import texts
-from knowledge.memory.retention import add_years
+from hardwon.errors import NotFound
+from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_POINTS,
@@ -36,7 +36,7 @@ from knowledge.models import (
     pattern_id_of,
 )
 from knowledge.ports import Claim, Selection, Stores
-from knowledge.search.calibration import default_calibration
+from knowledge.retrieval.calibration import default_calibration
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import (
@@ -68,7 +68,7 @@ def told(number: int, **changes: Any) -> Entry:
 
 
 async def pattern_with_the_words_of(stores: Stores, entry: Entry) -> PatternId | None:
-    key = texts.match_key(entry)
+    key = embedding_text.match_key(entry)
     async with stores.patterns.begin_decisions(LeaseToken(uuid4())) as deciding:
         return (await deciding.patterns_by_key([key])).get(key)
 
@@ -133,7 +133,7 @@ async def test_the_words_that_joined_a_pattern_founded_with_others_are_bound_to_
         await deciding.find_leased([second.entry_id])
         await deciding.write([joins], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
     assert await stores.patterns.pattern_of_key(joins.match_key) == pattern
-    assert await stores.patterns.pattern_of_key(texts.match_key(first)) is None, "it was founded with these"
+    assert await stores.patterns.pattern_of_key(embedding_text.match_key(first)) is None, "it was founded with these"
     assert await store.of("theirs").patterns.pattern_of_key(joins.match_key) is None
 
 
@@ -161,9 +161,9 @@ async def test_two_checkpoints_that_decide_on_the_same_new_words_make_one_patter
     async def found_or_join(claim: Claim) -> PatternId:
         (entry,) = claim.entries
         async with stores.patterns.begin_decisions(claim.token) as deciding:
-            there = await deciding.patterns_by_key([texts.match_key(entry)])
+            there = await deciding.patterns_by_key([embedding_text.match_key(entry)])
             await asyncio.sleep(0.05)  # time for the other one to look, too
-            made = decision(stores.workspace, entry, there.get(texts.match_key(entry)))
+            made = decision(stores.workspace, entry, there.get(embedding_text.match_key(entry)))
             await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
         return made.pattern_id
 
@@ -541,7 +541,7 @@ async def test_each_point_of_a_pattern_leads_to_it(stores: Stores) -> None:
     pattern = await learn(stores, entry, told(2, failure_description="Another"))
     both = [
         text_point("default", pattern_id_of("default", entry.entry_id), text, view).point_id
-        for view, text in ((View.SITUATION, texts.situation(entry)), (View.TASK, "Sum a cart"))
+        for view, text in ((View.SITUATION, embedding_text.situation(entry)), (View.TASK, "Sum a cart"))
     ]
     other = situation_point(stores, told(2, failure_description="Another"))
     found = await stores.patterns.evidence([*both, other, PointId(uuid4())], now=NOON)
@@ -669,7 +669,7 @@ async def test_a_pattern_is_not_taken_away_while_an_entry_is_joining_it(stores: 
 
     async with stores.patterns.begin_decisions(claim.token) as deciding:
         await deciding.find_leased([second.entry_id])
-        assert (await deciding.patterns_by_key([texts.match_key(second)])).values()
+        assert (await deciding.patterns_by_key([embedding_text.match_key(second)])).values()
         taking = asyncio.create_task(take_away())
         await asyncio.sleep(0.05)
         joins = decision("default", second, pattern)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from knowledge.errors import NotFound, SpaceSwitched
-from knowledge.memory import texts
+from hardwon.errors import NotFound, SpaceSwitched
+from knowledge.memory.rules import embedding_text
 from knowledge.models import MAX_POINTS, Entry, PatternId, PointId, TermStatistics, TextPoint
 from knowledge.ports import DirtyPoints, Stores
 from tests.contract.test_pattern_store import A_YEAR_LATER, DAY, told
@@ -317,7 +317,11 @@ async def crowded(stores: Stores) -> tuple[PatternId, list[Entry]]:
 async def given(stores: Stores, *entries: Entry) -> list[tuple[Entry, list[TextPoint]]]:
     """Return entries as they are stored now, with a point each of their patterns."""
     now = [await stores.entries.get(entry.entry_id) for entry in entries]
-    return [(each, [text_point("default", each.pattern_id, texts.situation(each))]) for each in now if each.pattern_id]
+    return [
+        (each, [text_point("default", each.pattern_id, embedding_text.situation(each))])
+        for each in now
+        if each.pattern_id
+    ]
 
 
 async def test_entries_beside_a_full_pattern_are_reached_once_it_has_room_the_latest_first(stores: Stores) -> None:

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 import qdrant_edge
 
-from knowledge.adapters import engine_log
-from knowledge.adapters import qdrant_edge as adapter
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.errors import IndexUnavailable, InvalidInput, StoreIncompatible, StoreInUse
+from hardwon.errors import IndexUnavailable, InvalidInput, StoreIncompatible, StoreInUse
+from knowledge.adapters.qdrant import edge as adapter
+from knowledge.adapters.qdrant import edge_storage
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, View
 from tests.support.qdrant_over_edge import ROOT
 
@@ -33,8 +33,8 @@ PREAMBLE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from tests.contract.test_qdrant_edge import SPACE, make_points
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.errors import HardwonError
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
+from hardwon.errors import HardwonError
 directory = Path(sys.argv[1])
 """
 
@@ -535,7 +535,7 @@ class Disk:
     def __init__(self, collection: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._collection, self._place = collection, place
         shutil.copytree(collection, place)
-        monkeypatch.setattr(engine_log, "_sync", self._sync)
+        monkeypatch.setattr(edge_storage, "_sync", self._sync)
 
     def _sync(self, path: Path) -> None:
         if path.is_file():

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
-from knowledge.adapters import qdrant_server as adapter
-from knowledge.adapters.qdrant_points import Ownership, conditions
-from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
-from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
+from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
+from knowledge.adapters.qdrant import server as adapter
+from knowledge.adapters.qdrant.points import Ownership, conditions
+from knowledge.adapters.qdrant.server import QdrantServerIndex, connect
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, View
 from tests.support.qdrant_over_edge import Faults, QdrantOverEdge, QdrantProcess
 

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.contexts import PostgresContexts
-from knowledge.adapters.postgres.database import transaction
-from knowledge.errors import NotFound
-from knowledge.memory.retention import add_years
+from hardwon.errors import NotFound
+from knowledge.adapters.postgres.engine.database import transaction
+from knowledge.adapters.postgres.memory.contexts import PostgresContexts
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
     CheckpointId,
     CheckpointReport,
@@ -28,7 +28,7 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.ports import CANCELLED, JobStore, Stores
-from knowledge.search.calibration import default_calibration
+from knowledge.retrieval.calibration import default_calibration
 from tests.support.entries import NOON, failure, pattern, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import SPACE, Store, claim_all, learn, numbered

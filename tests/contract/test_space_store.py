@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardwon.errors import SpaceMismatch
 from knowledge.adapters.embedding_space import mean_cosine
-from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, pattern_id_of
 from knowledge.ports import SpaceStore, Stores
-from knowledge.search.calibration import default_calibration
+from knowledge.retrieval.calibration import default_calibration
 from tests.support.embedders import hashed_bag
 from tests.support.entries import failure, stored
 from tests.support.sharing import OF_ONE_LOOP

@@ -20,9 +20,9 @@ import pytest
 import qdrant_edge
 from qdrant_client import AsyncQdrantClient, models
 
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
-from knowledge.errors import IndexUnavailable, InvalidInput
+from hardwon.errors import IndexUnavailable, InvalidInput
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
+from knowledge.adapters.qdrant.server import QdrantServerIndex, connect
 from knowledge.models import EmbeddingSpace, EntryType, Hit, Point, PointFilter, PointId, SparseVector, Vector, View
 from knowledge.ports import VectorIndex
 from tests.support.qdrant_over_edge import QdrantProcess

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.fit_merging import Outcome, as_shipped, cosine_alone
 from benchmarks.pairs import load_pairs
 from benchmarks.sets import DATA
-from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.adapters.embedding.local import LocalEmbedder
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,8 +9,8 @@ import pytest
 from benchmarks import evaluate
 from benchmarks.evaluate import OURS, SetResult, judge
 from benchmarks.sets import DATA, REPORTED, SETS
-from knowledge.adapters.local_embedder import LocalEmbedder
-from orchestrator.progress import Stages
+from knowledge.adapters.embedding.local import LocalEmbedder
+from orchestrator.observability.progress import Stages
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from knowledge.errors import IndexUnavailable, NotFound
+from hardwon.errors import IndexUnavailable, NotFound
 from knowledge.models import EntryId, NewEntry, Pattern
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.faults.model import Diverged
 from tests.support.embedders import HashingEmbedder
 

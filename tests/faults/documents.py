@@ -21,14 +21,15 @@ from typing import Any, cast
 
 from pydantic import SecretStr
 
+from hardwon.errors import HardwonError, IndexUnavailable, NoAccess
+from hardwon.models.documents import DocumentId, Finding, NewDocument, PassageId
 from knowledge.documents.access import AccessPolicy, Permission, Principal
-from knowledge.documents.models import DocumentId, Finding, NewDocument, PassageId, PassagePoint
+from knowledge.documents.models import PassagePoint
 from knowledge.documents.ports import DocumentStore, IndexingStore, PassageIndex
 from knowledge.documents.service import Documents
-from knowledge.errors import HardwonError, IndexUnavailable, NoAccess
 from knowledge.models import EmbeddingSpace
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.support.documents import ADMIN
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, Wired, WiredEmbedder

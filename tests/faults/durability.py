@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncpg
 
-from knowledge.adapters.postgres.embedded import EmbeddedPostgres
+from knowledge.adapters.postgres.engine.embedded_server import EmbeddedPostgres
 from tests.conftest import TEMPLATE
 from tests.faults.ground import Ground, make_template
 from tests.faults.herd import Herd, entry_ids

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from knowledge.errors import IdempotencyConflict
+from hardwon.errors import IdempotencyConflict
 from knowledge.models import CaptureOutcome
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.faults.ground import folder
 from tests.faults.lessons import lesson
 from tests.support.damage import Damage, damage, in_index

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, throwaway_postgres
 from tests.support.processes import Commands, embedding_by, entry

@@ -24,10 +24,10 @@ import structlog
 from pydantic import SecretStr
 from sqlalchemy.exc import DBAPIError
 
-from knowledge.errors import HardwonError, Unavailable
+from hardwon.errors import HardwonError, Unavailable
 from knowledge.models import EntryId
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.http.app import make_app
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure

@@ -17,11 +17,11 @@ from typing import Any
 
 import asyncpg
 
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import EntryId
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import open_knowledge
 from tests.conftest import TEMPLATE, SetClock
 from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
 from tests.faults.lessons import POISON

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.wiring import open_knowledge
+from knowledge.adapters.llm.endpoint import RetryPolicy
+from knowledge.wiring.open import open_knowledge
 from tests.conftest import SetClock
 from tests.faults import kills
 from tests.faults.durability import on_disk, survive

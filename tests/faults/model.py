@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from knowledge.memory.retention import add_years
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import ContextId, EntryId, EntryType, NewEntry, PatternId, Task
 
 UNRESOLVED = timedelta(days=90)

@@ -14,15 +14,15 @@ from typing import Self
 
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.errors import EmbedderUnavailable
+from hardwon.errors import EmbedderUnavailable
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
+from knowledge.adapters.llm.endpoint import RetryPolicy
 from knowledge.models import Context, EntryStatus, Task
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator.block import basic_context
-from orchestrator.breaker import CircuitBreaker
-from orchestrator.context import OrchestratorContextBuilder
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.circuit_breaker import CircuitBreaker
+from orchestrator.context.rendering import basic_context
 from tests.faults.lessons import lesson
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Status
 from tests.support.postgres import over_tcp

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import pytest
 
-from knowledge import wiring_services
-from knowledge.errors import NotFound
+from hardwon.errors import NotFound
 from knowledge.models import EntryId
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.wiring import services
+from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import SetClock
 from tests.faults.ground import Ground
 from tests.faults.lessons import lesson
@@ -82,6 +82,6 @@ async def races(ground: Ground, seed: int) -> AsyncIterator[Races]:
     """Open the store of a ground for races."""
     clock = SetClock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring_services, "CHECKPOINT_BATCH", 3)
+        patch.setattr(services, "CHECKPOINT_BATCH", 3)
         async with open_knowledge(ground.settings(), embedder=HashingEmbedder(dims=64), clock=clock) as knowledge:
             yield Races(knowledge, clock, random.Random(seed))

@@ -20,10 +20,10 @@ from typing import ClassVar
 import sqlalchemy as sa
 import structlog
 
-from knowledge.adapters.postgres.tables import knowledge_staging, patterns
-from knowledge.errors import Conflict, InvalidInput, NotFound
+from hardwon.errors import Conflict, InvalidInput, NotFound
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, patterns
 from knowledge.models import EntryId, PatternId
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.faults.at_once import AtOnce
 from tests.faults.ground import ground, make_template
 from tests.faults.herd import Herd

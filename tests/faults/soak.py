@@ -26,10 +26,10 @@ import sqlalchemy as sa
 import structlog
 
 from benchmarks.asked import at_least_one
-from knowledge.adapters.postgres.tables import patterns
-from knowledge.errors import NotFound, NotOpen
+from hardwon.errors import NotFound, NotOpen
+from knowledge.adapters.postgres.memory_tables import patterns
 from knowledge.models import EntryId, EntryType, NewEntry
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.faults.at_once import DIMS, MODELS, WORK, AtOnce, shown_of
 from tests.faults.ground import Ground, ground, make_template
 from tests.faults.herd import ROOT, Herd, entry_ids

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from hardwon.errors import NotFound
+from hardwon.models.access import EntryFilter
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.adapters.postgres.tables import knowledge_staging, patterns
-from knowledge.errors import NotFound
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, patterns
 from knowledge.models import Context, ContextId, EntryId, NewEntry, PatternId, Task
-from knowledge.provenance import EntryFilter
-from knowledge.wiring import Knowledge
-from orchestrator.context import OrchestratorContextBuilder
+from knowledge.wiring.open import Knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import SetClock
 from tests.faults.lessons import lesson
 from tests.faults.model import Case, Diverged, Model, case_of

@@ -15,7 +15,7 @@ from tests.support.processes import Commands, embedding_by
 IN_A_PROGRAM = """
 import asyncio
 from orchestrator import connect
-from orchestrator.logs import configure_logs
+from orchestrator.observability.logging import configure_logs
 import logging
 
 async def main():

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from knowledge.memory.settling import GRACE
+from knowledge.memory.index.reconcile import GRACE
 from tests.faults import kills
 from tests.faults.ground import Ground
 from tests.faults.worker import GRACE_SECONDS

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.errors import StorageRejected
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge
-from orchestrator.context import OrchestratorContextBuilder
+from hardwon.errors import StorageRejected
+from knowledge.adapters.llm.endpoint import RetryPolicy
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens
 from tests.faults.outages import TASK, Stage, asked_while, asked_while_open, embedder_outage, staged
 from tests.support.embedders import HashingEmbedder

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres import database
-from knowledge.adapters.postgres.deleting import forget_project
-from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.engine import database
+from knowledge.adapters.postgres.memory.entries import PostgresEntries
+from knowledge.adapters.postgres.memory.entry_writes import forget_project
 from knowledge.models import CaptureOutcome, EntryId
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge
-from tests.acceptance.test_the_loop import fail
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge
+from tests.acceptance.memory.test_the_loop import fail
 from tests.conftest import SetClock
 from tests.faults.durability import on_disk, survive
 from tests.faults.ground import Ground

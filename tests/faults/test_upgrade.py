@@ -8,10 +8,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import EntryId
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.conftest import Opens
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.conftest import SetClock
 from tests.faults.years import ZONES, live_through, moments, years_that_differ
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import autocommit
-from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
+from knowledge.adapters.postgres.engine.database import autocommit
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, outcomes, patterns, points
 from knowledge.models import MAX_POINTS, EntryId, PointId
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.faults.model import Heard, counted
 
 

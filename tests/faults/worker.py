@@ -26,12 +26,12 @@ import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.errors import IndexUnavailable, NotFound, OwnerUnavailable
-from knowledge.memory import embedding_run
+from hardwon.errors import IndexUnavailable, NotFound, OwnerUnavailable
+from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.memory.checkpoint import pipeline
 from knowledge.models import EntryId
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import connect
 from orchestrator.connection import AnyKnowledge
 from tests.conftest import SetClock
@@ -262,7 +262,7 @@ async def _until_terminated(job: Job) -> None:
 
 
 def _work(told: dict[str, Any]) -> None:
-    embedding_run._POLL_SECONDS = 0.05
+    pipeline._POLL_SECONDS = 0.05
     job = Job(**told | {"mutant": told.get("mutant") and Mutant(told["mutant"])})
     set_checkpoints(batch=job.batch, lease=timedelta(seconds=max(1, job.lease_seconds)))
     asyncio.run(Worker(job).run_as_member() if job.endpoint else _until_terminated(job))

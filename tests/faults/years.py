@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from knowledge.memory.retention import add_years
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import EntryId
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.conftest import SetClock
 from tests.support.entries import failure
 

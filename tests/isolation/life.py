@@ -12,13 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.database import autocommit
-from knowledge.adapters.postgres.tables import points
-from knowledge.errors import HardwonError, InvalidInput, NotFound
+from hardwon.errors import HardwonError, InvalidInput, NotFound
+from knowledge.adapters.postgres.engine.database import autocommit
+from knowledge.adapters.postgres.memory_tables import points
 from knowledge.models import ContextId, EntryId, PatternId, PointFilter, PointId, SparseVector, Task
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator.context import OrchestratorContextBuilder
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
+from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import SetClock
 from tests.isolation.leaks import CASES, Leak, own
 from tests.isolation.papers import Papers

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 from tests.isolation.leaks import Leak
 from tests.isolation.life import one_store
 from tests.isolation.mutants import Mutant, mutated

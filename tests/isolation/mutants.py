@@ -12,17 +12,18 @@ import sqlalchemy as sa
 from qdrant_edge import FieldCondition, Filter
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters import edge_queries, passage_points, qdrant_edge
-from knowledge.adapters.postgres import document_passages, entries
-from knowledge.adapters.postgres.database import autocommit
+from hardwon.errors import NotFound
 from knowledge.adapters.postgres.document_tables import kb_documents
-from knowledge.adapters.postgres.entries import PostgresEntries
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.adapters.qdrant_points import TENANT
+from knowledge.adapters.postgres.documents import passages
+from knowledge.adapters.postgres.engine.database import autocommit
+from knowledge.adapters.postgres.memory import entries
+from knowledge.adapters.postgres.memory.entries import PostgresEntries
+from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.adapters.qdrant import edge, edge_search, passage_points
+from knowledge.adapters.qdrant.points import TENANT
 from knowledge.documents.access import Scope
 from knowledge.documents.models import PassageWhere
-from knowledge.errors import NotFound
 from knowledge.models import Entry, EntryId
 
 
@@ -77,15 +78,15 @@ def _conditions_of_any(where: PassageWhere) -> passage_points.Conditions:
 
 
 _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
-    Mutant.INDEX: [(each, "workspace_filter", _within_any) for each in (qdrant_edge, edge_queries)],
+    Mutant.INDEX: [(each, "workspace_filter", _within_any) for each in (edge, edge_search)],
     Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "engine_of_workspace", _whole_store)],
     Mutant.GUARDED: [(PostgresEntries, "get", _get_any)],
     Mutant.PASSAGES: [(passage_points, "conditions", _conditions_of_any)],
     Mutant.DOCUMENTS: [
-        (document_passages, "in_scope", _in_scope_of_any),
-        (document_passages, "engine_of_workspace", _whole_store),
+        (passages, "in_scope", _in_scope_of_any),
+        (passages, "engine_of_workspace", _whole_store),
     ],
-    Mutant.GUARDED_DOCUMENTS: [(document_passages, "in_scope", _in_scope_of_any)],
+    Mutant.GUARDED_DOCUMENTS: [(passages, "in_scope", _in_scope_of_any)],
 }
 
 

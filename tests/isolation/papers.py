@@ -11,14 +11,16 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import autocommit
+from hardwon.errors import NotFound
+from hardwon.models.answers import Event, EventId
+from hardwon.models.documents import DocumentId, NewDocument, PassageId
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents
+from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.documents.access import Principal, Scope
-from knowledge.documents.journal import Event, EventId, NewEscalation
-from knowledge.documents.models import DocumentId, NewDocument, PassageConditions, PassageId, PassageWhere
-from knowledge.errors import NotFound
+from knowledge.documents.journal import NewEscalation
+from knowledge.documents.models import PassageConditions, PassageWhere
 from knowledge.models import SparseVector
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.isolation.leaks import CASES, Leak, own
 from tests.support.documents import readable, writable
 from tests.support.embedders import hashed_bag

@@ -24,19 +24,19 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres import migrating
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, engine_of_workspace, make_engine, transaction
-from knowledge.adapters.postgres.entries import PostgresEntries
-from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
-from knowledge.adapters.postgres.patterns import PostgresPatterns
-from knowledge.adapters.postgres.provenance import PostgresProvenance
-from knowledge.adapters.postgres.row_security import ensure_role
-from knowledge.adapters.postgres.schema import metadata
-from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
-from knowledge.memory.validation import validate
+from hardwon.errors import InvalidInput, StorageUnavailable, StoreIncompatible
+from hardwon.models.access import EntryFilter
+from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
+from knowledge.adapters.postgres.document_tables import metadata
+from knowledge.adapters.postgres.engine import migrate as migrating
+from knowledge.adapters.postgres.engine.database import APPLICATION_ROLE, engine_of_workspace, make_engine, transaction
+from knowledge.adapters.postgres.engine.migrate import alembic_config, head_revision, migrate
+from knowledge.adapters.postgres.engine.row_security import ensure_role
+from knowledge.adapters.postgres.memory.entries import PostgresEntries
+from knowledge.adapters.postgres.memory.patterns import PostgresPatterns
+from knowledge.memory.rules.validation import validate
 from knowledge.models import CaptureOutcome, EntryType
 from knowledge.ports import Selection
-from knowledge.provenance import EntryFilter
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.next_revision import add_next_revision
@@ -136,8 +136,8 @@ async def test_every_moment_is_kept_with_its_zone(engine: AsyncEngine) -> None:
 
 MIGRATES = """
 import asyncio, sys
-from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.engine.database import make_engine
+from knowledge.adapters.postgres.engine.migrate import migrate
 async def main():
     engine = make_engine(sys.argv[1])
     print(await migrate(engine))

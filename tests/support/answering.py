@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
+from hardwon.errors import HardwonError
+from hardwon.models.documents import DocumentId, Finding, Passage, PassageId, PassageKind
 from knowledge.documents.access import Scope
-from knowledge.documents.language_model import ChatOptions, ChatReply, LanguageModel, Message, ToolCall
-from knowledge.documents.models import DocumentId, Finding, Passage, PassageId, PassageKind, Query
+from knowledge.documents.llm import ChatOptions, ChatReply, LanguageModel, Message, ToolCall
+from knowledge.documents.models import Query
 from knowledge.documents.ports import Searcher
-from knowledge.errors import HardwonError
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable
 
-from knowledge.memory.archive import ArchiveWriter, check, read_tables
-from knowledge.wiring import Knowledge
+from knowledge.memory.maintenance.archive_format import ArchiveWriter, check, read_tables
+from knowledge.wiring.open import Knowledge
 
 Rows = list[list[bytes]]
 """The rows of a table as COPY has them: a value of each column, escaped."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from knowledge.models import Pattern, Task
-from orchestrator.block import basic_context, label, render
-from orchestrator.harmless import sanitize
+from orchestrator.context.rendering import basic_context, label, render
+from orchestrator.context.sanitize import sanitize
 from tests.support.entries import pattern
 
 OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"

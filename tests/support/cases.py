@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 
 Test = Callable[..., Awaitable[None]]
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from knowledge.models import PointId
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 
 _EVERY = 100_000
 """More points than any test has."""

@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from hardwon.models.documents import Document, Finding, NewDocument
 from knowledge.documents.access import Permission, Principal, Scope
-from knowledge.documents.models import Document, Finding, NewDocument, Query
-from knowledge.wiring import Knowledge
+from knowledge.documents.models import Query
+from knowledge.wiring.open import Knowledge
 
 ADMIN = Principal(name="root", admin=True)
 

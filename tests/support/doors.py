@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from typer.core import TyperGroup
 
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge
-from orchestrator.cli.commands import app as commands
-from orchestrator.cli.lazy import make_lazy_group
-from orchestrator.client.calls import WORKSPACE_HEADER
+from hardwon.client.transport import WORKSPACE_HEADER
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge
+from orchestrator.cli.commands.root import app as commands
+from orchestrator.cli.support.run import make_lazy_group
 from orchestrator.http.app import make_app
 from orchestrator.mcp.tools import TOOLS
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from hardwon.errors import EmbedderUnavailable, TextRejected
 from knowledge.adapters.embedding_space import refuse_unembeddable, unit, with_fingerprint
-from knowledge.errors import EmbedderUnavailable, TextRejected
 from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 

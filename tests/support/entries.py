@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from knowledge.memory.validation import content_hash
+from knowledge.memory.rules.validation import content_hash
 from knowledge.models import (
     Circumstance,
     Entry,
@@ -19,7 +19,7 @@ from knowledge.models import (
     Pattern,
     PatternId,
 )
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 CART = "TypeError in the cart total when a price is None"

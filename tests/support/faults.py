@@ -17,11 +17,11 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres.database import transaction
-from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.memory import points
-from knowledge.memory.embedding_run import EmbeddingRun
-from knowledge.memory.upkeep import KnowledgeUpkeepService
+from knowledge.adapters.postgres.engine.database import transaction
+from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.memory.checkpoint.pipeline import EmbeddingRun
+from knowledge.memory.index import points
+from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.models import (
     Decision,
     Embeddings,
@@ -41,7 +41,7 @@ from knowledge.ports import (
     UpkeepStore,
     VectorIndex,
 )
-from knowledge.wiring import Knowledge
+from knowledge.wiring.open import Knowledge
 from tests.support.embedders import HashingEmbedder
 
 Wire = Callable[[str], Awaitable[None]]

@@ -34,5 +34,5 @@ def ours(modules: set[str]) -> set[str]:
 def heavy(modules: set[str]) -> set[str]:
     """Return which of the modules have no place in a process that opens no stores."""
     drivers = HEAVY & modules
-    parts = ("knowledge.documents.", "knowledge.redaction", "knowledge.wiring", "orchestrator.http.")
+    parts = ("knowledge.documents.", "knowledge.text.redaction", "knowledge.wiring.open", "orchestrator.http.")
     return drivers | {name for name in ours(modules) if name.startswith(parts)}

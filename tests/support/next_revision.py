@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.adapters.postgres import migrating
-from knowledge.adapters.postgres.migrating import head_revision
+from knowledge.adapters.postgres.engine import migrate
+from knowledge.adapters.postgres.engine.migrate import head_revision
 
 NEXT = f"{int(head_revision()) + 1:04}"
 _SCRIPT = f"""
@@ -29,5 +29,5 @@ def add_next_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = folder / "migrations"
     shutil.copytree(Path(__file__).resolve().parents[2] / "migrations", copy)
     (copy / "versions" / f"{NEXT}_next.py").write_text(_SCRIPT, encoding="utf-8")
-    monkeypatch.setattr(migrating, "_FOLDER", copy)
-    monkeypatch.setattr(migrating, "head_revision", head_revision.__wrapped__)
+    monkeypatch.setattr(migrate, "_FOLDER", copy)
+    monkeypatch.setattr(migrate, "head_revision", head_revision.__wrapped__)

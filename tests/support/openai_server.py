@@ -26,8 +26,8 @@ from typing import Any, Self
 
 from pydantic import SecretStr
 
-from knowledge.adapters.recognising import PROBES
-from knowledge.settings import KnowledgeSettings
+from knowledge.adapters.embedding.model_check import PROBES
+from knowledge.settings.model import KnowledgeSettings
 from tests.support.embedders import crowded, hashed_bag
 
 Reply = dict[str, Any]

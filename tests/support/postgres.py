@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from knowledge.adapters.postgres.embedded import EmbeddedPostgres
+from knowledge.adapters.postgres.engine.embedded_server import EmbeddedPostgres
 
 UNSAFE_BUT_QUICK = {
     "fsync": "off",

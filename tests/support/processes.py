@@ -25,7 +25,7 @@ import typer.main
 import typer.testing
 from typer.testing import CliRunner
 
-from orchestrator.cli.commands import app
+from orchestrator.cli.commands.root import app
 from tests.support.openai_server import OpenAIServer
 from tests.support.starter import Piped, Starter
 
@@ -39,7 +39,7 @@ setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command)) 
 PROGRAM = """
 import asyncio, sys
 from orchestrator import connect
-from orchestrator.logs import configure_logs
+from orchestrator.observability.logging import configure_logs
 
 async def main():
     async with connect() as knowledge:

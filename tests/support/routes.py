@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi.routing import APIRouter, request_response
 
-from orchestrator.http.opened import OperationRoute
+from orchestrator.http.operation_route import OperationRoute
 
 
 def keep_routes() -> None:

@@ -11,12 +11,12 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.checkpoints import PostgresJobs
-from knowledge.adapters.postgres.database import autocommit, make_engine, transaction
-from knowledge.adapters.postgres.tables import contexts, knowledge_staging
-from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
-from knowledge.memory import texts
-from knowledge.memory.retention import add_years
+from knowledge.adapters.postgres.engine.database import autocommit, make_engine, transaction
+from knowledge.adapters.postgres.memory.checkpoints import PostgresJobs
+from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging
+from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
+from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
     Decision,
     EmbeddingSpace,
@@ -30,10 +30,10 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
-from knowledge.search.calibration import default_calibration
-from knowledge.search.lexical import DEFAULT_MEAN_TERMS
-from knowledge.settings import KnowledgeSettings
-from knowledge.wiring_services import make_stores
+from knowledge.retrieval.calibration import default_calibration
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.text.bm25 import DEFAULT_MEAN_TERMS
+from knowledge.wiring.services import make_stores
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
 
@@ -84,11 +84,11 @@ def decision(
     """Return the decision that an entry joins a pattern, or founds one; `points` are other texts than its own."""
     own = pattern_id_of(workspace, entry.entry_id)
     chosen = pattern_id or own
-    told = texts.views(entry) if points is None else {}
+    told = embedding_text.views(entry) if points is None else {}
     return Decision(
         entry=entry,
         pattern_id=chosen,
-        match_key=texts.match_key(entry),
+        match_key=embedding_text.match_key(entry),
         founds=chosen == own,
         points=tuple(text_point(workspace, chosen, text, view) for view, text in told.items())
         + tuple(text_point(workspace, chosen, text) for text in points or ()),
@@ -109,11 +109,11 @@ async def decide(
         await stores.spaces.bind(SPACE, mean_terms=DEFAULT_MEAN_TERMS, calibration=default_calibration(SPACE.model))
     async with stores.patterns.begin_decisions(claim.token) as deciding:
         held = await deciding.find_leased([entry.entry_id for entry in claim.entries])
-        known = dict(await deciding.patterns_by_key([texts.match_key(entry) for entry in claim.entries]))
+        known = dict(await deciding.patterns_by_key([embedding_text.match_key(entry) for entry in claim.entries]))
         decisions = []
         for entry in claim.entries:
             if entry.entry_id in held:
-                own = known.setdefault(texts.match_key(entry), pattern_id_of(stores.workspace, entry.entry_id))
+                own = known.setdefault(embedding_text.match_key(entry), pattern_id_of(stores.workspace, entry.entry_id))
                 chosen = held[entry.entry_id] or joins or own
                 decisions.append(decision(stores.workspace, entry, chosen, points=points))
         kept = await deciding.write(decisions, space, embedded_at=at, expires_at=add_years(at, 1))
@@ -143,7 +143,7 @@ async def learn(
 def situation_point(stores: Stores, entry: Entry, pattern_id: PatternId | None = None) -> PointId:
     """Return the id that the point of an entry's situation has."""
     pattern_id = pattern_id or pattern_id_of(stores.workspace, entry.entry_id)
-    return point_id_of(stores.workspace, pattern_id, View.SITUATION, texts.situation(entry))
+    return point_id_of(stores.workspace, pattern_id, View.SITUATION, embedding_text.situation(entry))
 
 
 def numbered(number: int) -> EntryId:

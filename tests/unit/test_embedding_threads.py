@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from knowledge.adapters.embedding_threads import EmbeddingThreads
-from knowledge.errors import EmbedderUnavailable
+from hardwon.errors import EmbedderUnavailable
+from knowledge.adapters.embedding.worker_pool import EmbeddingThreads
 
 
 async def test_each_piece_is_worked_on_once_by_all_threads() -> None:

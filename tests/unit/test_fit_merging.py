@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fit_merging import FITTED, across_folds, fit, tell
 from benchmarks.pairs import FOLDS, PairSet
-from knowledge.memory.likeness import Features, likeness
+from knowledge.memory.rules.similarity import Features, likeness
 
 NOTHING = Features(
     cosine=0.0,

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from knowledge.access.operations import OPERATIONS, Reach, Scope
-from knowledge.access.pepper import FILE, load_pepper
+from hardwon.errors import AccessDenied, HardwonError, InvalidSetting, StorageUnavailable
+from hardwon.models.access import Scope
+from knowledge.access.keys import FILE, load_pepper
+from knowledge.access.permissions import OPERATIONS, Reach
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
-from knowledge.errors import AccessDenied, HardwonError, InvalidSetting, StorageUnavailable
 
 # the pepper
 

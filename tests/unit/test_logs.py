@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from knowledge.errors import EmbedderRejected, HardwonError, QuestionRejected, TextRejected, reason_of
-from knowledge.logs import get_logger
-from orchestrator.logs import configure_logs
+from hardwon.errors import EmbedderRejected, HardwonError, QuestionRejected, TextRejected, reason_of
+from knowledge.runtime.logging import get_logger
+from orchestrator.observability.logging import configure_logs
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,8 +6,8 @@ import re
 
 import knowledge
 import orchestrator
-from knowledge import errors
-from knowledge.errors import HardwonError
+from hardwon import errors
+from hardwon.errors import HardwonError
 
 
 def test_the_public_names_of_knowledge_are_these() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.errors import BUNDLED_MODEL, InvalidSetting
+from hardwon.errors import BUNDLED_MODEL, InvalidSetting
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.models import ReviewMode
-from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
-from knowledge.wiring import make_embedder
+from knowledge.settings.model import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
+from knowledge.wiring.open import make_embedder
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),

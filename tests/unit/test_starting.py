@@ -16,16 +16,16 @@ from tests.support.loaded import HEAVY, heavy, loaded, ours
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["kb", "ask", "--help"]])
 def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> None:
-    modules = loaded("from orchestrator.cli.commands import main; main()", *arguments)
+    modules = loaded("from orchestrator.cli.commands.root import main; main()", *arguments)
     assert not {name for name in modules if name.startswith("orchestrator.cli.reports")}
     assert {name for name in ours(modules) if not f"{name}.".startswith("orchestrator.cli.")} <= {
         "knowledge",
         "knowledge.access",
-        "knowledge.access.operations",
-        "knowledge.errors",
-        "knowledge.names",
+        "knowledge.access.permissions",
+        "hardwon.errors",
+        "hardwon.models.ids",
         "orchestrator",
-        "orchestrator.paging",
+        "hardwon.paging",
     }
     assert not modules & (HEAVY | {"asyncio", "httpx", "pydantic_settings", "rich", "structlog"})
 
@@ -41,7 +41,7 @@ def test_a_program_that_connects_loads_no_store_and_no_documents_before_it_owns_
 def test_the_hooks_load_what_they_pass_on_to_and_neither_stores_nor_documents() -> None:
     """They have the methods of the service of events, which redacts what it keeps."""
     modules = loaded("from orchestrator import OrchestratorHooks")
-    theirs = {name for name in modules if name.startswith("knowledge.redaction")} | {"re2", "snowballstemmer"}
+    theirs = {name for name in modules if name.startswith("knowledge.text.redaction")} | {"re2", "snowballstemmer"}
     assert heavy(modules) <= theirs
 
 
@@ -69,7 +69,7 @@ def stopped_at(loading: str, before: Callable[[], object] | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before)
 
 
-@pytest.mark.parametrize("loading", ["orchestrator.cli.commands", "typer", "orchestrator.cli.learn"])
+@pytest.mark.parametrize("loading", ["orchestrator.cli.commands.root", "typer", "orchestrator.cli.commands.learn"])
 def test_ctrl_c_as_a_command_begins_ends_it_without_a_word(loading: str) -> None:
     stopped = stopped_at(loading)
     assert stopped.returncode == -signal.SIGINT

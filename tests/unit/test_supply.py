@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.adapters.local_embedder import bundled_model
+from knowledge.adapters.embedding.local import bundled_model
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -119,7 +119,7 @@ def test_a_wheel_holds_the_tokenizer_whose_it_is_the_schema_and_the_examples(tmp
     [wheel] = tmp_path.iterdir()
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
-        told = packed.read("knowledge/adapters/minilm/tokenizer.json")
+        told = packed.read("knowledge/adapters/embedding/minilm/tokenizer.json")
     assert told == bundled_model().tokenizer.read_bytes()
     assert [name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/minilm/NOTICE")], names
-    assert {"migrations/versions/0026_baseline.sql", "orchestrator/http/examples.json"} <= set(names)
+    assert {"migrations/versions/0026_baseline.sql", "orchestrator/http/openapi/examples.json"} <= set(names)

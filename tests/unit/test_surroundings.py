@@ -13,10 +13,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.adapters.qdrant_server import connect
-from knowledge.errors import InvalidSetting
-from knowledge.surroundings import check_http_environment
+from hardwon.errors import InvalidSetting
+from hardwon.http_environment import check_http_environment
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
+from knowledge.adapters.qdrant.server import connect
 from orchestrator.client import KnowledgeClient
 
 NOWHERE = "http://127.0.0.1:9"

@@ -5,11 +5,72 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
-from knowledge.adapters.postgres.tables import NOW, TIME, metadata
+from knowledge.adapters.postgres.memory_tables import NOW, TIME, metadata
 
 _ID = UUID(as_uuid=True)
+answer_cache = sa.Table(
+    "answer_cache",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("partitions", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),
+    sa.Column("expires_at", TIME, nullable=False),
+)
+"""Cached answers, by a key that includes the versions of all their sources: an outdated one is never found. Deleted
+when one of its `partitions` changes, in the same transaction; after expiry with the next new answer or by
+`reconcile`."""
+sa.Index("ix_answer_cache_expires_at", answer_cache.c.expires_at)
+qa_events = sa.Table(
+    "qa_events",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("name", sa.String(100), nullable=False),
+    sa.Column("session", sa.String(200)),
+    sa.Column("step", sa.String(200)),
+    sa.Column("payload", JSONB, nullable=False),
+    sa.Column("happened_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("reviewed", sa.Boolean, nullable=False, server_default=sa.false()),
+)
+"""Events of questions."""
+sa.Index("ix_qa_events_latest", qa_events.c.workspace, qa_events.c.happened_at)
+escalations = sa.Table(
+    "escalations",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("question_hash", sa.String(64), nullable=False),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("transcript", JSONB, nullable=False),
+    sa.Column("passage_ids", sa.ARRAY(_ID), nullable=False),
+    sa.Column("suggested_fix", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("asked_at", sa.ARRAY(TIME), nullable=False),
+    sa.Column("due_at", TIME, nullable=False),
+    sa.Column("priority", sa.String(20), nullable=False),
+    sa.Column("closed_at", TIME),
+    sa.CheckConstraint("priority IN ('normal', 'high')", name="escalations_priority"),
+)
+"""Questions that the documents do not answer; an open one counts every time it was asked."""
+sa.Index(
+    "ix_escalations_open",
+    escalations.c.workspace,
+    escalations.c.question_hash,
+    unique=True,
+    postgresql_where=escalations.c.closed_at.is_(None),
+)
+answer_feedback = sa.Table(
+    "answer_feedback",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("answer_id", _ID, primary_key=True),
+    sa.Column("up", sa.Boolean, nullable=False),
+    sa.Column("comment", sa.Text),
+    sa.Column("given_at", TIME, nullable=False),
+)
+"""Feedback of people on answers."""
 _EMPTY = sa.text("'{}'::text[]")
-
 kb_partitions = sa.Table(
     "kb_partitions",
     metadata,
@@ -20,7 +81,6 @@ kb_partitions = sa.Table(
 )
 """Partitions of documents. `version` is incremented with every visible change, under a lock of the row, so that changes
 of a partition are serial."""
-
 kb_grants = sa.Table(
     "kb_grants",
     metadata,
@@ -31,9 +91,7 @@ kb_grants = sa.Table(
     sa.Column("granted_at", TIME, nullable=False, server_default=NOW),
 )
 """Grants of single cases, and memberships of teams."""
-
 sa.Index("ix_kb_grants_principal", kb_grants.c.workspace, kb_grants.c.principal)
-
 kb_sources = sa.Table(
     "kb_sources",
     metadata,
@@ -50,7 +108,6 @@ kb_sources = sa.Table(
     sa.UniqueConstraint("workspace", "partition", "url", "subdir", name="kb_sources_url"),
 )
 """Git repositories whose files are documents."""
-
 kb_documents = sa.Table(
     "kb_documents",
     metadata,
@@ -85,7 +142,6 @@ kb_documents = sa.Table(
 """Documents, and the queue of those to be indexed. `latest` is the generation that came last, `active_generation` the
 one whose passages are shown; a document that is being deleted is shown by nothing. `text_hashes`: what the text of each
 generation was, of the last thousand."""
-
 _D = kb_documents.c
 sa.Index(
     "kb_documents_uri",
@@ -104,7 +160,6 @@ sa.Index(
 )
 sa.Index("ix_kb_documents_deleting", _D.workspace, postgresql_where=sa.text("status = 'deleting'"))
 sa.Index("ix_kb_documents_source", _D.source_id)
-
 kb_versions = sa.Table(
     "kb_versions",
     metadata,
@@ -123,7 +178,6 @@ kb_versions = sa.Table(
     sa.ForeignKeyConstraint(["document_id"], ["kb_documents.id"], ondelete="CASCADE"),
 )
 """The texts of a document's generations: the one shown, and the next one to index. Redacted before they get here."""
-
 REMEMBERING = (
     """CREATE FUNCTION remember_text() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -174,9 +228,7 @@ kb_chunks = sa.Table(
     sa.UniqueConstraint("document_id", "generation", "ordinal", name="kb_chunks_place"),
 )
 """Chunks of texts, one point of the index each, with the same id. `terms`: the distinct terms of the text."""
-
 sa.Index("ix_kb_chunks_text_hash", kb_chunks.c.text_hash)
-
 kb_vectors = sa.Table(
     "kb_vectors",
     metadata,
@@ -188,7 +240,6 @@ kb_vectors = sa.Table(
 )
 """The embedding of a chunk's text in a space, as float16: a text is embedded once in a workspace, and a rebuild needs
 no call. Embeddings of another workspace are not reused: a fast answer would reveal that the text is there."""
-
 kb_lines = sa.Table(
     "kb_lines",
     metadata,
@@ -204,7 +255,6 @@ kb_lines = sa.Table(
     ),
 )
 """The lines of logs, so that counts and single lines are exact."""
-
 kb_terms = sa.Table(
     "kb_terms",
     metadata,
@@ -214,7 +264,6 @@ kb_terms = sa.Table(
     sa.Column("passages", sa.BigInteger, nullable=False),
 )
 """The number of shown passages of a partition that contain a term; the row of term -1 counts the passages."""
-
 kb_scales = sa.Table(
     "kb_scales",
     metadata,
@@ -227,3 +276,4 @@ kb_scales = sa.Table(
     sa.CheckConstraint("low < high", name="order"),
 )
 """The range of cosines in a space, measured on a workspace's own passages: `low` is relevance 0, `high` is 1."""
+__all__ = ["metadata"]

@@ -1,12 +1,21 @@
 """Ports of the documents package: stores, index, sources, conversion and finders.
 
-Every method that calls a store or endpoint raises an `Unavailable` of `knowledge.errors` if that does not respond.
+Every method that calls a store or endpoint raises an `Unavailable` of `hardwon.errors` if that does not respond.
 """
 
 from __future__ import annotations
 
-from knowledge.documents.ports.converting import ConvertedDocument, Converter, ParsedDocument
-from knowledge.documents.ports.finding import (
+from hardwon.models.documents import Source
+from knowledge.documents.ports.conversion import ConvertedDocument, Converter, ParsedDocument
+from knowledge.documents.ports.index import (
+    DocumentStore,
+    IndexedGeneration,
+    IndexingJob,
+    IndexingStore,
+    ReceivedDocument,
+    StaleGeneration,
+)
+from knowledge.documents.ports.search import (
     EvidenceSource,
     Finder,
     LogStore,
@@ -15,15 +24,7 @@ from knowledge.documents.ports.finding import (
     QuoteSource,
     Searcher,
 )
-from knowledge.documents.ports.indexing import (
-    DocumentStore,
-    IndexedGeneration,
-    IndexingJob,
-    IndexingStore,
-    ReceivedDocument,
-    StaleGeneration,
-)
-from knowledge.documents.ports.sources import Repositories, Repository, Source, SourceStore, TreeFile
+from knowledge.documents.ports.sources import Repositories, Repository, SourceStore, TreeFile
 
 __all__ = [
     "ConvertedDocument",

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
-from knowledge.documents.models import SourceId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A git repository whose files are documents of a partition."""
-
-    source_id: SourceId
-    partition: str
-    url: str
-    branch: str | None
-    subdir: str
-    globs: tuple[str, ...]
-    last_commit: str | None
-    last_error: str | None
-    synced_at: datetime | None
+from hardwon.models.documents import Source, SourceId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The client side: services of a hardwon server, public values and errors."""

@@ -1,0 +1,155 @@
+"""Reviews, revocations and the audit log over HTTP."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from hardwon.client.fields import LAST, Limit
+from hardwon.client.operations import Envelope, Operation, Service, Wire
+from hardwon.client.transport import REJECTION
+from hardwon.models.access import (
+    MAX_AFFECTED,
+    AffectedTask,
+    AuditEntry,
+    ChainReport,
+    EntryFilter,
+    FrequentPattern,
+    Revocation,
+)
+from hardwon.models.entries import Entry
+from hardwon.models.ids import ContextId, EntryId, PatternId
+from hardwon.models.patterns import MAX_SUGGESTIONS, Pattern, PatternDetails, PatternPair
+from hardwon.paging import PAGE_SIZE
+
+_Chosen = Annotated[EntryFilter, Wire(flat=True)]
+
+
+class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
+    """`ReviewService` over HTTP."""
+
+    @Operation("GET", "/v1/review/entries", operation_id="list_waiting", problems=(404,), cursor="entry_id")
+    async def waiting(self, *, limit: Limit = 100, after: Annotated[EntryId | None, LAST] = None) -> list[Entry]:
+        """Return entries that wait for review, the oldest first, with the reasons for suspicion."""
+
+    @Operation("GET", "/v1/review/entries/{entry_id}", operation_id="show_waiting")
+    async def show(self, entry_id: EntryId) -> Entry:
+        """Return an entry, whatever its status."""
+
+    @Operation("POST", "/v1/review/entries/{entry_id}/approve", operation_id="approve_entry", problems=(409,))
+    async def approve(self, entry_id: EntryId) -> Entry:
+        """Approve an entry: it is embedded and shown, vouched for by a person; return it."""
+
+    @Operation("POST", f"/v1/review/entries/{{entry_id}}{REJECTION}", operation_id="reject_entry", problems=(409,))
+    async def reject(self, entry_id: EntryId) -> None:
+        """Delete an entry that waits for review."""
+
+    @Operation("GET", "/v1/review/alarms", operation_id="list_alarms")
+    async def alarms(self) -> list[FrequentPattern]:
+        """Return patterns that were recently shown for far more tasks than they ever worked for."""
+
+
+class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):
+    """`RevocationService` over HTTP."""
+
+    @Operation("POST", "/v1/revocations", operation_id="revoke_entries", problems=(404, 409), long=True)
+    async def revoke(self, chosen: _Chosen, *, dry_run: bool = False) -> Revocation:
+        """Delete the captures of a key, of a project, of a time; return the tasks that were shown them."""
+
+    @Operation(
+        "GET", "/v1/affected", operation_id="list_affected", problems=(404,), cursor="context_id", all_pages=True
+    )
+    async def affected(
+        self,
+        chosen: _Chosen,
+        *,
+        limit: Annotated[int, Field(ge=1, le=PAGE_SIZE)] = MAX_AFFECTED,
+        after: Annotated[ContextId | None, LAST] = None,
+    ) -> list[AffectedTask]:
+        """Return the tasks whose contexts held any of these entries, the latest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow(Envelope):
+    """One decision. `details` are ids, numbers and names, as JSON; `hash` in hexadecimal digits."""
+
+    workspace: str
+    number: int
+    at: datetime
+    who: str
+    what: str
+    details: str
+    hash: str
+
+    @classmethod
+    def wrap(cls, value: Any) -> Self:
+        """Return a row without the hash of the one before."""
+        row: AuditEntry = value
+        return cls(
+            workspace=row.workspace,
+            number=row.number,
+            at=row.at,
+            who=row.who,
+            what=row.what,
+            details=row.details,
+            hash=row.hash.hex(),
+        )
+
+    def unwrap(self) -> AuditEntry:
+        """Return the row; the hash of the one before is not sent."""
+        return AuditEntry(
+            workspace=self.workspace,
+            number=self.number,
+            at=self.at,
+            who=self.who,
+            what=self.what,
+            details=self.details,
+            hash=bytes.fromhex(self.hash),
+            before=b"",
+        )
+
+
+class RemoteAudits(Service, name="audits", tag="custody", scopes=("admin",)):
+    """`AuditService` over HTTP."""
+
+    @Operation("GET", "/v1/audit", operation_id="list_audit", answer=list[AuditRow], cursor="number")
+    async def list(
+        self,
+        *,
+        limit: Limit = 100,
+        after: Annotated[int | None, Field(ge=1, le=2**62), LAST] = None,
+        whole_store: bool = False,
+    ) -> builtins.list[AuditEntry]:
+        """Return the latest decisions, the latest first."""
+
+    @Operation("GET", "/v1/audit:verify", operation_id="verify_audit")
+    async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
+        """Check that the audit log was not changed."""
+
+
+_MAX_SPLIT = 1000
+
+
+class RemoteGrouping(Service, name="grouping", tag="patterns", scopes=("review",)):
+    """`PatternGroupingService` over HTTP."""
+
+    @Operation("GET", "/v1/patterns:suggest", problems=(409,))
+    async def suggest(self, *, limit: Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS)] = 20) -> list[PatternPair]:
+        """Return pairs of patterns that are likely the same, for a person to join, the likeliest first."""
+
+    @Operation("GET", "/v1/patterns/{pattern_id}/details", problems=(409,))
+    async def show(self, pattern_id: PatternId) -> PatternDetails:
+        """Return a live pattern with its entries, likely twins and rivals."""
+
+    @Operation("POST", "/v1/patterns/{pattern_id}/join", problems=(409,))
+    async def join(self, keep: Annotated[PatternId, Wire(name="pattern_id")], other: PatternId) -> Pattern:
+        """Join another pattern to one, for good; return the one that is kept."""
+
+    @Operation("POST", "/v1/patterns:split", status=201, problems=(404, 409))
+    async def split(self, entry_ids: Annotated[Sequence[EntryId], Field(max_length=_MAX_SPLIT)]) -> Pattern:
+        """Move entries of a pattern, and those with the same words, to a new one, for good; return it."""

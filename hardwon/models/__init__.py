@@ -1,0 +1,1 @@
+"""Values that callers send and receive: frozen dataclasses, ids and enumerations."""

@@ -1,0 +1,108 @@
+"""Reports of verification, re-indexing and archives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from hardwon.models.ids import PointId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReembedReport:
+    """Result of a change of model. `kept`: share of nearest neighbours that stayed near, 1 where texts were too few.
+
+    `from_model`: None where nothing was embedded before. `forgotten`: models whose vectors were dropped.
+    """
+
+    from_model: str | None
+    to_model: str
+    embedded: int
+    kept: float
+    switched: bool
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model as named by an operator. None means as in the settings; a key is only sent to its own `base_url`."""
+
+    model: str
+    dims: Annotated[int | None, Field(ge=2, le=65536)] = None
+    revision: str | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """Rows that an import found in the archive, and those of them that were new; `points`: points written to the index.
+
+    `passages`: points of documents that were; `embedded`: texts, of either, that had no vector in the archive.
+    """
+
+    rows: Mapping[str, int]
+    new: Mapping[str, int]
+    points: int
+    embedded: int
+    passages: int = 0
+
+
+class Fault(StrEnum):
+    """Kinds of faults of a point in the index."""
+
+    MISSING = "missing"
+    ORPHAN = "orphan"
+    STALE = "stale"
+    MISMATCHED = "mismatched"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """Differences between index and Postgres: points that are missing, have no row, another expiry, other content.
+
+    `examples`: some ids of each. `repaired`: number of repaired points. `passages`: points of documents; `points`:
+    those of entries.
+    """
+
+    points: int
+    missing: int = 0
+    orphan: int = 0
+    stale: int = 0
+    mismatched: int = 0
+    passages: int = 0
+    passages_missing: int = 0
+    passages_orphan: int = 0
+    repaired: int = 0
+    examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
+
+    @property
+    def wrong(self) -> dict[str, int]:
+        """Number of faulty points by kind."""
+        counts = {fault.value: getattr(self, fault.value) for fault in Fault}
+        counts |= {"passages missing": self.passages_missing, "passages orphan": self.passages_orphan}
+        return {name: number for name, number in counts.items() if number}
+
+    @property
+    def sound(self) -> bool:
+        """True where nothing differs, or every difference was repaired."""
+        return sum(self.wrong.values()) == self.repaired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildReport:
+    """Result of a rebuild, or its cost where `dry_run`. `embedded`: texts without a stored vector.
+
+    `passages`: points of documents; `points`: those of entries.
+    """
+
+    points: int
+    embedded: int
+    dry_run: bool = False
+    passages: int = 0

@@ -1,0 +1,73 @@
+"""Tasks, the contexts handed to agents, and their outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import StrictInt
+
+from hardwon.models.ids import ContextId, PatternId
+from hardwon.models.patterns import Pattern
+
+TaskFacts = Mapping[str, str | Sequence[StrictInt]]
+"""Facts by name; a version may also be a sequence of numbers, such as `sys.version_info[:2]`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known.
+
+    `facts` describe its environment: `version` (of the technology), `tool`, `error`, `technology`.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    description: str
+    type: str | None = None
+    technology: str | None = None
+    project_id: str | None = None
+    task_id: str | None = None
+    run_id: str | None = None
+    facts: TaskFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The text handed to an agent, and the patterns in it. `degraded`: the reason if patterns are missing."""
+
+    context_id: ContextId
+    text: str
+    patterns: tuple[Pattern, ...] = ()
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredContext:
+    """A context that was handed out: its task and patterns, and, if requested, those of them that `worked`."""
+
+    context_id: ContextId
+    project_id: str | None
+    task_id: str | None
+    run_id: str | None
+    pattern_ids: tuple[PatternId, ...]
+    worked: tuple[PatternId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Outcome of a pattern that was handed out: one attempt of a distinct (project, task, run).
+
+    `recorded_by` is the id of the key that reported it, None where no key was needed. `low_trust`: it is an agent's
+    key; the id is then that of the first key of its rotation chain.
+    """
+
+    context_id: ContextId
+    pattern_id: PatternId
+    project_id: str
+    task_id: str
+    run_id: str
+    worked: bool
+    recorded_by: str | None = None
+    low_trust: bool = False

@@ -1,0 +1,1 @@
+"""Embedding models: bundled weights and OpenAI-compatible endpoints."""

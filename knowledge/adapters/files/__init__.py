@@ -1,0 +1,1 @@
+"""Files from outside: conversion to text and git repositories."""

@@ -1,0 +1,1 @@
+"""Statements of maintenance: archives, audit log, API keys and quotas, provenance, verification."""

@@ -1,0 +1,347 @@
+"""A whole store in Postgres as an archive: copied out in one snapshot, copied in and merged in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, BinaryIO, Final
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from hardwon.errors import Conflict, InvalidInput
+from knowledge.adapters.postgres import memory_tables
+from knowledge.adapters.postgres.admin import document_archive
+from knowledge.adapters.postgres.admin.archive_rows import (
+    COLUMNS,
+    STAGED,
+    TABLES,
+    add,
+    new_rows,
+    put,
+    read_space,
+    unreadable,
+)
+from knowledge.adapters.postgres.document_tables import kb_vectors
+from knowledge.adapters.postgres.engine.analyze import Analyze
+from knowledge.adapters.postgres.engine.database import engine_of_workspace, snapshot, transaction
+from knowledge.adapters.postgres.engine.migrate import head_revision
+from knowledge.adapters.postgres.memory.counts import recount, take_turn
+from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
+from knowledge.models import EmbeddingSpace, Entry
+from knowledge.ports import ArchiveStore, Origin, Restore, Snapshot
+
+_SLICE = 200  # an entry may be half a megabyte
+_RECOUNTED = 1000
+_E = memory_tables.knowledge_staging.c
+_S = memory_tables.embedding_spaces.c
+_LIFE = {
+    status: place for place, status in enumerate(("quarantined", "open", "abandoned", "staged", "dead", "embedded"))
+}
+"""An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
+_UNRESOLVED: Final = ("quarantined", "open", "abandoned")
+
+_AS_TEXT = sa.text(
+    "SELECT set_config('datestyle', 'ISO', true), set_config('timezone', 'UTC', true),"
+    " set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
+)
+"""What the text format of COPY depends on, for this transaction."""
+
+
+class _PostgresSnapshot(Snapshot):
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        return COLUMNS
+
+    async def origin(self) -> Origin:
+        named = (memory_tables.workspaces, memory_tables.projects, TABLES["kb_partitions"])
+        workspaces = sa.union(*(sa.select(table.c.workspace) for table in named)).subquery()
+        found = await self._connection.scalars(sa.select(workspaces).order_by(workspaces.c.workspace))
+        version = await self._connection.scalar(sa.text("SELECT current_setting('server_version')"))
+        return Origin(schema=head_revision(), postgres=str(version), workspaces=tuple(found))
+
+    async def total(self) -> int:
+        counts = (sa.select(sa.func.count()).select_from(_exported(table).subquery()) for table in TABLES)
+        return sum((await self._connection.execute(sa.select(*(each.scalar_subquery() for each in counts)))).one())
+
+    async def copy(self, table: str, into: BinaryIO) -> None:
+        query = _exported(table).order_by(*TABLES[table].primary_key.columns)
+        dialect = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
+        statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+        await self._connection.execute(_AS_TEXT)
+        driver = await _driver(self._connection)
+        await driver.copy_from_query(statement, output=into, format="text", encoding="UTF8")
+
+
+def _exported(table: str) -> sa.Select[Any]:
+    query = sa.select(*(TABLES[table].c[name] for name in COLUMNS[table]))
+    return query.where(*document_archive.exported(table))
+
+
+async def _driver(connection: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
+    driver = (await connection.get_raw_connection()).driver_connection
+    if not isinstance(driver, asyncpg.Connection):
+        raise TypeError(f"{type(driver).__name__} is not a connection of asyncpg")
+    return driver
+
+
+class PostgresArchive(ArchiveStore):
+    """All workspaces of a store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        async with snapshot(self._engine) as connection:
+            yield _PostgresSnapshot(connection)
+
+    @asynccontextmanager
+    async def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AsyncIterator[Restore]:
+        _check_columns(schema, columns)
+        async with transaction(self._engine) as connection:
+            for staged in (*STAGED.values(), document_archive.TAKEN):
+                await connection.execute(sa.schema.CreateTable(staged))
+            yield _PostgresRestore(connection, columns)
+
+    async def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
+        query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == workspace, _E.status != "quarantined")
+        async with snapshot(engine_of_workspace(self._engine, workspace)) as connection:
+            found = await connection.stream(
+                query.order_by(_E.timestamp, _E.id), execution_options={"yield_per": _SLICE}
+            )
+            async for rows in found.partitions(_SLICE):
+                yield [to_entry(row) for row in rows]
+
+
+def _check_columns(schema: str, columns: Mapping[str, Sequence[str]]) -> None:
+    if schema > head_revision():
+        raise InvalidInput(
+            "archive",
+            f"was written by a later hardwon (schema {schema}, this one has {head_revision()}): install that version",
+        )
+    for table, named in columns.items():
+        known = COLUMNS.get(table, ())
+        declared = [TABLES[table].c[name] for name in known]
+        lacking = {each.name for each in declared if not each.nullable and each.server_default is None} - set(named)
+        if not known or lacking or not set(known).issuperset(named) or len(set(named)) < len(named):
+            raise InvalidInput("archive", f"has other columns of {table} than any hardwon writes: export it again")
+
+
+@contextmanager
+def _of_archive(table: str) -> Iterator[None]:
+    """Raise for what Postgres refuses that it is the archive's, without the stored text that its errors repeat."""
+    try:
+        yield
+    except (DBAPIError, asyncpg.PostgresError) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, asyncpg.PostgresError):
+            cause = getattr(cause, "orig", None) or cause.__cause__
+        match cause:
+            case asyncpg.UniqueViolationError() | asyncpg.ForeignKeyViolationError():
+                raise Conflict(
+                    f"what the archive says of {table} contradicts what is stored here: import it again if"
+                    " something was changed meanwhile, else into an empty store"
+                ) from None
+            case asyncpg.IntegrityConstraintViolationError():
+                raise InvalidInput("archive", f"holds {table} that are none: export it again") from None
+            case asyncpg.DataError() | asyncpg.CardinalityViolationError() | asyncpg.ProgramLimitExceededError():
+                raise InvalidInput("archive", f"holds {table} that are none, or that Postgres cannot store") from None
+            case _:
+                raise
+
+
+class _PostgresRestore(Restore):
+    def __init__(self, connection: AsyncConnection, columns: Mapping[str, Sequence[str]]) -> None:
+        self._connection = connection
+        self._columns = columns
+
+    async def load(self, table: str, pieces: AsyncIterator[bytes]) -> None:
+        driver = await _driver(self._connection)
+        with _of_archive(table):
+            await driver.copy_to_table(
+                STAGED[table].name,
+                source=pieces,
+                columns=list(self._columns[table]),
+                schema_name="pg_temp",
+                format="text",
+                encoding="UTF8",
+            )
+            await self._connection.execute(Analyze(STAGED[table]))
+
+    async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
+        rows = (await self._connection.execute(sa.select(STAGED["embedding_spaces"]))).mappings()
+        try:
+            return {read_space(row): row["active"] for row in rows}
+        except (ValueError, TypeError):
+            raise InvalidInput("archive", "holds embedding_spaces that are none: export it again") from None
+
+    async def merge(self) -> dict[str, int]:
+        connection = self._connection
+        for table in TABLES:
+            with _of_archive(table):
+                if await connection.scalar(sa.select(sa.exists().where(unreadable(table)))):
+                    raise InvalidInput("archive", f"holds {table} that are none: export it again")
+        for workspace in await connection.scalars(_WORKSPACES):
+            await take_turn(connection, workspace)
+        new = {}
+        for table in TABLES:
+            names = tuple(self._columns.get(table, ()))
+            with _of_archive(table):
+                new[table] = await _MERGE.get(table, add)(connection, table, names) if names else 0
+        for each in TABLES.values():  # else what follows is planned as if the tables were empty
+            await connection.execute(Analyze(each))
+        with _of_archive("kb_documents"):
+            await document_archive.show(connection)
+        patterns = list(await connection.scalars(sa.select(STAGED["patterns"].c.id).order_by(STAGED["patterns"].c.id)))
+        for start in range(0, len(patterns), _RECOUNTED):
+            await recount(connection, patterns[start : start + _RECOUNTED])
+        return new
+
+
+_WORKSPACES = sa.select(
+    sa.union(sa.select(STAGED["patterns"].c.workspace), sa.select(STAGED["knowledge_staging"].c.workspace))
+    .subquery()
+    .c.workspace
+).order_by(sa.literal_column("workspace"))
+
+
+async def _first(connection: AsyncConnection, query: sa.Select[Any]) -> sa.Row[Any] | None:
+    row: sa.Row[Any] | None = (await connection.execute(query.limit(1))).first()
+    return row
+
+
+async def _merge_workspaces(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Take over which are local only; what is so here stays so."""
+    new = new_rows(table, names)
+    either = sa.or_(memory_tables.workspaces.c.local_only, new.excluded.local_only)
+    return await put(
+        connection, new, {"local_only": either}, memory_tables.workspaces.c.local_only.is_distinct_from(either)
+    )
+
+
+async def _merge_spaces(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended("hardwon/bind", 0))))
+    staged = STAGED[table]
+    if not await _has_vectors(connection):
+        await connection.execute(sa.update(memory_tables.embedding_spaces).values(active=False))
+        new = new_rows(table, names)
+        return await put(
+            connection, new, {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
+        )
+    theirs = await _first(connection, sa.select(staged.c.space, staged.c.fingerprint).where(staged.c.active))
+    ours = await _first(connection, sa.select(_S.space, _S.fingerprint).where(_S.active))
+    if theirs and ours and theirs.fingerprint != ours.fingerprint:
+        raise Conflict(
+            f"the store was embedded with {_describe(ours)}, the archive with {_describe(theirs)}: import into an"
+            f" empty store, or run `hardwon reembed --model {theirs.space.get('model')}` on this one first"
+        )
+    await connection.execute(sa.update(staged).values(active=False))
+    return await add(connection, table, names)
+
+
+def _describe(row: sa.Row[Any]) -> str:
+    return f"{row.space.get('model')} ({row.space.get('dims')} dimensions, {row.fingerprint})"
+
+
+async def _has_vectors(connection: AsyncConnection) -> bool:
+    learned = sa.exists().where(memory_tables.vectors.c.point_id.is_not(None))
+    of_documents = sa.exists().where(kb_vectors.c.space.is_not(None))
+    return bool(await connection.scalar(sa.select(sa.or_(learned, of_documents))))
+
+
+async def _merge_patterns(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Insert patterns; refused where the store has others for the same situations, since ids are kept."""
+    ours, theirs = memory_tables.patterns.c, STAGED[table].c
+    same = ours.workspace == theirs.workspace, ours.match_key == theirs.match_key, ours.id != theirs.id
+    row = await _first(connection, sa.select(ours.id, ours.workspace).where(*same))
+    if row is not None:
+        raise Conflict(
+            f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace"
+            f" {row.workspace}): import into an empty store, or into one that holds the same ids"
+        )
+    return await add(connection, table, names)
+
+
+async def _merge_keys(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
+    ours, new = memory_tables.match_keys.c, new_rows(table, names)
+    later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(ours.ruled, ours.decided_at)
+    values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
+    return await put(connection, new, values, later)
+
+
+async def _merge_entries(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Insert entries; those that are here and not as far in their life go on to where the archive has them.
+
+    One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
+    """
+    await _refuse_other_entries(connection)
+    theirs = STAGED[table].c
+    behind = sa.case(_LIFE, value=_E.status) < sa.case(_LIFE, value=theirs.status)
+    further = sa.update(memory_tables.knowledge_staging).where(_E.id == theirs.id, _E.lease_token.is_(None), behind)
+    await connection.execute(further.values({name: theirs[name] for name in names if name != "id"}))
+    return await add(connection, table, names)
+
+
+async def _refuse_other_entries(connection: AsyncConnection) -> None:
+    """Raise Conflict for another entry under a key of the archive's, and for an event that is resolved there alone."""
+    theirs = STAGED["knowledge_staging"].c
+    elsewhere = sa.select(_E.id, _E.workspace, _E.status, theirs.id.label("theirs")).where(_E.id != theirs.id)
+    same_key = _E.workspace == theirs.workspace, _E.idempotency_key == theirs.idempotency_key
+    row = await _first(connection, elsewhere.where(*same_key, _event(_E) != _event(theirs)))
+    if row is not None:
+        raise Conflict(
+            f"the idempotency key of entry {row.theirs} of the archive is that of another entry here ({row.id} of"
+            f" workspace {row.workspace}): delete that one (hardwon delete entry {row.id}), or import into an"
+            " empty store"
+        )
+    unresolved_here = _E.status.in_(_UNRESOLVED), theirs.status.not_in(_UNRESOLVED)
+    row = await _first(connection, elsewhere.where(_event(_E) == _event(theirs), *unresolved_here))
+    if row is not None:
+        raise Conflict(
+            f"entry {row.theirs} of the archive is resolved, and {row.status} here, under another id ({row.id} of"
+            f" workspace {row.workspace}): resolve it here, or delete it here (hardwon delete entry {row.id}), and"
+            " import again"
+        )
+
+
+def _event(entries: sa.ColumnCollection[str, Any]) -> sa.Tuple:
+    """Return the event of an entry, as the index of events has it."""
+    task, run = memory_tables.or_empty(entries.task_id), memory_tables.or_empty(entries.run_id)
+    return sa.tuple_(entries.workspace, entries.project_id, task, run, entries.content_hash)
+
+
+async def _merge_points(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Insert points; those that live longer in the archive do so here too."""
+    ours, theirs = memory_tables.points.c, STAGED[table].c
+    later = sa.update(memory_tables.points).where(ours.id == theirs.id, ours.expires_at < theirs.expires_at)
+    await connection.execute(later.values(embedded_at=theirs.embedded_at, expires_at=theirs.expires_at))
+    return await add(connection, table, names)
+
+
+async def _merge_terms(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
+    new = new_rows(table, names)
+    greater = new.excluded.documents > memory_tables.lexicon.c.documents
+    return await put(connection, new, {"documents": new.excluded.documents}, greater)
+
+
+_MERGE: Final[Mapping[str, Callable[[AsyncConnection, str, Sequence[str]], Awaitable[int]]]] = {
+    "workspaces": _merge_workspaces,
+    "embedding_spaces": _merge_spaces,
+    "patterns": _merge_patterns,
+    "match_keys": _merge_keys,
+    "knowledge_staging": _merge_entries,
+    "points": _merge_points,
+    "lexicon": _merge_terms,
+    **document_archive.MERGE,
+}
+"""How tables are merged that are more than rows which are there or not."""

@@ -1,0 +1,188 @@
+"""The tables and columns of an archive, and the conditions under which this hardwon could not read a row again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from hardwon.models.answers import Priority
+from hardwon.models.documents import DocumentStatus, DocumentType, PassageKind, Severity
+from knowledge.adapters.postgres.document_tables import metadata
+from knowledge.models import (
+    AppliesWhen,
+    Calibration,
+    CheckpointType,
+    EmbeddingSpace,
+    EntryStatus,
+    EntryType,
+    LinkKind,
+    View,
+)
+
+STAYS: Final = frozenset(
+    ["api_keys", "audit_log", "answer_cache", "distillations", "distilled_from", "job_run", "kb_terms", "spending"]
+)
+"""Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
+
+_LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
+    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
+    "points": ("look_at",),
+    "embedding_spaces": ("probes",),
+    "kb_partitions": ("version",),
+    "kb_documents": ("lease_token", "lease_until"),
+}
+"""Columns that do: a lease, a note for the index, measurements of an endpoint, the version that caches are kept by."""
+
+TABLES: Final[Mapping[str, sa.Table]] = {
+    table.name: table for table in metadata.sorted_tables if table.name not in STAYS
+}
+"""The tables of an archive by their names; each comes after those that its rows refer to."""
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    name: tuple(column.name for column in table.c if column.name not in _LEFT_OUT.get(name, ()))
+    for name, table in TABLES.items()
+}
+
+STAGED: Final[Mapping[str, sa.Table]] = {
+    name: sa.Table(
+        f"archive_{name}",
+        sa.MetaData(),
+        *(sa.Column(column, table.c[column].type) for column in COLUMNS[name]),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    for name, table in TABLES.items()
+}
+"""Temporary tables that an archive is copied into: they have the types of the columns and no constraints."""
+
+
+def new_rows(name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> Insert:
+    """Return an insert of these columns of the staged rows that meet some conditions."""
+    query = sa.select(*(STAGED[name].c[column] for column in names)).where(*conditions)
+    return insert(TABLES[name]).from_select(list(names), query)
+
+
+async def add(connection: AsyncConnection, name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> int:
+    """Insert the staged rows of a table that are not here and meet these conditions; return how many."""
+    new = new_rows(name, names, *conditions).on_conflict_do_nothing()
+    return (await connection.execute(new)).rowcount
+
+
+async def put(
+    connection: AsyncConnection, new: Insert, values: Mapping[str, Any], where: sa.ColumnElement[bool] | None = None
+) -> int:
+    """Insert staged rows; give those that are here other values, where a condition holds. Return how many it did."""
+    key = new.table.primary_key.columns if isinstance(new.table, sa.Table) else ()
+    written = new.on_conflict_do_update(index_elements=list(key), set_=dict(values), where=where)
+    return (await connection.execute(written)).rowcount
+
+
+_CLOSED: Final[Mapping[tuple[str, str], Iterable[str]]] = {
+    ("knowledge_staging", "entry_type"): EntryType,
+    ("knowledge_staging", "status"): EntryStatus,
+    ("patterns", "entry_type"): EntryType,
+    ("points", "view"): View,
+    ("links", "kind"): LinkKind,
+    ("checkpoints", "checkpoint_type"): CheckpointType,
+    ("kb_documents", "status"): frozenset(DocumentStatus) - {DocumentStatus.DELETING},
+    ("kb_versions", "document_type"): DocumentType,
+    ("kb_chunks", "kind"): frozenset({PassageKind.CHUNK, PassageKind.SUMMARY}),
+    ("kb_chunks", "severities"): Severity,
+    ("kb_lines", "severity"): Severity,
+    ("escalations", "priority"): Priority,
+}
+"""Columns that hold one of a few words."""
+
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+_OF_LOGS: Final = frozenset({"ts", "until"})
+"""Moments as logs have them, which may be infinite."""
+_HALVES: Final = "^(..([0-689a-e].|[7f][0-9ab]))+$"
+"""A vector of finite float16 in hexadecimal, the lower byte first: not all bits of an exponent are set."""
+
+_SPACE: Final = TypeAdapter(EmbeddingSpace)
+_CALIBRATION: Final = TypeAdapter(Calibration)
+
+
+def unreadable(name: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a row of an archive is not one: once stored, it could not be read again."""
+    staged, table = STAGED[name], TABLES[name]
+    found = [condition for column in staged.c for condition in _misfits(name, column, table.c[column.name])]
+    match name:
+        case "knowledge_staging":
+            found.append(_not_texts(staged.c.applies_when, "|".join(field.name for field in fields(AppliesWhen))))
+        case "vectors" | "kb_vectors":
+            found.append(_not_a_vector(staged))
+        case "kb_documents":
+            found += _impossible_generations(staged)
+    return sa.or_(*found)
+
+
+def _misfits(table: str, column: sa.Column[Any], declared: sa.Column[Any]) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions under which a value does not fit its column, beyond its type."""
+    found: list[sa.ColumnElement[bool]] = [] if declared.nullable else [column.is_(None)]
+    words = _CLOSED.get((table, column.name))
+    if isinstance(column.type, sa.ARRAY):
+        found += [sa.func.array_position(column, None).is_not(None), sa.func.array_ndims(column) > 1]
+        if words is not None:
+            found.append(~column.op("<@", is_comparison=True)(sa.cast(list(words), sa.ARRAY(sa.Text))))
+    elif words is not None:
+        found.append(column.not_in(list(words)))
+    elif isinstance(column.type, sa.Float):
+        found.append(column.in_([math.nan, math.inf, -math.inf]))
+    elif isinstance(column.type, sa.DateTime) and column.name not in _OF_LOGS:
+        found.append(~column.between(_FIRST, _LAST))
+    return found
+
+
+def _not_texts(column: sa.Column[Any], names: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a JSON value is not an object of texts with names of a regular expression."""
+    as_object = sa.case((sa.func.jsonb_typeof(column) == "object", column), else_=sa.cast({}, JSONB))
+    each = sa.func.jsonb_each(as_object).table_valued(sa.column("key", sa.Text), sa.column("value", JSONB))
+    wrong = sa.or_(each.c.key.regexp_match(f"^({names})$").is_(False), sa.func.jsonb_typeof(each.c.value) != "string")
+    return sa.or_(sa.func.jsonb_typeof(column) != "object", sa.exists(sa.select(1).select_from(each).where(wrong)))
+
+
+def _not_a_vector(staged: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition that a vector is not finite, or of another length than the vectors of its space."""
+    spaces = STAGED["embedding_spaces"]
+    dims = spaces.c.space["dims"].as_integer()
+    other = spaces.c.fingerprint == staged.c.space, sa.func.octet_length(staged.c.vector) != 2 * dims
+    halves = sa.func.encode(staged.c.vector, "hex").regexp_match(_HALVES)
+    return sa.or_(halves.is_(False), sa.exists().where(*other))
+
+
+def _impossible_generations(staged: sa.Table) -> list[sa.ColumnElement[bool]]:
+    latest, active = staged.c.latest, staged.c.active_generation
+    return [
+        _not_texts(staged.c.text_hashes, "[0-9]+"),
+        latest < 1,
+        ~active.between(1, latest),
+        sa.and_(staged.c.status == DocumentStatus.INDEXED.value, active.is_distinct_from(latest)),
+        sa.and_(staged.c.status == DocumentStatus.FAILED.value, staged.c.error.is_(None)),
+    ]
+
+
+def read_space(row: sa.RowMapping) -> EmbeddingSpace:
+    """Return the embedding space of a row. Raises ValueError for one that is none."""
+    space = _SPACE.validate_json(json.dumps(row["space"]), strict=True)
+    calibration = _CALIBRATION.validate_json(json.dumps(row["calibration"]), strict=True)
+    known = ({field.name for field in fields(kind)} for kind in (EmbeddingSpace, Calibration))
+    if any(set(row[name]) - names for name, names in zip(("space", "calibration"), known, strict=True)):
+        raise ValueError("more than a space has")
+    marks = (calibration.unrelated, calibration.right_90, calibration.right_85, calibration.same)
+    if space.fingerprint != row["fingerprint"] or space.dims < 1 or row["mean_terms"] <= 0:
+        raise ValueError("no space")
+    ascending = all(low <= high for low, high in pairwise(marks)) and calibration.unrelated < calibration.same
+    if not ascending or not all(map(math.isfinite, marks)):
+        raise ValueError("no calibration")
+    return space

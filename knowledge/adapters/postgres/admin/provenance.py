@@ -1,0 +1,220 @@
+"""Entries by their origin, and the contexts that showed them, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from hardwon.errors import NotFound
+from hardwon.models.access import AffectedTask, EntryFilter, FrequentPattern
+from knowledge.access.provenance import ProvenanceStore
+from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
+from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
+from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns
+from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
+
+_E = knowledge_staging.c
+_C = contexts.c
+_O = outcomes.c
+_P = patterns.c
+_TASK = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
+_HELD_BACK = _E.status == sa.literal_column("'quarantined'")
+_READY = sa.case(
+    (_E.entry_type == EntryType.FAILURE_SOLUTION, sa.and_(_E.solution_steps.is_not(None), _E.success_verified)),
+    (_E.entry_type == EntryType.GATE_REJECTION, _E.revision_approach.is_not(None)),
+    else_=sa.true(),
+)
+
+
+_ROOM = sa.select(sa.func.set_config("work_mem", "256MB", sa.true()))
+"""With less, Postgres builds no hash table of more than 200,000 ids, and scans all of them for each row."""
+
+
+def _names_any(column: sa.Column[Any], ids: sa.Select[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that an array column of a context names any of `ids`.
+
+    Each id in the array is looked up in one hash table of `ids`. `&&` compares each with each, so thousands with
+    thousands took 20 s, and it uses no index under the policies. `IS true` keeps Postgres from making a join of it,
+    which it would run by nested loops if it expects few ids.
+    """
+    each = sa.func.unnest(column).table_valued(sa.column("id", UUID_TYPE)).render_derived(name="named")
+    return sa.exists().where(each.c.id.in_(ids).is_(sa.true())).select_from(each).correlate(contexts)
+
+
+def _to_task(row: sa.Row[*tuple[Any, ...]]) -> AffectedTask:
+    return AffectedTask(
+        context_id=ContextId(row.id),
+        project_id=row.project_id,
+        task_id=row.task_id,
+        run_id=row.run_id,
+        agent_type=row.agent_type,
+        handed_out_at=row.created_at,
+    )
+
+
+class PostgresProvenance(ProvenanceStore):
+    """Provenance in one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, _HELD_BACK)
+            .order_by(_E.timestamp, _E.id)
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            if after is not None:
+                at = await capture_time(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp > at, sa.and_(_E.timestamp == at, _E.id > after)))
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def approve(self, entry: Entry, by: str) -> Entry | None:
+        seen = (  # a resolution added since was not reviewed
+            _E.solution_steps.is_not_distinct_from(entry.solution_steps),
+            _E.revision_approach.is_not_distinct_from(entry.revision_approach),
+        )
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry.entry_id, _HELD_BACK, *seen)
+            .values(
+                status=sa.case((_READY, EntryStatus.STAGED), else_=EntryStatus.OPEN),
+                low_trust=False,
+                verified_by=sa.case(
+                    (_READY, sa.func.coalesce(_E.verified_by, f"reviewed by {by}")), else_=_E.verified_by
+                ),
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        return None if row is None else to_entry(row)
+
+    def _conditions(
+        self,
+        chosen: EntryFilter,
+        table: sa.Table,
+        keys: Sequence[sa.ColumnElement[Any]],
+        time: sa.ColumnElement[Any],
+    ) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions for the selected keys, project and time."""
+        conditions: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
+        if chosen.key_ids:
+            conditions.append(sa.or_(*(key.in_(chosen.key_ids) for key in keys)))
+        if chosen.project_id is not None:
+            conditions.append(table.c.project_id == chosen.project_id)
+        if chosen.since is not None:
+            conditions.append(time >= chosen.since)
+        if chosen.until is not None:
+            conditions.append(time < chosen.until)
+        return conditions
+
+    def _entry_conditions(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
+        keys = (_E.captured_by, _E.resolved_by, sa.case((_E.low_trust, _E.agent_key)))
+        conditions = self._conditions(chosen, knowledge_staging, keys, _E.timestamp)
+        return conditions if chosen.entry_id is None else [*conditions, _E.id == chosen.entry_id]
+
+    def _outcome_conditions(self, chosen: EntryFilter) -> list[sa.ColumnElement[bool]]:
+        conditions = self._conditions(chosen, outcomes, (_O.recorded_by,), _O.recorded_at)
+        return conditions if chosen.entry_id is None else [sa.false()]
+
+    async def find_entries(self, chosen: EntryFilter, *, limit: int) -> list[EntryId]:
+        query = sa.select(_E.id).where(*self._entry_conditions(chosen)).order_by(_E.id).limit(limit)
+        async with autocommit(self._engine) as connection:
+            return [EntryId(entry_id) for entry_id in (await connection.execute(query)).scalars()]
+
+    async def count(self, chosen: EntryFilter) -> int:
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._entry_conditions(chosen))
+        async with autocommit(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def count_outcomes(self, chosen: EntryFilter) -> int:
+        query = sa.select(sa.func.count()).select_from(outcomes).where(*self._outcome_conditions(chosen))
+        async with autocommit(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def delete_outcomes(self, chosen: EntryFilter, *, limit: int) -> int:
+        rows = sa.select(_O.id).where(*self._outcome_conditions(chosen)).order_by(_O.id).limit(limit).with_for_update()
+        gone = sa.delete(outcomes).where(_O.id.in_(rows)).returning(_O.pattern_id)
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            pattern_ids = list((await connection.execute(gone)).scalars())
+            await recount(connection, pattern_ids)
+            return len(pattern_ids)
+
+    async def affected_tasks(
+        self, chosen: EntryFilter, *, limit: int, after: ContextId | None = None
+    ) -> list[AffectedTask]:
+        ids = sa.select(_E.id).where(*self._entry_conditions(chosen))
+        of_patterns = sa.select(_E.pattern_id).where(*self._entry_conditions(chosen), _E.pattern_id.is_not(None))
+        shows = [_names_any(_C.entry_ids, ids)]
+        if chosen.entry_id is not None:  # it may be deleted
+            shows.append(sa.literal(chosen.entry_id, UUID_TYPE) == sa.any_(_C.entry_ids))
+        # contexts of an older version name no entries
+        unnamed = sa.and_(sa.func.cardinality(_C.entry_ids) == 0, _names_any(_C.pattern_ids, of_patterns))
+        query = (
+            sa.select(*_TASK)
+            .where(_C.workspace == self._workspace, sa.or_(*shows, unnamed))
+            .order_by(_C.created_at.desc(), _C.id)
+            .limit(limit)
+        )
+        async with transaction(self._engine) as connection:
+            await connection.execute(_ROOM)
+            if after is not None:
+                at = await self._context_time(connection, after)
+                query = query.where(sa.or_(_C.created_at < at, sa.and_(_C.created_at == at, _C.id > after)))
+            return [_to_task(row) for row in await connection.execute(query)]
+
+    async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
+        query = sa.select(*_TASK).where(_C.workspace == self._workspace, is_any_of(_C.id, context_ids))
+        async with autocommit(self._engine) as connection:
+            return [_to_task(row) for row in await connection.execute(query)]
+
+    async def _context_time(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
+        query = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == context_id)
+        at: datetime | None = await connection.scalar(query)
+        if at is None:
+            raise NotFound(f"there is no context {context_id} to continue from: begin with the first page")
+        return at
+
+    async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
+        each = (
+            sa.select(sa.func.unnest(_C.pattern_ids).label("pattern_id"), _C.id, _C.project_id, _C.task_id)
+            .where(_C.workspace == self._workspace, _C.created_at >= since)
+            .subquery("each")
+        )
+        task = sa.func.coalesce(each.c.task_id, sa.cast(each.c.id, sa.Text))
+        shown = (
+            sa.select(
+                each.c.pattern_id,
+                sa.func.count().label("contexts"),
+                sa.func.count(sa.distinct(sa.tuple_(each.c.project_id, task))).label("tasks"),
+            )
+            .group_by(each.c.pattern_id)
+            .having(sa.func.count() >= least)
+            .subquery("shown")
+        )
+        query = (
+            sa.select(shown, _P.success_count)
+            .join(patterns, _P.id == shown.c.pattern_id)
+            .where(_P.workspace == self._workspace, shown.c.tasks >= times * _P.success_count)
+            .order_by((shown.c.tasks / sa.func.greatest(_P.success_count, 1)).desc(), shown.c.pattern_id)
+        )
+        async with autocommit(self._engine) as connection:
+            return [
+                FrequentPattern(
+                    pattern_id=PatternId(row.pattern_id),
+                    contexts=row.contexts,
+                    tasks=row.tasks,
+                    success_count=row.success_count,
+                )
+                for row in await connection.execute(query)
+            ]

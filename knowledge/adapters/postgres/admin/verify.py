@@ -1,0 +1,185 @@
+"""Store operations that keep the index true, in Postgres: points in order, vectors, the switch, dead entries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hardwon.errors import Conflict
+from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, session_lock, transaction
+from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, max_idle_setting
+from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
+from knowledge.adapters.postgres.memory.points import (
+    IS_CLEAN,
+    mark_dirty,
+    select_stored_points,
+    store_vectors,
+    to_stored_point,
+)
+from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK, add_terms, select_spaces, to_bound
+from knowledge.adapters.postgres.memory_tables import (
+    embedding_spaces,
+    job_run,
+    knowledge_staging,
+    lexicon,
+    points,
+    vectors,
+)
+from knowledge.models import (
+    BoundSpace,
+    Calibration,
+    DeadEntry,
+    EmbeddingSpace,
+    EntryId,
+    EntryStatus,
+    PointId,
+    StoredPoint,
+    Vector,
+)
+from knowledge.ports import UpkeepStore
+
+_E = knowledge_staging.c
+_T = points.c
+_V = vectors.c
+_S = embedding_spaces.c
+_CHANGE_LOCK = 0x63686E67
+"""Advisory lock of a change of model, from its first embedding to its end."""
+_CHANGE = "change of model"
+"""The job whose run is recorded from the switch until the change is finished."""
+
+
+class PostgresUpkeep(UpkeepStore):
+    """Upkeep of one workspace; spaces are of the whole store."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._store = engine
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def points(
+        self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
+    ) -> list[StoredPoint]:
+        query = select_stored_points(space).where(_T.workspace == self._workspace).limit(limit)
+        if after is not None:
+            query = query.where(_T.id > after)
+        if lacking:
+            query = query.where(_V.vector.is_(None))
+        async with autocommit(self._engine) as connection:
+            return [to_stored_point(row) for row in await connection.execute(query)]
+
+    async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
+        async with transaction(self._engine) as connection:
+            # locked against deletion; an update of a point's times does not wait
+            there = sa.select(_T.id).where(is_any_of(_T.id, vectors)).order_by(_T.id)
+            there = there.with_for_update(read=True, key_share=True)
+            found = [PointId(each) for each in (await connection.execute(there)).scalars()]
+            await store_vectors(connection, space, {point_id: vectors[point_id] for point_id in found})
+
+    async def mark_unsupported_dirty(self) -> int:
+        supported = sa.exists().where(supports_point())
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            return await mark_dirty(connection, _T.workspace == self._workspace, IS_CLEAN, ~supported)
+
+    async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
+        is_counted = is_any_of(_T.id, counted)
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
+            await add_terms(connection, self._workspace, frequencies, len(counted))
+            other = sa.and_(_T.workspace == self._workspace, _T.counted != is_counted)
+            await connection.execute(sa.update(points).where(other).values(counted=is_counted))
+
+    async def retry_dead(self) -> int:
+        again = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
+            .values(status=EntryStatus.STAGED, dead_reason=None, attempts=0)
+        )
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(again)).rowcount
+
+    async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
+        query = (
+            sa.select(_E.id, _E.dead_reason)
+            .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
+            .order_by(_E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            if after is not None:
+                at = await capture_time(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp < at, sa.and_(_E.timestamp == at, _E.id > after)))
+            rows = await connection.execute(query)
+            return [DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in rows]
+
+    async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        new = insert(embedding_spaces).values(
+            fingerprint=space.fingerprint,
+            space=asdict(space),
+            mean_terms=mean_terms,
+            calibration=asdict(calibration),
+            active=False,
+        )
+        async with autocommit(self._store) as connection:
+            await connection.execute(new.on_conflict_do_nothing())
+            row = await connection.execute(select_spaces().where(_S.fingerprint == space.fingerprint))
+            return to_bound(row.one())
+
+    @asynccontextmanager
+    async def lock_model_change(self) -> AsyncIterator[None]:
+        async with session_lock(self._store, sa.literal(_CHANGE_LOCK)) as locked:
+            if not locked:
+                raise Conflict("the embedding model is being changed already: wait until that has ended")
+            yield
+
+    @asynccontextmanager
+    async def begin_switch(self, space: EmbeddingSpace) -> AsyncIterator[None]:
+        async with transaction(self._store) as connection:
+            limit = sa.func.set_config("idle_in_transaction_session_timeout", max_idle_setting(), sa.true())
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK), limit))
+            yield
+            await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
+            use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
+            if not (await connection.execute(use)).rowcount:
+                raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
+            await connection.execute(insert(job_run).values(job=_CHANGE, slot=sa.func.now()))
+
+    async def has_unfinished_change(self) -> bool:
+        async with autocommit(self._store) as connection:
+            return bool(await connection.scalar(sa.select(sa.exists().where(job_run.c.job == _CHANGE))))
+
+    async def mark_change_finished(self) -> None:
+        async with autocommit(self._store) as connection:
+            await connection.execute(sa.delete(job_run).where(job_run.c.job == _CHANGE))
+
+    async def forget_unknown(self) -> None:
+        space_exists = sa.exists().where(_S.fingerprint == _V.space)
+        async with transaction(self._store) as connection:
+            await connection.execute(sa.delete(vectors).where(~space_exists))
+
+    async def forget_space(self, space: EmbeddingSpace) -> None:
+        in_use = sa.exists().where(_S.fingerprint == space.fingerprint, _S.active)
+        async with transaction(self._store) as connection:
+            await connection.execute(sa.delete(vectors).where(_V.space == space.fingerprint, ~in_use))
+            unused = sa.delete(embedding_spaces).where(_S.fingerprint == space.fingerprint, ~_S.active)
+            await connection.execute(unused)
+
+    async def find_unused_spaces(self) -> list[EmbeddingSpace]:
+        query = select_spaces().where(~_S.active).order_by(_S.fingerprint)
+        async with autocommit(self._engine) as connection:
+            return [to_bound(row).space for row in await connection.execute(query)]
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        is_stored = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+        query = (
+            sa.select(sa.func.count().label("all"), sa.func.count().filter(_V.point_id.is_(None)).label("lacking"))
+            .select_from(points.outerjoin(vectors, is_stored))
+            .where(_T.workspace == self._workspace, sa.exists().where(supports_point()))
+        )
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(query)).one()
+            return row.all, row.lacking

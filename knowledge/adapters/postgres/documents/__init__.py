@@ -1,0 +1,1 @@
+"""Statements of document Q&A, a module for each store."""

@@ -1,0 +1,1 @@
+"""Connections, transactions, the embedded server, migration and row-level security."""

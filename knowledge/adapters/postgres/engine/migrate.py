@@ -1,0 +1,167 @@
+"""Migration of the schema to this version, by whichever process comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+import migrations
+from hardwon.errors import StorageUnavailable, StoreIncompatible
+from knowledge.adapters.postgres.engine.connection import CONNECT_SECONDS, first_line
+from knowledge.adapters.postgres.engine.database import APPLICATION_ROLE, autocommit, transaction
+from knowledge.adapters.postgres.engine.row_security import ensure_role
+from knowledge.runtime.logging import get_logger
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+log = get_logger(__name__)
+
+MIGRATION_LOCK = 0x68617264
+"""Key of the advisory lock for migrations: "hard"."""
+
+_LOCK_MS = 300
+"""Lock timeout of a migration, which may hold other locks meanwhile."""
+_PATIENCE_SECONDS = 60
+_WARN_AFTER_SECONDS = 3.0
+"""Time after which a warning is logged that Postgres does not answer yet; ours."""
+_NO_ANSWER_YET = (
+    f"Postgres accepts a connection and does not answer yet; waiting for up to {CONNECT_SECONDS} s: is it Postgres,"
+    " and is HARDWON_DATABASE_URL right?"
+)
+_LAST_WITH_OLDER_REVISIONS = "7e69ee7"
+"""The last commit that migrates schemas from before revision 0026."""
+_LOCK_NOT_AVAILABLE = "55P03"
+_NOT_ALLOWED = frozenset({"42501", "3F000"})
+"""The user may not change the schema, or has no schema to create tables in."""
+
+_FOLDER = Path(migrations.__file__).parent
+
+
+@functools.cache
+def head_revision() -> str:
+    """Return the latest revision, from the names of the scripts: loading Alembic for it takes longer."""
+    return max(script.name.partition("_")[0] for script in (_FOLDER / "versions").glob("[0-9]*.py"))
+
+
+def alembic_config() -> Config:
+    """Return the configuration of the migrations in their installed place."""
+    from alembic.config import Config  # noqa: PLC0415 - only if there is something to migrate
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    return config
+
+
+async def _current_revision(engine: AsyncEngine) -> str | None:
+    async with autocommit(engine) as connection:
+        if await connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+            return None  # the database is empty
+        found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return found
+
+
+async def migrate(engine: AsyncEngine) -> bool:
+    """Migrate the schema to this version's head, once for any number of processes; return whether it changed.
+
+    Grants the rights of the application's role. Raises StoreIncompatible for a schema of a later hardwon, and for one
+    from before the baseline.
+    """
+    late = functools.partial(log.warning, "postgres_awaited", reason=_NO_ANSWER_YET)
+    warning = asyncio.get_running_loop().call_later(_WARN_AFTER_SECONDS, late)
+    try:
+        found = await _current_revision(engine)
+    finally:
+        warning.cancel()
+    changed = found != head_revision() and await _migrate(engine)
+    if not await ensure_role(engine):
+        log.info("rows_guarded_by_name_only", role=APPLICATION_ROLE)
+    return changed
+
+
+async def _migrate(engine: AsyncEngine) -> bool:
+    # The lock is polled, not waited for: a waiter inside pg_advisory_lock() holds a snapshot, and a
+    # CREATE INDEX CONCURRENTLY in a migration would wait for that waiter: a deadlock.
+    async with autocommit(engine) as lock:
+        while not await lock.scalar(sa.select(sa.func.pg_try_advisory_lock(MIGRATION_LOCK))):  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.1)
+        try:
+            found = await _current_revision(engine)
+            if found == head_revision():
+                return False
+            await _upgrade(engine, found)
+            return True
+        finally:
+            await lock.execute(sa.select(sa.func.pg_advisory_unlock(MIGRATION_LOCK)))
+
+
+async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
+    """Apply the revisions after `found`, each in a transaction of its own, so that their locks do not add up."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic.script.revision import RevisionError  # noqa: PLC0415
+
+    scripts = ScriptDirectory.from_config(alembic_config())
+    try:
+        ahead = [script.revision for script in scripts.iterate_revisions(head_revision(), found or "base")]
+    except RevisionError as error:
+        told = f"the database schema (revision {found}) was made by a later hardwon: install that version"
+        if found is not None and found < head_revision():
+            told = (
+                f"the database schema (revision {found}) is too old for this hardwon: open it once with commit"
+                f" {_LAST_WITH_OLDER_REVISIONS}, then with this version"
+            )
+        raise StoreIncompatible(told) from error
+    give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    for revision in reversed(ahead):
+        while not await _try_apply(engine, scripts, revision):
+            if asyncio.get_running_loop().time() > give_up_at:
+                raise StorageUnavailable(
+                    f"others hold tables that revision {revision} changes, and have not let go of them for"
+                    f" {_PATIENCE_SECONDS} s: end their long transactions, and start again"
+                )
+            await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
+
+
+async def _try_apply(engine: AsyncEngine, scripts: ScriptDirectory, revision: str) -> bool:
+    """Apply one revision; return False, and change nothing, if a lock was not free in time.
+
+    Another process may hold a table that this waits for, and wait for one that this holds. The lock timeout is shorter
+    than deadlock_timeout (1 s), after which Postgres would abort one of the two.
+    """
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
+
+    def ahead(found: Any, _: object) -> Any:
+        return scripts._upgrade_revs(revision, found)  # noqa: SLF001 - as `alembic upgrade` does, with the same scripts
+
+    def upgrade(connection: sa.Connection) -> None:
+        config = alembic_config()
+        config.attributes["connection"] = connection
+        with EnvironmentContext(config, scripts, fn=ahead, destination_rev=revision):
+            scripts.run_env()
+
+    try:
+        async with transaction(engine) as connection:
+            await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
+            await connection.run_sync(upgrade)
+    except (DBAPIError, StorageUnavailable) as error:
+        cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
+        orig = cause.orig if isinstance(cause, DBAPIError) else None
+        code = getattr(orig, "sqlstate", None)
+        if code in _NOT_ALLOWED:
+            message = first_line((orig and orig.__cause__) or error)
+            raise StorageUnavailable(
+                f"Postgres does not let the user of HARDWON_DATABASE_URL make tables ({message}): have an administrator"
+                " make that user the owner of the database"
+            ) from error
+        if code != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True

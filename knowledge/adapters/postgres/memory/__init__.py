@@ -1,0 +1,1 @@
+"""Statements of the learning memory, a module for each store."""

@@ -1,0 +1,161 @@
+"""Locks and counts of patterns: one transaction per workspace decides, counts are derived, locks are ordered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.engine.database import queue_for_workspace, store_transaction
+from knowledge.adapters.postgres.memory_tables import knowledge_staging, outcomes, patterns, points
+
+_E = knowledge_staging.c
+_P = patterns.c
+_O = outcomes.c
+EMBEDDED = _E.status == sa.literal_column("'embedded'")
+
+
+MAX_IDLE = timedelta(seconds=60)
+"""Idle time after which Postgres rolls back an exclusive transaction, so that a hung process does not block others."""
+
+
+def max_idle_setting() -> str:
+    """Return `MAX_IDLE` in the syntax of Postgres."""
+    return f"{MAX_IDLE / timedelta(milliseconds=1):.0f}ms"
+
+
+@asynccontextmanager
+async def exclusive_transaction(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConnection]:
+    """Open a transaction that alone in its workspace may add entries to patterns or remove them.
+
+    Without it a pattern could be deleted while an entry joins it. After `MAX_IDLE` without a statement Postgres ends
+    the transaction, because a process that hangs, or waits for an index that does, would block all others. Take no
+    other connection in the block. Raises StorageBusy if the lock is not free in time.
+    """
+    async with queue_for_workspace(engine, workspace), store_transaction(engine) as connection:
+        await take_turn(connection, workspace)
+        yield connection
+
+
+async def take_turn(connection: AsyncConnection, workspace: str) -> None:
+    """Be `alone` with the patterns of a workspace until this transaction ends; of several workspaces, by name."""
+    await connection.execute(_LOCK_WORKSPACE, {"lock": f"hardwon/decide/{workspace}", "most_idle": max_idle_setting()})
+
+
+def is_any_of(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that a column is one of these ids, by one parameter for any number."""
+    return column == sa.any_(sa.literal(list(ids), sa.ARRAY(UUID_TYPE)))
+
+
+def lock_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition of being one of the entries that meet `conditions`, locked in id order: no deadlocks."""
+    locked = sa.select(_E.id).where(*conditions).order_by(_E.id).with_for_update().cte("locked")
+    return _E.id.in_(sa.select(locked.c.id))
+
+
+async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
+    """Derive the counts of patterns from their evidence; delete those without entries and points.
+
+    A pattern with points is deleted with the last of them: they say what the index may still hold. Outcomes alone are
+    not evidence: they count while there is an embedded entry, and are deleted with the last entry.
+
+    A distinct (project, task, run) of an entry or an outcome is one attempt, and a success unless only failures are
+    recorded for it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
+    Use an `exclusive_transaction` if evidence was deleted.
+    """
+    ids = sorted(set(pattern_ids))
+    if not ids:
+        return
+    # A statement of its own: the next one then sees the commits of others that recounted these patterns. By id, to
+    # avoid deadlocks; without locking the key, which links refer to.
+    await connection.execute(_LOCK_PATTERNS, {"ids": ids})
+    await connection.execute(_UPDATE_COUNTS, {"ids": ids})
+
+
+def _is_any_of_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return column == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE)))
+
+
+def _update_counts() -> sa.Update:
+    runs = _select_runs().subquery("runs")
+    counted = (
+        sa.select(
+            _P.id,
+            sa.func.count(runs.c.pattern_id).label("attempts"),
+            sa.func.count(runs.c.pattern_id).filter(runs.c.worked).label("successes"),
+            sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("projects"),
+            sa.exists().where(_E.pattern_id == _P.id).label("has_entries"),
+            sa.exists().where(_E.pattern_id == _P.id, EMBEDDED).label("live"),
+        )
+        .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
+        .where(_is_any_of_ids(_P.id))
+        .group_by(_P.id)
+        .cte("counted")
+    )
+    in_index = sa.exists().where(points.c.pattern_id == _P.id)
+    gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
+    orphans = sa.delete(outcomes).where(_O.pattern_id == counted.c.id, ~counted.c.has_entries).cte("told_no_more")
+    return (
+        sa.update(patterns)
+        .add_cte(gone, orphans)
+        .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
+        .values(
+            success_count=sa.case((counted.c.live, counted.c.successes), else_=0),
+            attempt_count=sa.case((counted.c.live, counted.c.attempts), else_=0),
+            project_count=sa.case((counted.c.live, counted.c.projects), else_=0),
+        )
+    )
+
+
+def _select_runs() -> sa.Select[Any]:
+    """Select the distinct (project, task, run) of patterns, each with whether it worked.
+
+    Of all that one key of low trust reported on a pattern, as entries or outcomes, only the first counts, for whichever
+    projects.
+    """
+    of_entry = sa.select(
+        _E.pattern_id,
+        _E.project_id,
+        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)).label("task_id"),
+        sa.func.coalesce(_E.run_id, _E.content_hash).label("run_id"),
+        sa.true().label("worked"),
+        _E.low_trust,
+        sa.func.coalesce(_E.agent_key, _E.captured_by, _E.resolved_by).label("key_id"),
+        _E.timestamp.label("at"),
+        _E.id,
+    ).where(_is_any_of_ids(_E.pattern_id), EMBEDDED)
+    of_outcome = sa.select(
+        _O.pattern_id,
+        _O.project_id,
+        _O.task_id,
+        _O.run_id,
+        _O.worked,
+        _O.low_trust,
+        _O.recorded_by.label("key_id"),
+        _O.recorded_at.label("at"),
+        _O.id,
+    ).where(_is_any_of_ids(_O.pattern_id))
+    reports = sa.union_all(of_entry, of_outcome).subquery("told")
+    of_key = (reports.c.pattern_id, reports.c.low_trust, reports.c.key_id)
+    place = sa.func.row_number().over(partition_by=of_key, order_by=(reports.c.at, reports.c.id))
+    placed = sa.select(reports, place.label("place")).subquery("placed")
+    run = (placed.c.pattern_id, placed.c.project_id, placed.c.task_id, placed.c.run_id)
+    counts = sa.or_(~placed.c.low_trust, placed.c.place == 1)
+    return sa.select(*run, sa.func.bool_or(placed.c.worked).label("worked")).where(counts).group_by(*run)
+
+
+_LOCK_WORKSPACE = sa.select(
+    sa.func.pg_advisory_xact_lock(
+        sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0"))
+    ),
+    sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true()),
+)
+# Built once: compiling such a statement takes longer than Postgres takes for some patterns.
+_LOCK_PATTERNS = sa.select(_P.id).where(_is_any_of_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)
+_UPDATE_COUNTS = _update_counts()

@@ -1,0 +1,386 @@
+"""The entries of a workspace in Postgres: capture, resolution and lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hardwon.errors import Conflict, NotFound, NotOpen
+from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, lock_in_order
+from knowledge.adapters.postgres.memory.entry_rows import (
+    ENTRY_COLUMNS,
+    capture_time,
+    conditions_row,
+    entry_of_values,
+    to_entry,
+)
+from knowledge.adapters.postgres.memory.entry_writes import (
+    add_entries,
+    delete_entries,
+    find_duplicate,
+    forget_project,
+    mark_points_dirty,
+)
+from knowledge.adapters.postgres.memory_tables import event_task, knowledge_staging, projects
+from knowledge.models import (
+    TRUSTED,
+    AppliesWhen,
+    CaptureResult,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    LeaseToken,
+    PatternId,
+    PointId,
+    Provenance,
+)
+from knowledge.ports import MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
+
+_E = knowledge_staging.c
+_VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
+_UNRESOLVED = sa.or_(
+    _E.status == EntryStatus.OPEN,
+    sa.and_(_E.status == EntryStatus.QUARANTINED, _E.solution_steps.is_(None), _E.revision_approach.is_(None)),
+)
+_STAGED_UNLESS_QUARANTINED = sa.case(
+    (_E.status == EntryStatus.QUARANTINED, EntryStatus.QUARANTINED), else_=EntryStatus.STAGED
+)
+
+
+def _is_due(workspace: str, selection: Selection) -> list[sa.ColumnElement[bool]]:
+    due: list[sa.ColumnElement[bool]] = [
+        _E.workspace == workspace,
+        _E.status == sa.literal_column("'staged'"),  # a literal, so that the planner uses the partial index
+    ]
+    if selection.project_id is not None:
+        due.append(_E.project_id == selection.project_id)
+    if selection.only_vouched:
+        due.append(_VOUCHED)
+    if selection.captured_before is not None:
+        due.append(_E.timestamp < selection.captured_before)
+    return due
+
+
+@lru_cache(maxsize=64)
+def _lease_due(workspace: str, selection: Selection) -> sa.Update:
+    """Return the statement that leases due entries; a checkpoint repeats it for each batch."""
+    due = (
+        sa.select(_E.id)
+        .where(*_is_due(workspace, selection), sa.or_(_E.lease_until.is_(None), _E.lease_until < sa.func.now()))
+        .order_by(_E.timestamp, _E.id)
+        .limit(sa.bindparam("limit", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == due.c.id)
+        .values(
+            lease_token=sa.bindparam("token", type_=UUID_TYPE),
+            lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
+            attempts=_E.attempts + 1,
+        )
+        .returning(*ENTRY_COLUMNS)
+    )
+
+
+class PostgresEntries(EntryStore):
+    """Entries of one workspace; one row is an entry for its whole life."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
+        return await add_entries(self._engine, self._workspace, entries)
+
+    async def find_duplicate(self, entry: Entry) -> CaptureResult | None:
+        return await find_duplicate(self._engine, self._workspace, entry)
+
+    async def vouch(self, entry_id: EntryId, entry: Entry) -> bool:
+        same = (
+            _E.solution_steps.is_not_distinct_from(entry.solution_steps),
+            _E.revision_approach.is_not_distinct_from(entry.revision_approach),
+        )
+        waits = sa.or_(_E.status == EntryStatus.QUARANTINED, sa.and_(_E.status == EntryStatus.OPEN, _E.low_trust))
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, waits, *same)
+            .values(status=entry.status, low_trust=False, captured_by=entry.captured_by, agent_key=None)
+        )
+        async with autocommit(self._engine) as connection:
+            return bool((await connection.execute(update)).rowcount)
+
+    async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.ABANDONED)
+            .values(
+                status=entry.status,
+                timestamp=entry.captured_at,
+                attempts=0,
+                low_trust=False,
+                captured_by=entry.captured_by,
+                agent_key=None,
+            )
+        )
+        async with autocommit(self._engine) as connection:
+            return bool((await connection.execute(update)).rowcount)
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+        return to_entry(row)
+
+    async def resolve(
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
+        by: Provenance = TRUSTED,
+    ) -> Entry:
+        resolution: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
+        resolution |= {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
+        resolution = {name: value for name, value in resolution.items() if value is not None}
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _UNRESOLVED)
+            .values(
+                **resolution | ({} if applies_when is None else {"applies_when": conditions_row(applies_when)}),
+                status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_QUARANTINED,
+                resolved_by=by.key_id,
+                **({"agent_key": by.source} if by.low_trust else {}),
+                low_trust=sa.or_(_E.low_trust, sa.literal(by.low_trust)),
+                suspicions=_E.suspicions.concat(sa.literal(list(by.suspicions), sa.ARRAY(sa.Text))),
+                success_verified=sa.case(
+                    (_E.entry_type == EntryType.FAILURE_SOLUTION, True), else_=_E.success_verified
+                ),
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        if row is not None:
+            return to_entry(row)
+        found = await self.get(entry_id)
+        same = all(getattr(found, name) == value for name, value in resolution.items())
+        if found.status is EntryStatus.ABANDONED or not same:
+            raise NotOpen(f"entry {entry_id} is {found.status}, not open: it cannot be given another resolution")
+        return found
+
+    async def overrule(
+        self,
+        entry_id: EntryId,
+        resolved_by: str,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
+        by: Provenance = TRUSTED,
+    ) -> Entry | None:
+        waits = (_E.status.in_((EntryStatus.STAGED, EntryStatus.QUARANTINED)), _E.pattern_id.is_(None))
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.resolved_by == resolved_by, _E.low_trust)
+            .where(*waits)
+            .values(
+                solution_steps=solution_steps,
+                revision_approach=revision_approach,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                applies_when=conditions_row(applies_when),
+                status=EntryStatus.STAGED,
+                resolved_by=by.key_id,
+                agent_key=None,
+                low_trust=False,
+                suspicions=[],
+                lease_token=None,
+                lease_until=None,
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        return None if row is None else to_entry(row)
+
+    async def find_rejection(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
+        query = sa.select(_E.id).where(
+            *((_E.status != EntryStatus.ABANDONED,) if task_id is None else ()),
+            _E.workspace == self._workspace,
+            _E.entry_type == EntryType.GATE_REJECTION,
+            _E.project_id == project_id,
+            _E.gate_type == gate_type,
+            _E.task_id.is_not_distinct_from(task_id),
+        )
+        async with autocommit(self._engine) as connection:
+            found = await connection.scalar(query.order_by(_E.timestamp).limit(1))
+        return None if found is None else EntryId(found)
+
+    async def entries_of_task(
+        self,
+        project_id: str,
+        task_id: str | None,
+        entry_type: EntryType,
+        *,
+        gate_type: str | None = None,
+        limit: int = MAX_ENTRIES_OF_TASK,
+    ) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(
+                _E.workspace == self._workspace,
+                _E.project_id == project_id,
+                event_task == (task_id or ""),
+                _E.entry_type == entry_type,
+            )
+            .order_by(_E.status != EntryStatus.OPEN, _E.low_trust, _E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        if gate_type is not None:
+            query = query.where(_E.gate_type == gate_type)
+        async with autocommit(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
+    ) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, _E.status == sa.literal_column("'open'"))  # for the partial index
+            .order_by(_E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        if project_id is not None:
+            query = query.where(_E.project_id == project_id)
+        async with autocommit(self._engine) as connection:
+            if after is not None:
+                at = await capture_time(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp < at, sa.and_(_E.timestamp == at, _E.id > after)))
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
+        token = LeaseToken(uuid4())
+        params = {"limit": limit, "token": token, "lease": lease}
+        async with autocommit(self._engine) as connection:
+            leased = [
+                entry_of_values(row) for row in await connection.execute(_lease_due(self._workspace, selection), params)
+            ]
+        return Claim(token=token, entries=tuple(sorted(leased, key=lambda e: (e.captured_at, e.entry_id))))
+
+    def _lock_claimed(self, claim: Claim) -> sa.ColumnElement[bool]:
+        return lock_in_order(_E.id.in_([entry.entry_id for entry in claim.entries]), _E.lease_token == claim.token)
+
+    async def extend(self, claim: Claim, lease: timedelta) -> int:
+        later = sa.update(knowledge_staging).where(self._lock_claimed(claim)).values(lease_until=sa.func.now() + lease)
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(later)).rowcount
+
+    async def release(self, claim: Claim) -> None:
+        free = sa.update(knowledge_staging).where(self._lock_claimed(claim)).values(lease_token=None, lease_until=None)
+        async with autocommit(self._engine) as connection:
+            await connection.execute(free)
+
+    async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
+        dead = (
+            sa.update(knowledge_staging)
+            .where(_E.id == entry_id, _E.lease_token == token)
+            .values(status=EntryStatus.DEAD, dead_reason=reason, lease_token=None, lease_until=None)
+            .returning(_E.point_ids)
+        )
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            await mark_points_dirty(connection, (await connection.execute(dead)).scalars())
+
+    async def abandon(self, project_id: str, *, unvouched: bool) -> int:
+        is_abandoned = _E.status == EntryStatus.OPEN
+        if unvouched:
+            is_abandoned = sa.or_(is_abandoned, sa.and_(_E.status == EntryStatus.STAGED, ~_VOUCHED))
+        update = (
+            sa.update(knowledge_staging)
+            .where(lock_in_order(_E.workspace == self._workspace, _E.project_id == project_id, is_abandoned))
+            .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
+            .returning(_E.point_ids)
+        )
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            point_ids = (await connection.execute(update)).scalars().all()
+            await mark_points_dirty(connection, point_ids)
+            return len(point_ids)
+
+    async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
+        still_open = (_E.workspace == self._workspace, _E.id.in_(entry_ids), _E.status == EntryStatus.OPEN)
+        update = sa.update(knowledge_staging).where(lock_in_order(*still_open)).values(status=EntryStatus.ABANDONED)
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(update)).rowcount
+
+    async def due_projects(self, captured_before: datetime) -> list[str]:
+        due = _is_due(self._workspace, Selection(captured_before=captured_before))
+        query = sa.select(_E.project_id).where(*due).distinct().order_by(_E.project_id)
+        async with autocommit(self._engine) as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def count_pending(self, selection: Selection) -> int:
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*_is_due(self._workspace, selection))
+        async with autocommit(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def sole_points(self, entry_id: EntryId) -> list[PointId]:
+        other = knowledge_staging.alias("other")
+        own = sa.select(sa.func.unnest(_E.point_ids).label("id"), _E.pattern_id).where(
+            _E.workspace == self._workspace, _E.id == entry_id
+        )
+        mine = own.subquery("mine")
+        shared = sa.exists().where(
+            other.c.pattern_id == mine.c.pattern_id, other.c.id != entry_id, mine.c.id == sa.any_(other.c.point_ids)
+        )
+        async with autocommit(self._engine) as connection:
+            found = await connection.execute(sa.select(mine.c.id).where(~shared))
+            return [PointId(point) for point in found.scalars()]
+
+    async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            if await delete_entries(connection, self._workspace, [entry_id], while_it_is=while_it_is):
+                return
+            is_entry = sa.and_(_E.workspace == self._workspace, _E.id == entry_id)
+            if status := await connection.scalar(sa.select(_E.status).where(is_entry)):
+                raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
+            raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+
+    async def delete_all(self, entry_ids: Sequence[EntryId]) -> int:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            return await delete_entries(connection, self._workspace, entry_ids)
+
+    async def ids_of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
+        query = sa.select(_E.id).where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED)
+        async with autocommit(self._engine) as connection:
+            found = await connection.execute(query.order_by(_E.id).limit(limit))
+            return [EntryId(entry_id) for entry_id in found.scalars()]
+
+    async def ids_of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        project_exists = sa.exists().where(projects.c.workspace == self._workspace, projects.c.project_id == project_id)
+        query = sa.select(_E.id).where(_E.workspace == self._workspace, _E.project_id == project_id)
+        async with autocommit(self._engine) as connection:
+            if not await connection.scalar(sa.select(project_exists)):
+                raise NotFound(f"there is no project {project_id} in workspace {self._workspace}")
+            found = await connection.execute(query.order_by(_E.id).limit(limit))
+            return [EntryId(entry_id) for entry_id in found.scalars()]
+
+    async def forget_project(self, project_id: str) -> bool:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            return await forget_project(connection, self._workspace, project_id)

@@ -1,0 +1,402 @@
+"""The points that the index must hold, in Postgres: in id order, and those in which the index may differ (dirty)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from hardwon.errors import SpaceSwitched
+from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, lock_in_order, recount
+from knowledge.adapters.postgres.memory.entry_rows import (
+    ENTRY_COLUMNS,
+    select_supporting_entry,
+    supports_point,
+    to_entry,
+)
+from knowledge.adapters.postgres.memory.spaces import add_terms, to_bound
+from knowledge.adapters.postgres.memory_tables import TIME, embedding_spaces, knowledge_staging, points, vectors
+from knowledge.models import (
+    MAX_POINTS,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    EntryStatus,
+    PointId,
+    StoredPoint,
+    TextPoint,
+    Vector,
+    View,
+    admit_points,
+)
+from knowledge.ports import DirtyPoints, PointStore
+
+_E = knowledge_staging.c
+_T = points.c
+_V = vectors.c
+
+DUE_NOW: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
+"""The `look_at` of a dirty point: due now."""
+
+DROPPED: sa.ColumnElement[Any] = sa.literal_column("'epoch'::timestamptz")
+"""The `look_at` of a point that is dirty only because the index was dropped or lost: due after all `DUE_NOW` ones."""
+
+OCCUPIES_PLACE: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at <= DROPPED)
+"""The condition that the index holds or must hold a point: it takes one of its pattern's places.
+
+One that was deleted from the index is kept for a day, to be deleted once more.
+"""
+
+_WITHOUT_POINT = sa.and_(
+    _E.status == sa.literal_column("'embedded'"), _E.point_ids == sa.literal_column("'{}'::uuid[]")
+)
+"""The condition of an embedded entry without points, as in its partial index."""
+
+IS_CLEAN: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at == DROPPED)
+"""The condition that no entry joined or left the point since it was last reconciled."""
+
+
+async def mark_dirty(
+    connection: AsyncConnection, *which: sa.ColumnElement[bool], look_at: sa.ColumnElement[Any] = DUE_NOW
+) -> int:
+    """Mark points dirty, because an entry joined or left them otherwise than by a checkpoint.
+
+    Use an `exclusive_transaction`, as for every write of points: otherwise two may deadlock.
+    """
+    ordered = sa.select(_T.id).where(*which).order_by(_T.id).with_for_update().cte("ordered")
+    look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=look_at)
+    return (await connection.execute(look)).rowcount
+
+
+def select_stored_points(space: EmbeddingSpace) -> sa.Select[Any]:
+    """Select points with their vectors in a space and the latest supporting entry; unsupported points are left out."""
+    words = select_supporting_entry()
+    is_stored = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+    return (
+        sa.select(
+            _T.id.label("point_id"),
+            _T.view,
+            _T.embedded_at.label("point_embedded_at"),
+            _T.expires_at.label("point_expires_at"),
+            _V.vector,
+            sa.exists().where(supports_point(EntryStatus.EMBEDDED)).label("settled"),
+            sa.exists().where(supports_point(EntryStatus.STAGED)).label("pending"),
+            words,
+        )
+        .select_from(points)
+        .outerjoin(vectors, is_stored)
+        .join(words, sa.true())
+        .order_by(_T.id)
+    )
+
+
+def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
+    """Convert a row of `select_stored_points`."""
+    return StoredPoint(
+        point_id=PointId(row.point_id),
+        view=View(row.view),
+        entry=to_entry(row),
+        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float16).astype(np.float32),
+        embedded_at=row.point_embedded_at,
+        expires_at=row.point_expires_at,
+        settled=row.settled,
+        pending=row.pending,
+    )
+
+
+def _is_required(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]:
+    """Return the condition that the index must hold a point in a space."""
+    is_stored = sa.exists().where(_V.point_id == _T.id, _V.space == space.fingerprint)
+    return sa.and_(_is_live(now), is_stored, ~sa.exists().where(supports_point(EntryStatus.STAGED)))
+
+
+def _is_live(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.and_(_T.look_at.is_(None), _T.expires_at > now)
+
+
+def _is_overtaken(embedded_at: sa.ColumnElement[datetime]) -> sa.ColumnElement[bool]:
+    """Return the condition that a point was decided on later, or marked dirty since."""
+    noted = sa.and_(_T.look_at.is_not(None), _T.look_at != DROPPED)
+    return sa.or_(_T.embedded_at > embedded_at, noted)
+
+
+_ANY_OVERTAKEN = sa.select(
+    sa.exists().where(
+        _T.workspace == sa.bindparam("workspace"),
+        _T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
+        _is_overtaken(sa.bindparam("embedded_at", type_=TIME)),
+    )
+)
+
+
+_SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
+_IN_USE = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active)
+
+
+def _upsert_vectors() -> sa.Insert:
+    rows = sa.select(
+        sa.func.unnest(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE))),
+        sa.bindparam("space", type_=sa.Text),
+        sa.func.unnest(sa.bindparam("vectors", type_=sa.ARRAY(sa.LargeBinary))),
+    )
+    new = insert(vectors).from_select(["point_id", "space", "vector"], rows)
+    return new.on_conflict_do_update(index_elements=[_V.point_id, _V.space], set_={"vector": new.excluded.vector})
+
+
+_UPSERT_VECTORS = _upsert_vectors()
+
+
+async def store_vectors(connection: AsyncConnection, space: EmbeddingSpace, by_point: Mapping[PointId, Vector]) -> None:
+    """Store vectors of existing points, as float16."""
+    params = {
+        "ids": list(by_point),
+        "space": space.fingerprint,
+        "vectors": [vector.astype(np.float16).tobytes() for vector in by_point.values()],
+    }
+    await connection.execute(_UPSERT_VECTORS, params)
+
+
+class PostgresPoints(PointStore):
+    """Points of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def find_existing(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        query = sa.select(_T.id).where(self._ours(), is_any_of(_T.id, point_ids), sa.exists().where(supports_point()))
+        async with autocommit(self._engine) as connection:
+            return {PointId(point_id) for point_id in (await connection.execute(query)).scalars()}
+
+    async def mark_dirty(self, point_ids: Sequence[PointId]) -> None:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            await mark_dirty(connection, self._ours(), is_any_of(_T.id, point_ids))
+
+    async def mark_all_dirty(self) -> int:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            return await mark_dirty(connection, self._ours(), _T.look_at.is_(None), look_at=DROPPED)
+
+    async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
+        is_required = _is_live(now) if roughly else _is_required(space, now)
+        query = sa.select(sa.func.count()).select_from(points).where(self._ours(), is_required)
+        async with autocommit(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def index_membership(
+        self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
+    ) -> dict[PointId, bool]:
+        query = sa.select(_T.id, _is_required(space, now).label("must_stand")).where(self._ours())
+        query = query.order_by(_T.id).limit(limit)
+        if after is not None:
+            query = query.where(_T.id > after)
+        async with autocommit(self._engine) as connection:
+            return {PointId(row.id): row.must_stand for row in await connection.execute(query)}
+
+    async def has_any(self, now: datetime) -> bool:
+        live = sa.exists().where(
+            self._ours(), _T.expires_at > now, sa.exists().where(supports_point(EntryStatus.EMBEDDED))
+        )
+        async with autocommit(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(live)))
+
+    async def mark_overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        if not point_ids:
+            return 0
+        params = {"workspace": self._workspace, "points": list(point_ids), "embedded_at": embedded_at}
+        async with autocommit(self._engine) as connection:
+            if not await connection.scalar(_ANY_OVERTAKEN, params):
+                return 0
+        late = (self._ours(), is_any_of(_T.id, point_ids), _is_overtaken(sa.literal(embedded_at, TIME)))
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            return await mark_dirty(connection, *late)
+
+    @asynccontextmanager
+    async def begin_reconciliation(
+        self,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+        dropped: bool = True,
+    ) -> AsyncIterator[DirtyPoints]:
+        pending = sa.exists().where(supports_point(EntryStatus.STAGED))  # its checkpoint is about to write the point
+        due = sa.and_(self._ours(), _T.look_at <= now, ~pending)
+        if not dropped:
+            due = sa.and_(due, _T.look_at != DROPPED)
+        if not also:
+            async with autocommit(self._engine) as connection:
+                if not await connection.scalar(sa.select(sa.exists().where(due))):
+                    yield DirtyPoints()
+                    return
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            spaces = (await connection.execute(_SPACES)).all()
+            in_use = next((row for row in spaces if row.active), None)
+            if in_use is None:  # nothing was ever embedded
+                yield DirtyPoints()
+                return
+            which = sa.select(_T.id).where(due).order_by(_T.look_at, _T.id).limit(limit)
+            ids = {*(await connection.execute(which)).scalars(), *also}
+            await self._copy_entry_times(connection, ids)
+            bound = to_bound(in_use)
+            rows = await connection.execute(select_stored_points(bound.space).where(is_any_of(_T.id, ids)))
+            found = [to_stored_point(row) for row in rows]
+            stored = tuple(each for each in found if not each.pending)
+            gone = ids - {each.point_id for each in found}
+            yield DirtyPoints(
+                bound=bound,
+                spaces=tuple(to_bound(row).space for row in spaces),
+                stored=stored,
+                gone=tuple(PointId(i) for i in sorted(gone)),
+            )
+            if await connection.scalar(_IN_USE) != in_use.fingerprint:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
+            settled = sa.update(points).where(is_any_of(_T.id, [each.point_id for each in stored])).values(look_at=None)
+            await connection.execute(settled)
+            await self._schedule_deletion(connection, gone, again_at)
+
+    @staticmethod
+    async def _copy_entry_times(connection: AsyncConnection, ids: Collection[Any]) -> None:
+        """Give points the times of their entries, unless a checkpoint is about to give them its own."""
+        pending = sa.exists().where(supports_point(EntryStatus.STAGED))
+        times = (
+            sa.select(sa.func.max(_E.embedded_at).label("embedded_at"), sa.func.max(_E.expires_at).label("expires_at"))
+            .where(supports_point(EntryStatus.EMBEDDED))
+            .correlate(points)
+        )
+        of_entries = (
+            sa.select(_T.id, times.lateral("times")).where(is_any_of(_T.id, ids), ~pending).subquery("of_entries")
+        )
+        update = (
+            sa.update(points)
+            .where(_T.id == of_entries.c.id, of_entries.c.expires_at.is_not(None))
+            .values(embedded_at=of_entries.c.embedded_at, expires_at=of_entries.c.expires_at)
+        )
+        await connection.execute(update)
+
+    @staticmethod
+    async def _schedule_deletion(connection: AsyncConnection, gone: Collection[Any], again_at: datetime) -> None:
+        """Schedule the deletion of points once more; forget those that were scheduled before."""
+        if not gone:
+            return
+        forget = sa.delete(points).where(is_any_of(_T.id, gone), _T.look_at > DROPPED).returning(_T.pattern_id)
+        patterns = list((await connection.execute(forget)).scalars())
+        await connection.execute(sa.delete(vectors).where(is_any_of(_V.point_id, gone)))
+        again = sa.update(points).where(is_any_of(_T.id, gone)).values(look_at=sa.bindparam("again_at", type_=TIME))
+        await connection.execute(again, {"again_at": again_at})
+        await recount(connection, patterns)
+
+    async def entries_without_points(
+        self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
+    ) -> list[Entry]:
+        skip = [~is_any_of(_E.id, without)] if without else []
+        if tries is not None:
+            skip.append(_E.attempts < tries)
+        place = sa.func.row_number().over(partition_by=_E.pattern_id, order_by=(_E.embedded_at.desc(), _E.id))
+        bare = (
+            sa.select(_E.id, _E.pattern_id, place.label("place"))
+            .where(_E.workspace == self._workspace, _WITHOUT_POINT, _E.expires_at > now, *skip)
+            .subquery("bare")
+        )
+        occupied = (
+            sa.select(sa.func.count()).where(_T.pattern_id == bare.c.pattern_id, OCCUPIES_PLACE).scalar_subquery()
+        )
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .join(bare, bare.c.id == _E.id)
+            .where(bare.c.place <= MAX_POINTS - occupied)
+            .order_by(bare.c.place, _E.id)
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def count_attempt(self, entry_ids: Collection[EntryId]) -> None:
+        bare = (_E.workspace == self._workspace, _WITHOUT_POINT, is_any_of(_E.id, entry_ids))
+        again = sa.update(knowledge_staging).where(lock_in_order(*bare)).values(attempts=_E.attempts + 1)
+        async with transaction(self._engine) as connection:
+            await connection.execute(again)
+
+    async def attach(self, entry_points: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
+        entry_ids = [entry.entry_id for entry, _ in entry_points]
+        bare = sa.select(*ENTRY_COLUMNS).where(
+            _E.workspace == self._workspace, _WITHOUT_POINT, is_any_of(_E.id, entry_ids)
+        )
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            rows = await connection.execute(bare.order_by(_E.id).with_for_update())
+            entries = {entry.entry_id: entry for entry in map(to_entry, rows)}
+            occupied_points = sa.select(_T.pattern_id, _T.id).where(
+                is_any_of(_T.pattern_id, {entry.pattern_id for entry in entries.values()}), OCCUPIES_PLACE
+            )
+            there: defaultdict[Any, set[Any]] = defaultdict(set)
+            for row in await connection.execute(occupied_points):
+                there[row.pattern_id].add(row.id)
+            attached = 0
+            for read, texts in entry_points:
+                entry = entries.get(read.entry_id)
+                if entry is None or entry.pattern_id != read.pattern_id:
+                    continue
+                fitting_points = admit_points(texts, there[entry.pattern_id])
+                await self._write_points(connection, entry, fitting_points, space)
+                attached += bool(fitting_points)
+            if await connection.scalar(_IN_USE) != space.fingerprint:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
+            return attached
+
+    @staticmethod
+    async def _write_points(
+        connection: AsyncConnection, entry: Entry, texts: Sequence[TextPoint], space: EmbeddingSpace
+    ) -> None:
+        """Write points of an embedded entry, with their vectors, and mark them dirty."""
+        if not texts:
+            return
+        new = insert(points)
+        later = {name: sa.func.greatest(_T[name], new.excluded[name]) for name in ("embedded_at", "expires_at")}
+        written = new.on_conflict_do_update(index_elements=[_T.id], set_=later)
+        rows = [
+            {
+                "id": point.point_id,
+                "workspace": entry.workspace,
+                "pattern_id": entry.pattern_id,
+                "view": point.view.value,
+                "embedded_at": entry.embedded_at,
+                "expires_at": entry.expires_at,
+                "counted": False,
+            }
+            for point in texts
+        ]
+        await connection.execute(written, rows)
+        ids = [point.point_id for point in texts]
+        await mark_dirty(connection, is_any_of(_T.id, ids))
+        await store_vectors(connection, space, {point.point_id: point.vector for point in texts})
+        naming = sa.update(knowledge_staging).where(_E.id == entry.entry_id).values(point_ids=ids)
+        await connection.execute(naming)
+
+    async def count_words(self, words: Mapping[PointId, Collection[int]]) -> None:
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            uncounted = sa.select(_T.id).where(self._ours(), is_any_of(_T.id, words), ~_T.counted)
+            ordered = uncounted.order_by(_T.id).with_for_update().cte("ordered")
+            count = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(counted=True).returning(_T.id)
+            new = list((await connection.execute(count)).scalars())
+            frequencies = Counter(chain.from_iterable(words[PointId(point_id)] for point_id in new))
+            if new:
+                await add_terms(connection, self._workspace, frequencies, len(new))
+
+    async def find_uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        embedded = sa.exists().where(supports_point(EntryStatus.EMBEDDED))
+        query = select_stored_points(space).where(self._ours(), ~_T.counted, embedded).limit(limit)
+        async with autocommit(self._engine) as connection:
+            return [to_stored_point(row) for row in await connection.execute(query)]
+
+    def _ours(self) -> sa.ColumnElement[bool]:
+        return _T.workspace == self._workspace

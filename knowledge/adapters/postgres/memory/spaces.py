@@ -1,0 +1,199 @@
+"""The embedding spaces of a store, and the lexicon of a workspace, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.embedding_space import mean_cosine
+from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
+from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.memory.entry_rows import select_supporting_entry, supports_point, to_entry
+from knowledge.adapters.postgres.memory_tables import embedding_spaces, lexicon, points, vectors, workspaces
+from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
+from knowledge.ports import SpaceStore
+from knowledge.retrieval.space_mismatch import space_mismatch
+
+_S = embedding_spaces.c
+_L = lexicon.c
+SWITCH_LOCK = 0x73776974
+"""Advisory lock for switching spaces: shared by each marking and regrouping, exclusive for a switch."""
+
+_PROBES = np.dtype("<f4")
+_DOCUMENTS = -1
+"""The term whose row counts the situations themselves; real terms are not negative."""
+
+
+def select_spaces() -> sa.Select[Any]:
+    """Select all spaces, for `to_bound`."""
+    return sa.select(_S.fingerprint, _S.space, _S.mean_terms, _S.calibration, _S.probes)
+
+
+def to_bound(row: sa.Row[Any]) -> BoundSpace:
+    """Convert a row of `select_spaces`."""
+    space = EmbeddingSpace(**row.space)
+    return BoundSpace(
+        space=space,
+        mean_terms=row.mean_terms,
+        calibration=Calibration(**row.calibration),
+        unrelated_cosine=None if row.probes is None else mean_cosine(_to_vectors(row.probes, space)),
+    )
+
+
+def _to_vectors(data: bytes, space: EmbeddingSpace) -> Vector:
+    return np.frombuffer(data, dtype=_PROBES).reshape(-1, space.dims)
+
+
+def read_vectors(rows: Sequence[bytes], space: EmbeddingSpace) -> Vector:
+    """Return embeddings stored as float16, (n, dims)."""
+    return np.frombuffer(b"".join(rows), dtype=np.float16).astype(np.float32).reshape(len(rows), space.dims)
+
+
+class PostgresSpaces(SpaceStore):
+    """Spaces of the whole store, with the term statistics of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._store = engine
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def bound(self) -> BoundSpace | None:
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(select_spaces().where(_S.active))).first()
+        return None if row is None else to_bound(row)
+
+    async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        async with transaction(self._store) as connection:
+            lock = sa.func.hashtextextended("hardwon/bind", 0)
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+            row = (await connection.execute(select_spaces().where(_S.active))).first()
+            if row is not None and row.fingerprint == space.fingerprint:
+                return to_bound(row)
+            if row is not None:
+                await self._unbind_unused(connection, to_bound(row).space, space)
+            new = insert(embedding_spaces).values(
+                fingerprint=space.fingerprint,
+                space=asdict(space),
+                mean_terms=mean_terms,
+                calibration=asdict(calibration),
+                active=True,
+            )
+            await connection.execute(
+                new.on_conflict_do_update(
+                    index_elements=[_S.fingerprint],
+                    set_={
+                        "active": True,
+                        "mean_terms": mean_terms,
+                        "calibration": asdict(calibration),
+                        "probes": None,
+                    },
+                )
+            )
+        return BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
+
+    @staticmethod
+    async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
+        of_patterns = sa.exists().where(vectors.c.point_id == points.c.id, supports_point())
+        of_documents = sa.exists().where(
+            kb_vectors.c.space == old.fingerprint, kb_chunks.c.text_hash == kb_vectors.c.text_hash
+        )
+        if await connection.scalar(sa.select(sa.or_(of_patterns, of_documents))):
+            raise space_mismatch(old, new)
+        await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
+
+    async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
+        update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
+        async with autocommit(self._store) as connection:
+            await connection.execute(update.values(calibration=asdict(calibration)))
+
+    async def probes(self, space: EmbeddingSpace) -> Vector | None:
+        async with autocommit(self._store) as connection:
+            data = await connection.scalar(sa.select(_S.probes).where(_S.fingerprint == space.fingerprint))
+        return None if data is None else _to_vectors(data, space)
+
+    async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
+        update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
+        probes = sa.func.coalesce(_S.probes, vectors.astype(_PROBES).tobytes())
+        async with transaction(self._store) as connection:
+            done = await connection.execute(update.values(probes=probes))
+        return done.rowcount > 0
+
+    async def local_only(self) -> bool:
+        async with autocommit(self._engine) as connection:
+            query = sa.select(workspaces.c.local_only).where(workspaces.c.workspace == self._workspace)
+            return bool(await connection.scalar(query))
+
+    async def keep_local(self, *, on: bool) -> None:
+        new = insert(workspaces).values(workspace=self._workspace, local_only=on)
+        async with transaction(self._engine) as connection:
+            await connection.execute(
+                new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on})
+            )
+
+    async def statistics(self, terms: Sequence[int]) -> TermStatistics:
+        query = sa.select(_L.term, _L.documents).where(
+            _L.workspace == self._workspace,
+            _L.term == sa.any_(sa.literal([*terms, _DOCUMENTS], sa.ARRAY(sa.BigInteger))),
+        )
+        async with autocommit(self._engine) as connection:
+            found = {row.term: row.documents for row in await connection.execute(query)}
+        return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
+
+    async def list_spaces(self) -> list[EmbeddingSpace]:
+        query = select_spaces().order_by(_S.active.desc(), _S.bound_at)
+        async with autocommit(self._engine) as connection:
+            return [to_bound(row).space for row in await connection.execute(query)]
+
+    async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
+        words = select_supporting_entry()
+        query = (
+            sa.select(vectors.c.vector, words)
+            .select_from(points)
+            .join(vectors, sa.and_(vectors.c.point_id == points.c.id, vectors.c.space == space.fingerprint))
+            .join(words, sa.true())
+            .where(points.c.workspace == self._workspace, points.c.view == View.SITUATION)
+            .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        return [to_entry(row) for row in rows], read_vectors([row.vector for row in rows], space)
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        again = vectors.alias("again")
+        both = (
+            sa.select(vectors.c.vector.label("one"), again.c.vector.label("other"))
+            .select_from(points)
+            .join(vectors, sa.and_(vectors.c.point_id == points.c.id, vectors.c.space == one.fingerprint))
+            .join(again, sa.and_(again.c.point_id == points.c.id, again.c.space == other.fingerprint))
+            .where(points.c.workspace == self._workspace, points.c.view == View.SITUATION)
+            .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            rows = (await connection.execute(both)).all()
+        return read_vectors([row.one for row in rows], one), read_vectors([row.other for row in rows], other)
+
+
+async def add_terms(
+    connection: AsyncConnection, workspace: str, frequencies: Mapping[int, int], documents: int
+) -> None:
+    """Add to the term statistics of a workspace."""
+    counts = {**frequencies, _DOCUMENTS: documents}
+    ordered = sorted(counts)  # in one order, so that two checkpoints never deadlock
+    rows = sa.select(
+        sa.literal(workspace),
+        sa.func.unnest(sa.literal(ordered, sa.ARRAY(sa.BigInteger))),
+        sa.func.unnest(sa.literal([counts[term] for term in ordered], sa.ARRAY(sa.BigInteger))),
+    )
+    new = insert(lexicon).from_select(["workspace", "term", "documents"], rows)
+    add = new.on_conflict_do_update(
+        index_elements=[_L.workspace, _L.term], set_={"documents": _L.documents + new.excluded.documents}
+    )
+    await connection.execute(add)

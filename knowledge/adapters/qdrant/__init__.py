@@ -1,0 +1,1 @@
+"""The vector index: the embedded engine and the Qdrant server."""

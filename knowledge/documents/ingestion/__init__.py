@@ -1,0 +1,1 @@
+"""Add, index, synchronise and re-index documents."""

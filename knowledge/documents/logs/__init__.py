@@ -1,0 +1,1 @@
+"""Questions about log files, answered by exact queries."""

@@ -1,0 +1,1 @@
+"""Bytes to text, text to passages."""

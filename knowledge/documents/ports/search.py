@@ -1,0 +1,188 @@
+"""Ports of search: finders, the passage index, and the stores that texts are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from hardwon.models.documents import Document, DocumentId, Finding, LogLine, Passage, PassageId
+from hardwon.models.log_query import LineFilter, LogQuery
+from knowledge.documents.access import Scope
+from knowledge.documents.models import (
+    PartitionVersion,
+    PassageHit,
+    PassagePoint,
+    PassageWhere,
+    Profile,
+    Query,
+    WholeDocument,
+)
+from knowledge.models import EmbeddingSpace, SparseVector, TermStatistics, Vector
+
+
+class Finder(Protocol):
+    """Finds passages for one answering system: the only part in which the systems differ."""
+
+    async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
+        """Return the passages; if all searches fail, `Finding.error` says why."""
+        ...
+
+
+class Searcher(Protocol):
+    """The one search that every finder uses."""
+
+    async def search(self, query: Query, scope: Scope) -> Finding:
+        """Return the best `query.k` passages of the scope, with `coverage` None.
+
+        Raises Unavailable if the database, index or embedder does not respond.
+        """
+        ...
+
+
+class EvidenceSource(Protocol):
+    """Exact facts about the logs of a scope: counts, first and last times, single lines."""
+
+    async def facts(
+        self,
+        question: str,
+        scope: Scope,
+        documents: frozenset[DocumentId] | None = None,
+        *,
+        query: LogQuery | None = None,
+    ) -> Finding:
+        """Return computed passages that answer a question about logs; none for other questions.
+
+        `query` is the plan of the question; without one it is parsed from its words.
+        """
+        ...
+
+
+class QuoteSource(Protocol):
+    """Source texts that quotes are verified against, read again at the moment of the check."""
+
+    async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
+        """Return the stored text of those passages whose document is in the scope, current and not deleted.
+
+        A computed passage has its own text, if its document is visible.
+        """
+        ...
+
+    async def versions(self, scope: Scope) -> tuple[PartitionVersion, ...]:
+        """Return the version of each partition of the scope, ascending by name: it rises with every visible change."""
+        ...
+
+    async def documents(self, scope: Scope) -> list[Document]:
+        """Return the documents of the scope that have an indexed version, ascending by title, then uri."""
+        ...
+
+    async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
+        """Return visible documents with their texts: all of the scope, or `documents` in their order."""
+        ...
+
+
+class PassageStore(QuoteSource, Protocol):
+    """Passages of one workspace: returns only what is active and in the scope."""
+
+    async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
+        """Return those passages that are visible in the scope, without scores."""
+        ...
+
+    async def counts(self, scope: Scope) -> tuple[int, int]:
+        """Return the number of visible documents of the scope, and of those that wait to be indexed."""
+        ...
+
+    async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
+        """Return document frequencies of terms among the visible passages of the scope."""
+        ...
+
+    async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
+        """Return some visible passages with their embeddings."""
+        ...
+
+    async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
+        """Return the measured cosines of relevance 0 and 1, None if they were not measured."""
+        ...
+
+    async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
+        """Store the measured cosines of relevance 0 and 1."""
+        ...
+
+
+class LogStore(Protocol):
+    """Lines of a log that is visible in a scope, selected and counted by the database."""
+
+    async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
+        """Return the number of matching lines by severity; lines without one count as ''."""
+        ...
+
+    async def select(
+        self, log: DocumentId, scope: Scope, only: LineFilter, *, last_first: bool = False, limit: int
+    ) -> tuple[int, list[LogLine]]:
+        """Return the number of matching lines, and the first `limit` of them in their order, or the last ones first."""
+        ...
+
+    async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
+        """Return the first and the last moment that a line names."""
+        ...
+
+    async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
+        """Return the most frequent templates of matching lines with their counts, most frequent first."""
+        ...
+
+    async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
+        """Return the paths, such as /api/payment, that matching lines name first, with counts, most frequent first."""
+        ...
+
+    async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
+        """Return the line with this number and `neighbours` lines on each side."""
+        ...
+
+
+class PassageIndex(Protocol):
+    """Points of chunks of one embedding space, in a collection of their own. Derived from Postgres, never truth."""
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        """Create the collection of the space with its payload indexes, if absent."""
+        ...
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        """Write all points or raise; once it returns they survive a kill and can be found."""
+        ...
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+    ) -> list[PassageHit]:
+        """Return the union of the `limit` nearest points by each vector, both raw scores of each."""
+        ...
+
+    async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
+        """Delete points; absent ids are ignored."""
+        ...
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        """Return the exact number of points of a workspace."""
+        ...
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
+    ) -> list[PassageId]:
+        """Return up to `limit` point ids above `after`, ascending."""
+        ...
+
+    async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        """Return those ids that have no point, in the given order."""
+        ...
+
+    async def recreate(self, space: EmbeddingSpace) -> None:
+        """Delete the collection of the space and create it again, empty."""
+        await self.drop(space)
+        await self.ensure(space)
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        """Delete the collection of the space, if there is one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Flush and close the index."""
+        ...

@@ -1,0 +1,1 @@
+"""Search for the passages that a question is about."""

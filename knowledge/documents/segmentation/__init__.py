@@ -1,0 +1,1 @@
+"""Split a passage into the pieces that can answer by themselves."""

@@ -1,0 +1,133 @@
+"""The lists of a text: each told as one with what leads to it, or whole where only a heading does; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from knowledge.documents.parsing.headings import headings
+from knowledge.documents.segmentation.blocks import FENCE, HEADING, is_row, lines_of
+from knowledge.documents.segmentation.markdown import ITEM, indent
+from knowledge.documents.segmentation.procedures import MAX_STEPS_CHARS, ItemList
+from knowledge.documents.segmentation.segments import ENDED, MAX_BLOCK_CHARS, Unit, UnitKind
+from knowledge.text.alignment import Span
+
+_LEAD_ENDS = (":", "...", "\u2026")
+_MORE = "\n\u2026"
+
+
+def with_list(text: str, lead: Unit, steps: Sequence[ItemList]) -> Unit | None:
+    """Return a unit with the list that it leads to, as far as that is not too long; None where there is none."""
+    items = _items_of(text, lead)
+    if not items:
+        return None
+    listed, most = _as_steps(items, steps)
+    told = listed.end_within(lead.span.start, most)
+    if told <= lead.span.start:
+        return None
+    span = Span(lead.span.start, told)
+    more = _MORE if told < listed.items[-1].end else ""
+    return replace(
+        lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE, listed=_several(listed)
+    )
+
+
+def with_rest(text: str, first: Unit) -> Unit | None:
+    """Return the first sentence of a list item together with the rest of the item; None where there is none."""
+    item = ITEM.match(text, text.rfind("\n", 0, first.span.start) + 1)
+    if item is None or first.span.start >= item.end() or not ENDED.search(first.told):
+        return None
+    end = first.span.end
+    for number, line in enumerate(lines_of(text[end : end + MAX_BLOCK_CHARS])):
+        told = line.text.rstrip()
+        other = not told or ITEM.match(told) or FENCE.match(told) or HEADING.match(told) or is_row(told)
+        ended = indent(line.text) <= indent(item[0]) and ENDED.search(text[first.span.start : end])
+        if number and (other or ended):
+            break
+        end = first.span.end + line.start + len(told)
+    span = Span(first.span.start, end)
+    told = text[span.start : span.end].rstrip()
+    if end <= first.span.end or len(told) > MAX_BLOCK_CHARS or told.endswith(":"):
+        return None
+    return replace(first, span=span, told=told)
+
+
+def lists_below_headings(text: str, steps: Sequence[ItemList]) -> Iterator[Unit]:
+    """Yield each list that only a heading leads to, as far as it is not too long: half of it is another answer."""
+    for heading in headings(text):
+        start = _line_end(text, heading.start)
+        while text.startswith("\n", start):
+            start += 1
+        items = _items_below(text, start, -1)
+        if not items:
+            continue
+        listed, most = _as_steps(items, steps)
+        if listed.end_within(start, most) > listed.items[0].end:
+            yield _whole(text, start, listed, most, UnitKind.FRAGMENT)
+
+
+def lists_of_steps(text: str, steps: Iterable[ItemList]) -> Iterator[Unit]:
+    """Yield the numbered lists that nothing is told with, as far as they are not too long."""
+    for listed in steps:
+        start = listed.items[0].start
+        if listed.end_within(start, MAX_STEPS_CHARS) > start:
+            yield _whole(text, start, listed, MAX_STEPS_CHARS, UnitKind.STEPS)
+
+
+def _items_of(text: str, lead: Unit) -> tuple[Span, ...]:
+    """Return the items of the list that a unit leads to, none where it leads to none.
+
+    An item of a list around the unit ends it.
+    """
+    line_end = _line_end(text, lead.span.end)
+    if not lead.told.rstrip("*_").endswith(_LEAD_ENDS) or text[lead.span.end : line_end].strip():
+        return ()
+    around = ITEM.match(text, text.rfind("\n", 0, lead.span.start) + 1)
+    return _items_below(text, line_end, indent(around[0]) if around else -1)
+
+
+def _items_below(text: str, start: int, outer: int) -> tuple[Span, ...]:
+    """Return the items of a list that stands further in than `outer`; it reads twice as far as a unit is long."""
+    items: list[Span] = []
+    parted = False
+    for line in lines_of(text[start : start + 2 * MAX_BLOCK_CHARS]):
+        told = line.text.rstrip()
+        if not told:
+            parted = True
+            continue
+        item = ITEM.match(line.text)
+        ended = indent(line.text) <= outer if item else not items or (parted and indent(line.text) <= max(outer, 0))
+        if ended or HEADING.match(told):
+            break
+        begin = start + line.start + len(line.text) - len(line.text.lstrip())
+        if not item:
+            begin = items.pop().start
+        items.append(Span(begin, start + line.start + len(told)))
+        parted = False
+    return tuple(items)
+
+
+def _line_end(text: str, at: int) -> int:
+    """Return where the line after that of a place begins."""
+    return text.find("\n", at) + 1 or len(text)
+
+
+def _as_steps(items: tuple[Span, ...], steps: Sequence[ItemList]) -> tuple[ItemList, int]:
+    """Return a list, with all its numbers where it is a numbered one, and how much of it may be told."""
+    for each in steps:
+        if each.items[0].start == items[0].start:
+            return each, MAX_STEPS_CHARS
+    return ItemList(items=items), MAX_BLOCK_CHARS
+
+
+def _several(listed: ItemList) -> ItemList | None:
+    return listed if len(listed.items) > 1 or listed.is_numbered else None
+
+
+def _whole(text: str, start: int, listed: ItemList, most: int, kind: UnitKind) -> Unit:
+    """Return a list as a unit, with a sign where there are items before or after those that are told."""
+    span = Span(start, listed.end_within(start, most))
+    read = text[span.start : span.end]
+    before = _MORE[::-1] if (listed.first or 0) > 1 else ""
+    more = _MORE if span.end < listed.items[-1].end else ""
+    return Unit(span=span, told=before + read + more, read=read, kind=kind, listed=_several(listed))

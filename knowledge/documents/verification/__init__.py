@@ -1,0 +1,1 @@
+"""Check a drafted answer against the passages it cites."""

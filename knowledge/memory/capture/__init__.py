@@ -1,0 +1,1 @@
+"""Store what happened: entries, resolutions, outcomes, events of tasks."""

@@ -1,0 +1,153 @@
+"""Decoding of disguised text: lookalike letters, digits for letters, hyphenated words, escapes, encodings."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+from urllib.parse import unquote
+
+from knowledge.memory.capture.injection_rules import LOOKALIKES, RULES
+
+_LATIN_NAME: Final = re.compile(
+    r"(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]+)* ([A-Z])(?: WITH .*)?"
+)
+_DIGITS_FOR_LETTERS: Final = str.maketrans("03456789@$+", "oeasgtbgast")
+_ONE_LETTER: Final = str.maketrans("1!|il", "11111")
+"""Characters that stand for either i or l, mapped to one character."""
+_LEET = re.compile(r"[a-z][0-9@$+!|]|[0-9@$!|][a-z]")
+_TOKEN = re.compile(r"(?<![a-z0-9@$+!|])(?=[a-z]*[0-9@$+!|])[a-z0-9@$+!|]++")
+_HYPHENED = re.compile(r"(?<![a-z])[a-z]++(?:(?:[-\u2010\u2011]\n?|[_.*~])[a-z]++)+")
+_HYPHEN = re.compile(r"[-\u2010\u2011_.*~\s]+")
+_ENTITY = re.compile(r"&#?[0-9A-Za-z]{2,8};")
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
+_BACKSLASHED = re.compile(r"\\{1,4}(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8}))")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_HEX = re.compile(r"\b(?:[0-9a-fA-F]{2}[ :]?){16,}\b")
+_MAX_DEPTH: Final = 4
+"""Maximum number of nested encodings that are decoded."""
+_MIN_WORD_CHARS: Final = 3
+
+
+class _LetterTable(dict[int, str]):
+    """Maps character codes to the Latin letters they look like; filled on demand, at most the size of Unicode."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = letter = char if char.isascii() else _latin_letter(char)
+        return letter
+
+
+_LETTERS: Final = _LetterTable()
+
+
+def _latin_letter(char: str) -> str:
+    """Return the small Latin letter that a character looks like, by table, name or decomposition; else itself."""
+    if letter := LOOKALIKES.get(ord(char)) or (len(char.upper()) == 1 and LOOKALIKES.get(ord(char.upper()))):
+        return chr(letter)
+    if name := _LATIN_NAME.search(unicodedata.name(char, "")):
+        return name[1].lower()
+    plain = unicodedata.normalize("NFKD", char)
+    return plain if plain == char else "".join(mark for mark in plain if not unicodedata.combining(mark))
+
+
+def fold_letters(text: str) -> str:
+    """Return a text in lower case with each letter of another script or form replaced by its Latin lookalike."""
+    normalised = unicodedata.normalize("NFKC", text).translate(_LETTERS)
+    return "".join(each for each in normalised if not unicodedata.combining(each)).lower()
+
+
+@cache
+def _order_words() -> Mapping[str, str]:
+    """Return the words of the injection rules, keyed by their spelling with 1 for i and l."""
+    words = {each for patterns in RULES.values() for pattern in patterns for each in re.findall(r"[a-z]{3,}", pattern)}
+    return {each.translate(_ONE_LETTER): each for each in sorted(words) if len(each) >= _MIN_WORD_CHARS}
+
+
+def respell(plain: str) -> Iterator[str]:
+    """Yield a lower-case text's readings where digits stand for letters or hyphens split words."""
+    if _LEET.search(plain):
+        for one in "il":
+            yield _TOKEN.sub(lambda found, one=one: _spell(found[0], one), plain)  # type: ignore[misc]
+    if _HYPHENED.search(plain):
+        yield _HYPHENED.sub(_join_pieces, plain)
+
+
+def _spell(token: str, one: str) -> str:
+    spelled = token.translate(_DIGITS_FOR_LETTERS)
+    word = _order_words().get(spelled.translate(_ONE_LETTER))
+    return word or spelled.replace("1", one).replace("!", one).replace("|", one)
+
+
+def _join_pieces(match: re.Match[str]) -> str:
+    """Join the pieces of a hyphenated word; with spaces where one of the pieces is a rule's word itself."""
+    pieces = _HYPHEN.split(match[0])
+    has_word = any(len(each) > _MIN_WORD_CHARS and each.translate(_ONE_LETTER) in _order_words() for each in pieces)
+    return (" " if has_word else "").join(pieces)
+
+
+def decode(text: str) -> Iterator[str]:
+    """Yield the decoded content of a text, layer by layer; nothing where nothing decodes to text.
+
+    Raises TooDeep where more than `_MAX_DEPTH` encodings are nested.
+    """
+    for _ in range(_MAX_DEPTH):
+        text = _decode_once(text)
+        if not text:
+            return
+        yield text
+    if _decode_once(text):
+        raise TooDeep
+
+
+class TooDeep(Exception):
+    """More encodings are nested in a text than are decoded."""
+
+
+def _decode_once(text: str) -> str:
+    """Return a text without escapes; where it has none, its decoded base64 and hexadecimal parts."""
+    plain = _unescape(text)
+    if plain != text:
+        return plain
+    pieces = [*map(_from_base64, _ENCODED.findall(text)), *map(_from_hex, _HEX.findall(text))]
+    return "\n".join(filter(None, pieces))
+
+
+def _unescape(text: str) -> str:
+    if "&" in text and _ENTITY.search(text):
+        text = html.unescape(text)
+    if "%" in text and _PERCENT.search(text):
+        text = unquote(text)
+    return _BACKSLASHED.sub(_char, text) if "\\" in text else text
+
+
+def _char(match: re.Match[str]) -> str:
+    code = int(match[match.lastindex or 0], 16)
+    return chr(code) if code < 0x110000 else match[0]
+
+
+def _from_base64(run: str) -> str:
+    body = run.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return _decode_bytes(base64.b64decode(body + "=" * (-len(body) % 4)))
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _from_hex(run: str) -> str:
+    try:
+        return _decode_bytes(bytes.fromhex(run.replace(" ", "").replace(":", "")))
+    except ValueError:
+        return ""
+
+
+def _decode_bytes(data: bytes) -> str:
+    """Return bytes decoded as text; empty where they are not text. Raises ValueError."""
+    wide = data[1::2].count(0) * 3 > len(data)  # PowerShell's encoding
+    text = data.decode("utf-16-le" if wide else "utf-8")
+    return text if text.isprintable() or any(each in text for each in "\n\r\t") else ""

@@ -1,0 +1,410 @@
+"""Events of tasks and gates, turned into entries and outcomes as they happen.
+
+No state is kept between two events: an unresolved failure is an open entry, what was handed out is a context. So one
+process may report a failure and another its solution, after any restart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
+
+from hardwon.errors import InvalidInput, NotFound, NotOpen
+from hardwon.models.reports import EventResult
+from hardwon.validation import as_id, check_flag, check_text
+from knowledge.memory.capture.outcomes import OutcomeService, attributable_patterns, merge_target
+from knowledge.memory.capture.redaction import clean_text
+from knowledge.memory.capture.service import KnowledgeCaptureService
+from knowledge.memory.capture.trust import can_overrule, is_reported_by_agent
+from knowledge.memory.rules.embedding_text import normalise, resolution, situation
+from knowledge.models import (
+    AppliesWhen,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    NewEntry,
+    PatternId,
+    StoredContext,
+)
+from knowledge.ports import MAX_ENTRIES_OF_TASK, Stores
+from knowledge.runtime.scheduling import run_in_thread_if_long
+from knowledge.text.stack_traces import read_trace
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+_MAX_NAMED = 5
+"""Entries named in a message at most."""
+_NOT_HANDED_OUT = "tried: ignored patterns that were not handed out for this task and run: {}"
+_ON_RECORD = (
+    "run_id: this failure is on record for this task together with its solution, and without a run_id it counts as the"
+    " same event. Give each attempt a run_id, and it stays open for another solution"
+)
+_MORE_OF_AGENTS = (
+    "failures: of the failures captured by one agent's key, only the latest got this solution; name others it solved:"
+    " {}"
+)
+_MORE_OF_TASK = f"failures: only {MAX_ENTRIES_OF_TASK} entries of this task were looked at; there may be more"
+_NO_FAILURES = "failures: ignored ids that are not a failure of this task: {}"
+_NOT_KEPT = (
+    "solution_steps: not stored, since no failure of this task is open: those on record are {}."
+    " Capture the failure together with its solution to store it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEventService:
+    """Turns events into entries and outcomes. Idempotent: an event may be reported again.
+
+    `capture` stores the entries and `outcomes` the outcomes, each with the caller's provenance.
+    """
+
+    stores: Stores
+    capture: KnowledgeCaptureService
+    outcomes: OutcomeService
+
+    async def task_failed(
+        self,
+        *,
+        project_id: str,
+        task_id: str,
+        agent_type: str,
+        failure_description: str,
+        error_message: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        applies_when: AppliesWhen | None = None,
+        run_id: str | None = None,
+        tried: Collection[UUID | str] | None = None,
+    ) -> EventResult:
+        """Open a failure until the task is solved; patterns handed out for this run without an outcome did not work.
+
+        `tried`: the patterns that the agent followed; only these get an outcome, which replaces one of the same run.
+        Without it, rivals get no outcome. Raises InvalidInput.
+        """
+        tried = _parse_tried(tried)
+        entry_id = await self.capture.capture(
+            NewEntry(
+                entry_type=EntryType.FAILURE_SOLUTION,
+                project_id=project_id,
+                task_id=task_id,
+                agent_type=agent_type,
+                failure_description=failure_description,
+                error_message=error_message,
+                task_type=task_type,
+                technology=technology,
+                task_description=task_description,
+                applies_when=applies_when,
+                run_id=run_id,
+            )
+        )
+        result = await self._record_outcomes(project_id, task_id, run_id, worked=False, tried=tried)
+        note = await self._note_if_solved(entry_id) if run_id is None else None
+        return replace(result, entry_ids=(entry_id,), degraded=_join_notes(note, result.degraded))
+
+    async def _note_if_solved(self, entry_id: EntryId) -> str | None:
+        """Return a note where the failure is on record with its solution: it may have come back, or be a repetition.
+
+        None for an agent, which must not learn an entry's status.
+        """
+        if self.capture.by.low_trust:
+            return None
+        with suppress(NotFound):
+            return _ON_RECORD if resolution(await self.stores.entries.get(entry_id)) else None
+        return None
+
+    async def task_solved(
+        self,
+        *,
+        project_id: str,
+        task_id: str,
+        solution_steps: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
+        run_id: str | None = None,
+        tried: Collection[UUID | str] | None = None,
+        failures: Collection[UUID | str] | None = None,
+    ) -> EventResult:
+        """Resolve the open failures of a task, from any run; patterns handed out since this run failed worked.
+
+        A failure that several runs reported was solved once: only this run's or the latest is resolved, the others are
+        abandoned, those of low-trust keys first. Of the failures of each low-trust key only the latest gets another
+        caller's solution: otherwise the key would get it for any failure it makes up. `failures`: the entries that this
+        solved, where it did not solve all, or more of a low-trust key's; others stay open.
+
+        Without `solution_steps` failures stay open: success alone is not a solution for others. `tried`: the patterns
+        that the agent followed; only these get an outcome. Without it, of rivals only the one that `solution_steps`
+        repeat worked. Raises InvalidInput.
+        """
+        _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
+        tried = _parse_tried(tried)
+        only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
+        resolved = EventResult()
+        if solution_steps is not None:
+            solution_steps = self._clean_text("solution_steps", solution_steps)
+            if verified_by is None:
+                raise InvalidInput("verified_by", "is required: name the test or check that verified the solution")
+            resolve = partial(
+                replace(self.capture, solved_in=run_id).resolve_failure,
+                solution_steps=solution_steps,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                applies_when=applies_when,
+            )
+            failures_of_task = await self.stores.entries.entries_of_task(
+                project_id, task_id, EntryType.FAILURE_SOLUTION
+            )
+            resolved = await self._resolve_failures(
+                failures_of_task, only, resolve, solution=solution_steps, run_id=run_id
+            )
+        result = await self._record_outcomes(
+            project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps
+        )
+        return replace(result, entry_ids=resolved.entry_ids, degraded=_join_notes(resolved.degraded, result.degraded))
+
+    async def _resolve_failures(
+        self,
+        failures: Sequence[Entry],
+        only: Collection[UUID] | None,
+        resolve: Callable[[EntryId], Awaitable[EntryId]],
+        *,
+        solution: str,
+        run_id: str | None,
+    ) -> EventResult:
+        """Resolve the open failures of a task with `solution`: all of them, or `only` those that it solved."""
+        selected = [entry for entry in failures if only is None or entry.entry_id in only]
+        resolvable = await self._select_resolvable(selected, solution, run_id)
+        deferred = self._earlier_agent_failures(resolvable) if only is None else []
+        resolved = await _resolve_each([entry for entry in resolvable if entry not in deferred], resolve)
+        not_stored = _NOT_KEPT.format(_describe_statuses(selected)) if selected and not resolved else None
+        unknown = sorted(map(str, set(only or ()) - {entry.entry_id for entry in failures}))
+        ignored = _NO_FAILURES.format(", ".join(unknown)) if unknown else None
+        more = (
+            _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in deferred[:_MAX_NAMED]))
+            if deferred
+            else None
+        )
+        cut = _MORE_OF_TASK if len(failures) >= MAX_ENTRIES_OF_TASK else None
+        return EventResult(entry_ids=resolved, degraded=_join_notes(not_stored, ignored, more, cut))
+
+    def _earlier_agent_failures(self, waiting: Sequence[Entry]) -> list[Entry]:
+        """Return the unresolved failures that other low-trust keys captured before their latest one.
+
+        All of a key's failures where one of them has the resolution already: the event is a repetition.
+        """
+        others_entries = [entry for entry in waiting if entry.source not in {None, self.capture.by.source}]
+        sources = {entry.source for entry in others_entries if not _is_unresolved(entry)}
+        earlier = []
+        for entry in filter(_is_unresolved, others_entries):
+            if entry.source in sources:
+                earlier.append(entry)
+            sources.add(entry.source)
+        return earlier
+
+    async def gate_decided(
+        self,
+        *,
+        project_id: str,
+        gate_type: str,
+        accepted: bool,
+        proposal: str | None = None,
+        approach: str | None = None,
+        human_feedback: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
+    ) -> EventResult:
+        """Open a rejection, resolve those on record with the accepted approach, or store a first-attempt approval.
+
+        `approach`: what was accepted, by default the proposal. A rejection needs `human_feedback`; that of an
+        acceptance is not stored. Raises InvalidInput, or RejectionOnRecord for another acceptance where the rejections
+        of the same project, gate and task are resolved. A rejection captured by a low-trust key does not turn another
+        caller's acceptance into a second attempt; its latest one is resolved with it.
+        """
+        _check_texts(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
+        check_flag("accepted", accepted)
+        decision = NewEntry(
+            entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
+            project_id=project_id,
+            gate_type=gate_type,
+            proposal=proposal,
+            approved_approach=approach or proposal if accepted else None,
+            human_feedback=None if accepted else human_feedback,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            task_description=task_description,
+            task_id=task_id,
+            run_id=run_id,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+            applies_when=applies_when,
+        )
+        return (
+            await self._accept(decision) if accepted else EventResult(entry_ids=(await self.capture.capture(decision),))
+        )
+
+    async def _accept(self, approval: NewEntry) -> EventResult:
+        """Resolve a gate's open rejections with the accepted approach; capture an approval if it is a first attempt."""
+        if approval.approved_approach is None:
+            raise InvalidInput("approach", "is required: give the accepted approach or the proposal")
+        approach = self._clean_text("approach", approval.approved_approach)
+        rejections = await self.stores.entries.entries_of_task(
+            approval.project_id, approval.task_id, EntryType.GATE_REJECTION, gate_type=approval.gate_type
+        )
+        resolvable = await self._select_resolvable(rejections, approach, approval.run_id)
+        deferred = self._earlier_agent_failures(resolvable)
+        resolve = partial(
+            self.capture.resolve_gate_rejection,
+            revision_approach=approach,
+            verified_by=approval.verified_by,
+            when_to_try=approval.when_to_try,
+            applies_when=approval.applies_when,
+        )
+        resolved = await _resolve_each([entry for entry in resolvable if entry not in deferred], resolve)
+        if resolved and not await self._is_first_attempt(rejections):
+            return EventResult(entry_ids=resolved)
+        return EventResult(
+            entry_ids=(await self.capture.capture(replace(approval, approved_approach=approach)), *resolved)
+        )
+
+    async def _is_first_attempt(self, rejections: Sequence[Entry]) -> bool:
+        """Return whether an acceptance is a first attempt because only low-trust keys recorded the rejections."""
+        by_agents = [await is_reported_by_agent(self.capture.keys, entry) for entry in rejections]
+        return not self.capture.by.low_trust and all(by_agents)
+
+    async def _record_outcomes(
+        self,
+        project_id: str,
+        task_id: str,
+        run_id: str | None,
+        *,
+        worked: bool,
+        tried: Collection[PatternId] | None,
+        solution: str | None = None,
+    ) -> EventResult:
+        """Record outcomes of the patterns handed out for a run: of those `tried`, else of those without an outcome.
+
+        `degraded` names patterns that were tried but not handed out.
+        """
+        if tried is None:
+            handed_out = await self.stores.contexts.contexts_to_report(project_id, task_id, run_id)
+            pattern_ids = await attributable_patterns(self.stores, handed_out, solution)
+        else:
+            handed_out = await self.stores.contexts.contexts_of_run(project_id, task_id, run_id)
+            pattern_ids = {await self._pattern_in_contexts(pattern_id, handed_out) for pattern_id in tried}
+        recorded: set[PatternId] = set()
+        for context in handed_out:
+            for pattern_id in pattern_ids.intersection(context.pattern_ids) - recorded:
+                with suppress(NotFound):  # deleted meanwhile
+                    await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
+                    recorded.add(pattern_id)
+        unknown = (
+            [] if tried is None else sorted(map(str, pattern_ids - {p for c in handed_out for p in c.pattern_ids}))
+        )
+        return EventResult(
+            outcomes=len(recorded), degraded=_NOT_HANDED_OUT.format(", ".join(unknown)) if unknown else None
+        )
+
+    async def _pattern_in_contexts(self, pattern_id: PatternId, handed_out: Sequence[StoredContext]) -> PatternId:
+        """Return the id under which a pattern is in the contexts: its own, or the pattern it was merged into."""
+        if any(pattern_id in context.pattern_ids for context in handed_out):
+            return pattern_id
+        target = await merge_target(self.stores, pattern_id)
+        return target if any(target in context.pattern_ids for context in handed_out) else pattern_id
+
+    async def _select_resolvable(
+        self, entries: Sequence[Entry], new_resolution: str, run_id: str | None
+    ) -> list[Entry]:
+        """Return the unresolved entries, and those with this very resolution, since an event may be repeated.
+
+        Includes entries that an agent resolved and a trusted key may overrule, and quarantined ones without a
+        resolution, which are reviewed with it. Abandons open entries that repeat another run's first: a kill in between
+        leaves those to be resolved.
+        """
+        who, keys = self.capture.by, self.capture.keys
+        length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
+        repeated = await run_in_thread_if_long(length, partial(_find_repeated, entries, run_id))
+        if repeated:
+            await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
+        return [
+            entry
+            for entry in entries
+            if entry not in repeated
+            and (_is_unresolved(entry) or resolution(entry) == new_resolution or await can_overrule(who, keys, entry))
+        ]
+
+    def _clean_text(self, field: str, text: str) -> str:
+        return clean_text(field, text, redaction=self.capture.redaction)
+
+
+async def _resolve_each(
+    entries: Iterable[Entry], resolve: Callable[[EntryId], Awaitable[EntryId]]
+) -> tuple[EntryId, ...]:
+    """Resolve entries one by one; return those that have the resolution."""
+    resolved: list[EntryId] = []
+    for entry in entries:
+        with suppress(NotOpen, NotFound):  # resolved by another caller meanwhile
+            resolved.append(await resolve(entry.entry_id))
+    return tuple(dict.fromkeys(resolved))
+
+
+def _join_notes(*notes: str | None) -> str | None:
+    """Join notes for `degraded`; None where there are none."""
+    return "; ".join(filter(None, notes)) or None
+
+
+def _describe_statuses(entries: Iterable[Entry]) -> str:
+    """Return the statuses of entries in words."""
+    words = {EntryStatus.ABANDONED: "abandoned"}
+    return " or ".join(sorted({words.get(entry.status, "resolved with another solution") for entry in entries}))
+
+
+def _parse_tried(tried: Collection[UUID | str] | None) -> list[PatternId] | None:
+    return None if tried is None else [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
+
+
+def _check_texts(**texts: str | None) -> None:
+    for name, value in texts.items():
+        if value is not None:
+            check_text(name, value)
+
+
+def _find_repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
+    """Return the open entries that repeat another: of each situation all but that of this run, or the first.
+
+    A task of several runs was solved once: resolved in each, it would count as a success in the failed runs, too.
+    A low-trust entry never displaces another.
+    """
+    still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
+    still_open.sort(key=lambda entry: (entry.low_trust, entry.run_id != run_id))
+    seen: set[str] = set()
+    repeated = []
+    for entry in still_open:
+        key = _comparison_key(situation(entry))
+        if key in seen:
+            repeated.append(entry)
+        seen.add(key)
+    return repeated
+
+
+def _comparison_key(text: str) -> str:
+    """Return the text by which runs are compared: normalised; for a stack trace with its numbers masked."""
+    normal = normalise(text)
+    return _NUMBER.sub("0", normal) if read_trace(text) else normal
+
+
+def _is_unresolved(entry: Entry) -> bool:
+    held_back = entry.status is EntryStatus.QUARANTINED and not resolution(entry)
+    return entry.status is EntryStatus.OPEN or held_back

@@ -1,0 +1,1 @@
+"""Embed staged entries: leases, batches, summaries."""

@@ -1,0 +1,1 @@
+"""Decide whether an entry joins a pattern or founds one."""

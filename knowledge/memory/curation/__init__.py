@@ -1,0 +1,1 @@
+"""Decisions of people: review, merge and split, revocation, the audit log."""

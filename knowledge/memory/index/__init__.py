@@ -1,0 +1,1 @@
+"""Points of the vector index, and their reconciliation with Postgres."""

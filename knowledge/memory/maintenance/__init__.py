@@ -1,0 +1,1 @@
+"""Pruning, verification and repair, re-indexing, archives."""

@@ -1,0 +1,1 @@
+"""Find patterns for a task, a failure or a gate."""

@@ -1,0 +1,299 @@
+"""Queries for earlier resolutions of similar situations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from hardwon.errors import NotFound
+from hardwon.models.patterns import MAX_RESULTS
+from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
+from knowledge.memory.capture.outcomes import merge_target
+from knowledge.memory.query.search import Question, search
+from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.conditions import read_facts
+from knowledge.memory.rules.ranking import Match, rank, rank_for_gate
+from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointFilter, PointId, TaskFacts, View
+from knowledge.ports import Stores
+from knowledge.runtime.instrumentation import step
+from knowledge.runtime.scheduling import run_in_thread_if_long
+from knowledge.text.redaction import redact
+
+_GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
+_MAX_QUERY_CHARS = 16_000
+"""Longer queries are cut in the middle, as embedded texts of entries are; at four bytes each it fits MAX_TEXT_BYTES."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The patterns to show, and the confidence that the right one is known, 0..1 (`knowledge.retrieval.confidence`).
+
+    `sure`: the confidence is high enough to inject patterns unasked.
+    """
+
+    patterns: list[Pattern]
+    confidence: float
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RAGQueryService:
+    """Orchestrator-only service for querying what was learned."""
+
+    stores: Stores
+    task_relevance: float
+    failure_relevance: float
+    redaction: bool = True
+
+    @step("query_for_task")
+    async def query_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        max_results: int = 5,
+        *,
+        min_relevance: float | None = None,
+        only_if_sure: bool = False,
+        facts: TaskFacts | None = None,
+    ) -> list[Pattern]:
+        """Return the relevant patterns for a task before it is assigned, best first.
+
+        The description is compared with task descriptions and situations. A pattern of this agent type, task type and
+        technology ranks above one without them, such as a gate's, and that above one with others; these fields exclude
+        none. `min_relevance` (0..1) replaces the setting. `only_if_sure`: for injection unasked; returns nothing where
+        the best is likely not a match (`retrieval.confidence`), and excludes patterns of another error of the same
+        kind (`text.error_summary`). `facts`: the task's `technology`, its `version`, `tool` and `error`;
+        patterns known not to apply are excluded. Raises InvalidInput, Unavailable or SpaceMismatch.
+        """
+        check_flag("only_if_sure", only_if_sure)
+        _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
+        question = Question(
+            text=_query_text("task_description", task_description),
+            where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=_relevance_floor(min_relevance, self.task_relevance),
+            max_results=_parse_limit(max_results),
+            facts=read_facts(facts, technology=technology),
+            unasked=only_if_sure,
+        )
+        answer = await self._answer(question)
+        return answer.patterns if answer.sure or not only_if_sure else []
+
+    @step("query_for_failure")
+    async def query_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        technology: str | None = None,
+        min_relevance: float | None = None,
+        only_if_sure: bool = False,
+        facts: TaskFacts | None = None,
+    ) -> list[Pattern]:
+        """Return the patterns that solved similar failures, best first; ranks and raises as `query_for_task`.
+
+        The error message is used as a fact, too.
+        """
+        check_flag("only_if_sure", only_if_sure)
+        _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
+        question = Question(
+            text=await self._failure_text(failure_description, error_message),
+            where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=_relevance_floor(min_relevance, self.failure_relevance),
+            max_results=_parse_limit(max_results),
+            facts=read_facts(facts, technology=technology, error=error_message),
+            unasked=only_if_sure,
+        )
+        answer = await self._answer(question)
+        return answer.patterns if answer.sure or not only_if_sure else []
+
+    @step("query_for_gate")
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return decisions of people on similar proposals at such a gate, best first.
+
+        Both rejections, with the accepted revision, and first-attempt approvals, where there are any. Other gates'
+        decisions follow only where there are fewer than three of this one (or fewer than `max_results`). Decisions of
+        the project `project_id` rank higher. Raises as `query_for_task` does.
+        """
+        check_text("gate_type", gate_type)
+        _check_fields(project_id=project_id)
+        question = Question(
+            text=_query_text("proposal", proposal),
+            where=replace(self._where(), entry_types=_GATE_ENTRY_TYPES, gate_type=gate_type),
+            floor=_relevance_floor(min_relevance, self.task_relevance),
+            max_results=_parse_limit(max_results),
+            project_id=project_id,
+        )
+        result = await search(self.stores, self._redact_question(question))
+        return _to_patterns(rank_for_gate(result.matches, limit=max_results))
+
+    async def weigh_failure(
+        self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
+    ) -> Answer:
+        """Return the patterns that would be injected for a failure, with the confidence; ignores points `without`.
+
+        For measuring the answer to an unknown failure.
+        """
+        question = Question(
+            text=await self._failure_text(failure_description, error_message),
+            where=replace(self._failures(), without=frozenset(without)),
+            floor=self.failure_relevance,
+            max_results=3,
+            unasked=True,
+        )
+        answer = await self._answer(question)
+        return answer if answer.sure else replace(answer, patterns=[])
+
+    async def get(self, pattern_id: PatternId) -> Pattern:
+        """Return a live pattern as a query would show it, with relevance 1. Raises NotFound.
+
+        Returns the pattern that it was merged into, if any.
+        """
+        return to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
+
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns by id, starting after `after`, with relevance 1; for people to browse."""
+        after = None if after is None else PatternId(as_id("after", after))
+        page = await self.stores.patterns.page(
+            after=after, limit=_parse_limit(limit, "limit"), now=self.stores.clock.now()
+        )
+        return [to_pattern(evidence) for evidence in page]
+
+    def _where(self) -> PointFilter:
+        return PointFilter(workspace=self.stores.workspace, live_at=self.stores.clock.now())
+
+    def _failures(self) -> PointFilter:
+        return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
+
+    async def _answer(self, question: Question) -> Answer:
+        result = await search(self.stores, self._redact_question(question))
+        patterns = _to_patterns(rank(result.matches, limit=question.max_results))
+        return Answer(patterns=patterns, confidence=result.confidence, sure=result.speak)
+
+    async def _failure_text(self, failure: str, error: str | None) -> str:
+        """Return the query text of a failure, with the gist of a long error. Raises InvalidInput, naming the field."""
+        failure = _query_text("failure_description", failure)
+        if error is None:
+            return failure
+        error = _query_text("error_message", error, max_chars=_max_chars(error))  # its gist is short
+        return _truncate_middle(
+            await run_in_thread_if_long(len(failure) + len(error), partial(self._failure_gist, failure, error))
+        )
+
+    def _failure_gist(self, failure: str, error: str) -> str:
+        if self.redaction:  # before truncation: half a secret is not recognised
+            failure, error = _redact_together(failure, error)
+        return embedding_text.failure_gist(failure, error)
+
+    def _redact_question(self, question: Question) -> Question:
+        """Return the question redacted, as entries are stored."""
+        return replace(question, text=redact(question.text).text) if self.redaction else question
+
+
+def _check_fields(**fields: object) -> None:
+    """Raise InvalidInput, naming the field, for a value other than None that no entry could have in that field."""
+    for field, value in fields.items():
+        if value is not None:
+            check_text(field, value)
+
+
+def _redact_together(one: str, other: str) -> tuple[str, str]:
+    """Return two texts redacted; a secret found in one is removed from both."""
+    lines = redact(f"{one}\n{other}", keep_lines=True).text.split("\n")
+    of_one = one.count("\n") + 1
+    return "\n".join(lines[:of_one]), "\n".join(lines[of_one:])
+
+
+def _parse_limit(limit: int, field: str = "max_results") -> int:
+    """Return a number of results. Raises InvalidInput unless it is 1 to `MAX_RESULTS`."""
+    return as_integer(field, limit, least=1, most=MAX_RESULTS)
+
+
+def _relevance_floor(min_relevance: float | None, default: float) -> float:
+    """Return the minimum relevance of a situation. Raises InvalidInput for a value that is not a relevance."""
+    if min_relevance is None:
+        return default
+    return as_relevance("min_relevance", min_relevance)
+
+
+def _query_text(field: str, text: str, *, max_chars: int = _MAX_QUERY_CHARS) -> str:
+    """Return a query text, cut in the middle where it is long. Raises InvalidInput, naming the field."""
+    if isinstance(text, str):
+        text = _truncate_middle(text, max_chars)
+    check_text(field, text)
+    return text
+
+
+def _max_chars(text: object) -> int:
+    """Return the number of characters of this text that an entry could hold."""
+    fits = not isinstance(text, str) or text.isascii() or len(text.encode(errors="replace")) <= MAX_TEXT_BYTES
+    return MAX_TEXT_BYTES - 1 if fits else _MAX_QUERY_CHARS  # minus the line break between the two ends
+
+
+def _truncate_middle(text: str, max_chars: int = _MAX_QUERY_CHARS) -> str:
+    """Return a text, or its beginning and end, cut between words: half a secret is not recognised."""
+    if len(text) <= max_chars:
+        return text
+    half, text = max_chars // 2, text.strip()
+    return f"{text[:half].rsplit(maxsplit=1)[0]}\n{text[-half:].split(maxsplit=1)[-1]}"
+
+
+def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:
+    return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
+
+
+async def get_live(stores: Stores, pattern_id: PatternId) -> Evidence:
+    """Return a live pattern, or the one that it was merged into. Raises NotFound."""
+    now = stores.clock.now()
+    try:
+        return await stores.patterns.get(pattern_id, now=now)
+    except NotFound:
+        target = await merge_target(stores, pattern_id)
+        if target == pattern_id:
+            raise
+        return await stores.patterns.get(target, now=now)
+
+
+def to_pattern(evidence: Evidence) -> Pattern:
+    """Return a pattern for display, in the words of its most trusted evidence; its relevance is 1."""
+    words = evidence.words
+    return Pattern(
+        pattern_id=evidence.pattern_id,
+        entry_type=evidence.entry_type,
+        problem=embedding_text.situation(words),
+        solution=embedding_text.resolution(words),
+        when_to_try=_when_to_try(evidence),
+        success_count=evidence.success_count,
+        attempt_count=evidence.attempt_count,
+        project_count=evidence.project_count,
+        relevance=1.0,
+        agent_type=words.agent_type,
+        task_type=words.task_type,
+        technology=words.technology,
+        gate_type=words.gate_type,
+        entry_ids=evidence.entry_ids,
+        source=words.source,
+        founded_at=evidence.founded_at,
+        rivals=evidence.rivals,
+        distilled=evidence.distilled,
+    )
+
+
+def _when_to_try(evidence: Evidence) -> str:
+    """Return the captured sentence; else a model's, marked as such; else one built from the evidence."""
+    if evidence.distilled is not None and not evidence.when_to_try:
+        return embedding_text.model_written(evidence.distilled)
+    return embedding_text.when_to_try(evidence)

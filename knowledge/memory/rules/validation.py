@@ -1,0 +1,94 @@
+"""Validation of new entries, done in full before anything is stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from hashlib import sha256
+
+from hardwon.errors import InvalidInput
+from hardwon.validation import check_flag, check_text
+from knowledge.memory.rules.conditions import check_conditions
+from knowledge.models import EntryStatus, EntryType, NewEntry
+
+MAX_IDS_BYTES = 2600
+"""Maximum bytes of UTF-8 of workspace, project, task and run together: they form one key in Postgres, which holds
+2,704 bytes with its overhead. 200 characters each are fewer, except outside the BMP."""
+
+
+def check_ids(*, workspace: str, project_id: str, task_id: str | None, run_id: str | None) -> None:
+    """Raise InvalidInput, naming the longest id but the workspace, unless these ids fit into one key."""
+    ids = {"project_id": project_id, "task_id": task_id or "", "run_id": run_id or ""}
+    sizes = {name: len(value.encode()) for name, value in ids.items()}
+    total = len(workspace.encode()) + sum(sizes.values())
+    if total > MAX_IDS_BYTES:
+        longest = max(sizes, key=sizes.__getitem__)
+        raise InvalidInput(
+            longest,
+            f"has {sizes[longest]:,} bytes, and workspace, project_id, task_id and run_id have {total:,} together,"
+            f" more than the {MAX_IDS_BYTES:,} allowed",
+        )
+
+
+_REQUIRED_FIELDS = {
+    EntryType.FAILURE_SOLUTION: ("project_id", "agent_type", "failure_description"),
+    EntryType.GATE_REJECTION: ("project_id", "gate_type", "human_feedback"),
+    EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
+}
+_COMMON_FIELDS = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology"} | {
+    "task_description", "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by",
+    "success_verified",
+}  # fmt: skip
+_TYPE_FIELDS = {
+    EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
+    EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
+    EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
+}
+_TEXT_FIELDS = tuple(
+    field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
+)
+
+
+def validate(entry: NewEntry) -> None:
+    """Raise InvalidInput, naming the first invalid field, unless the entry can be stored."""
+    try:
+        entry_type = EntryType(entry.entry_type)
+    except ValueError:
+        raise InvalidInput("entry_type", f"must be one of {', '.join(EntryType)}, not {entry.entry_type!r}") from None
+    for name in _REQUIRED_FIELDS[entry_type]:
+        if getattr(entry, name) is None:
+            raise InvalidInput(name, f"is required for a {entry_type}")
+    for name in _TEXT_FIELDS:
+        value = getattr(entry, name)
+        if value is None:
+            continue
+        if name not in _COMMON_FIELDS and name not in _TYPE_FIELDS[entry_type]:
+            raise InvalidInput(name, f"does not belong to a {entry_type}")
+        check_text(name, value)
+    if entry.applies_when is not None:
+        check_conditions(entry.applies_when)
+    check_flag("success_verified", entry.success_verified)
+
+
+def first_status(entry: NewEntry) -> EntryStatus:
+    """Return the initial status: staged where there is a resolution and, for a failure, it is verified; else open."""
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            ready = entry.solution_steps is not None and entry.success_verified
+        case EntryType.GATE_REJECTION:
+            ready = entry.revision_approach is not None
+        case EntryType.GATE_APPROVAL:
+            ready = True
+    return EntryStatus.STAGED if ready else EntryStatus.OPEN
+
+
+_IDENTITY_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
+_HASHED_FIELDS = tuple(field.name for field in fields(NewEntry) if field.name not in _IDENTITY_FIELDS)
+
+
+def content_hash(entry: NewEntry) -> str:
+    """Return the sha256 of an entry's content: all fields but workspace, project, task, run and idempotency key."""
+    content = {name: value for name in _HASHED_FIELDS if (value := getattr(entry, name)) is not None}
+    if entry.applies_when is not None:
+        content["applies_when"] = asdict(entry.applies_when)
+    return sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,6 +1,0 @@
-"""Redact secrets and personal data in texts before they are stored or sent to a provider."""
-
-from knowledge.redaction.redactor import Redaction, redact, redact_together
-from knowledge.redaction.rules import KINDS
-
-__all__ = ["KINDS", "Redaction", "redact", "redact_together"]

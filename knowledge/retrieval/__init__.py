@@ -1,0 +1,1 @@
+"""Scoring of candidates: fusion, features, calibrated relevance and confidence."""

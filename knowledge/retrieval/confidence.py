@@ -1,0 +1,141 @@
+"""Confidence that the store has an answer to a query at all; below a threshold no pattern is injected.
+
+A single score cannot tell "known" from "the same area, but unknown" (docs/evaluation.md). Several signals together can
+in part: a logistic model of the maxima over the candidates, fitted on queries with and without their right texts in the
+store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from knowledge.retrieval.features import Features
+
+SCALE = 12.0
+"""Likeness per unit of fused score: about twice the weight of the cosine, which makes up half of that score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikenessWeights:
+    """Weights of the features."""
+
+    cosine: float
+    coverage: float
+    shared: float
+    telling: float
+    phrases: float
+    telling_phrases: float
+    opening: float
+    length: float
+
+
+BUNDLED_LIKENESS = LikenessWeights(
+    cosine=6.95,
+    coverage=3.75,
+    shared=-4.76,
+    telling=4.86,
+    phrases=-4.03,
+    telling_phrases=3.07,
+    opening=2.16,
+    length=-0.64,
+)
+"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking` on seven sets; validated on held-out sets.
+
+A shared term or phrase counts by how few of the candidates have it; one that all of them share counts for none.
+"""
+
+
+def likeness(features: Features, weights: LikenessWeights) -> float:
+    """Return the likeness of a candidate to its query, in nats; only differences between candidates are meaningful."""
+    return (
+        weights.cosine * features.cosine
+        + weights.coverage * features.coverage
+        + weights.shared * features.shared
+        + weights.telling * features.telling
+        + weights.phrases * features.phrases
+        + weights.telling_phrases * features.telling_phrases
+        + weights.opening * features.opening
+        + weights.length * features.length
+    )
+
+
+def to_fused_scale(likenesses: Sequence[float], fused: Sequence[float]) -> list[float]:
+    """Return scores ordered by likeness, on the calibrated scale of fused scores.
+
+    The candidate with the highest likeness gets the highest fused score, and the others follow at their distance: the
+    likeness decides which candidate is the best, the fused score how relevant it is.
+    """
+    if not likenesses:
+        return []
+    best, highest = max(likenesses), max(fused)
+    return [highest - (best - each) / SCALE for each in likenesses]
+
+
+MIN_CANDIDATES = 4
+"""With fewer candidates only relevance decides; our choice. The signals were fitted on sixteen candidates; with four to
+fifteen they still discriminate better than relevance (docs/evaluation.md)."""
+
+
+class Signals(NamedTuple):
+    """Maxima of features over the candidates of a query."""
+
+    fused: float
+    likeness: float
+    weight: float
+    telling: float
+    rarest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceWeights:
+    """Weights of the signals; `level` is the minimum confidence for an answer."""
+
+    intercept: float
+    fused: float
+    likeness: float
+    weight: float
+    telling: float
+    rarest: float
+    level: float
+
+
+BUNDLED_CONFIDENCE = SilenceWeights(
+    intercept=-7.15,
+    fused=2.45,
+    likeness=0.173,
+    weight=2.96,
+    telling=-2.06,
+    rarest=4.26,
+    level=0.68,
+)
+"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking`; at this level one in ten unanswerable queries passes.
+
+Also valid for rescaled cosines of other models (`cosines`).
+"""
+
+
+def signals(fused: Sequence[float], likenesses: Sequence[float], features: Sequence[Features]) -> Signals:
+    """Return the signals of a query's candidates, of which there is at least one."""
+    return Signals(
+        fused=max(fused),
+        likeness=max(likenesses),
+        weight=max(each.weight for each in features),
+        telling=max(each.telling for each in features),
+        rarest=max(each.rarest for each in features),
+    )
+
+
+def confidence(found: Signals, weights: SilenceWeights) -> float:
+    """Return the probability that the store has the answer, 0..1, with a prior of one half."""
+    logit = (
+        weights.intercept
+        + weights.fused * found.fused
+        + weights.likeness * found.likeness
+        + weights.weight * found.weight
+        + weights.telling * found.telling
+        + weights.rarest * found.rarest
+    )
+    return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0

@@ -1,0 +1,192 @@
+"""Ranking features from the texts of a query's candidates, beyond the dense and lexical scores of the search.
+
+The search weighs a word by its rarity in the workspace. Among the few candidates other words matter: those that few of
+*them* share, words that are adjacent in both texts, and the beginning of a text. All features are computed from the
+candidates' texts and the terms of the query, without further access to a store.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
+
+from knowledge.models import TermStatistics
+from knowledge.text.bm25 import chunks, inverse_document_frequency, stem, term_id, words_and_whole, words_and_wholes
+
+MAX_CANDIDATES = 16
+"""Candidates that are re-ranked, those with the best fused scores. 8 to 32 perform alike (docs/evaluation.md)."""
+
+MAX_HEAD_CHARS = 1_200
+"""Characters read from the start of a text. Time grows with them; more change nothing, 800 cost a point of hit@1."""
+
+MAX_TAIL_CHARS = 600
+"""Characters read from its end, too, where a log has its error."""
+
+_OPENING = 160
+_PREFIX = 3
+"""A stem begins like its word, so a word with another prefix than all query terms cannot match any."""
+
+_FEW = 5
+_ONE_LINE = re.compile(r"\S[^\n]*")
+
+Phrase = tuple[str, str]
+
+
+class Features(NamedTuple):
+    """Features of a query and one candidate; shares are 0..1.
+
+    `cosine`, `coverage`: the dense and lexical scores of the search. `shared`: share of the query's terms in the text;
+    `weight`: the same, weighted by rarity in the workspace; `telling`: by rarity among the candidates. `rarest`: rarity
+    of the rarest shared term, 1 if only one text has it. `phrases`: share of the query's word pairs in the text, by
+    rarity in the workspace; `telling_phrases`: by rarity among the candidates. `opening`: share of the query's first
+    line, by rarity, in the start of the text. `length`: logarithm of the text's words over the mean number of terms.
+    """
+
+    cosine: float
+    coverage: float
+    shared: float
+    weight: float
+    telling: float
+    rarest: float
+    phrases: float
+    telling_phrases: float
+    opening: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTerms:
+    """The terms of a query that occur in the workspace, with their rarity; its word pairs; its first line."""
+
+    rarity: Mapping[str, float]
+    phrases: AbstractSet[Phrase]
+    first_line: AbstractSet[str]
+    documents: int
+
+
+class Candidate(NamedTuple):
+    """A text found by the search, with its dense and lexical scores."""
+
+    text: str
+    cosine: float
+    coverage: float
+
+
+class _CandidateTerms(NamedTuple):
+    terms: AbstractSet[str]
+    phrases: AbstractSet[Phrase]
+    opening: AbstractSet[str]
+    length: int
+
+
+def read_query(text: str, statistics: TermStatistics) -> QueryTerms:
+    """Return the terms of a query that its candidates are compared with."""
+    words, wholes = words_and_wholes(text)
+    stems = [stem(word) for word in words]
+    rarity = {
+        term: inverse_document_frequency(statistics.documents, frequency)
+        for term in dict.fromkeys([*stems, *wholes])
+        if (frequency := statistics.frequencies.get(term_id(term), 0))
+    }
+    line = _ONE_LINE.search(text)
+    first_words, first_wholes = words_and_wholes(line.group() if line else "")
+    first = {*(stem(word) for word in first_words), *first_wholes} & rarity.keys()
+    pairs = {pair for pair in pairwise(stems) if pair[0] in rarity and pair[1] in rarity}
+    return QueryTerms(rarity=rarity, phrases=pairs, first_line=first, documents=statistics.documents)
+
+
+def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: float) -> list[Features]:
+    """Return the features of each candidate, in order. Some of them depend on the other candidates."""
+    vocabulary = _Vocabulary(query)
+    read = [vocabulary.read(candidate.text) for candidate in candidates]
+    weight = _Share(query.rarity)
+    telling = _Share(_rarity_among(extracted.terms for extracted in read))
+    phrases = _Share({(one, other): query.rarity[one] + query.rarity[other] for one, other in query.phrases})
+    telling_phrases = _Share(_rarity_among(extracted.phrases for extracted in read))
+    first_line = _Share({term: query.rarity[term] for term in query.first_line})
+    of_one = inverse_document_frequency(query.documents, 1)
+    return [
+        Features(
+            cosine=candidate.cosine,
+            coverage=candidate.coverage,
+            shared=len(extracted.terms) / max(1, len(query.rarity)),
+            weight=weight.of(extracted.terms),
+            telling=telling.of(extracted.terms),
+            rarest=max((query.rarity[term] for term in extracted.terms), default=0.0) / of_one,
+            phrases=phrases.of(extracted.phrases),
+            telling_phrases=telling_phrases.of(extracted.phrases),
+            opening=first_line.of(extracted.opening),
+            length=math.log((extracted.length + _FEW) / (mean_terms + _FEW)),
+        )
+        for candidate, extracted in zip(candidates, read, strict=True)
+    ]
+
+
+class _Chunks(dict[str, tuple[tuple[str, ...], str | None]]):
+    """Cache of the terms of chunks; words that cannot match the query are not stemmed."""
+
+    def __init__(self, wanted: AbstractSet[str]) -> None:
+        self._prefixes = {term[:_PREFIX] for term in wanted}
+
+    def __missing__(self, chunk: str) -> tuple[tuple[str, ...], str | None]:
+        words, whole = words_and_whole(chunk)
+        prefixes = self._prefixes
+        self[chunk] = found = (tuple([stem(w) if w[:_PREFIX] in prefixes else w for w in words]), whole)
+        return found
+
+
+def _ends(text: str) -> str:
+    return (
+        text if len(text) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS else f"{text[:MAX_HEAD_CHARS]}\n{text[-MAX_TAIL_CHARS:]}"
+    )
+
+
+class _Vocabulary:
+    """Extracts the terms of one query from texts."""
+
+    def __init__(self, query: QueryTerms) -> None:
+        self._wanted = query.rarity.keys()
+        self._phrases = query.phrases
+        self._chunks = _Chunks(self._wanted)
+
+    def read(self, text: str) -> _CandidateTerms:
+        """Return the terms, phrases and opening terms of the query that a text has."""
+        words, terms = self._terms_in(_ends(text))
+        _, opening = self._terms_in(text[:_OPENING])
+        return _CandidateTerms(
+            terms=terms, phrases=self._phrases & set(pairwise(words)), opening=opening, length=len(words)
+        )
+
+    def _terms_in(self, text: str) -> tuple[list[str], AbstractSet[str]]:
+        cache = self._chunks
+        parts = [cache[chunk] for chunk in chunks(text)]
+        terms = [term for chunk_terms, _ in parts for term in chunk_terms]
+        return terms, self._wanted & {*terms, *(whole for _, whole in parts if whole)}
+
+
+_Term = TypeVar("_Term", str, Phrase)
+
+
+class _Share(Generic[_Term]):
+    """Computes the share of the total weight that some items have."""
+
+    def __init__(self, weights: Mapping[_Term, float]) -> None:
+        self._weights: Mapping[_Term, float] = weights
+        self._total = sum(weights.values()) or 1.0
+
+    def of(self, items: AbstractSet[_Term]) -> float:
+        """Return the share of the given items, 0..1."""
+        return float(sum(self._weights.get(each, 0.0) for each in items)) / self._total
+
+
+def _rarity_among(candidates: Iterable[AbstractSet[_Term]]) -> dict[_Term, float]:
+    """Return the rarity of each term among the candidates."""
+    read = list(candidates)
+    counts = Counter(term for terms in read for term in terms)
+    return {term: inverse_document_frequency(len(read), count) for term, count in counts.items()}

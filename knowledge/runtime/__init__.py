@@ -1,0 +1,1 @@
+"""Logging, instrumentation and cooperative scheduling."""

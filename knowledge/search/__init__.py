@@ -1,1 +1,0 @@
-"""Building blocks of retrieval: lexical terms, score fusion, relevance, and comparison of texts."""

@@ -1,0 +1,1 @@
+"""Settings from the environment, with the prefix HARDWON_."""

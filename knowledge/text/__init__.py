@@ -1,0 +1,1 @@
+"""Pure functions on text: tokens, BM25, stack traces, names, redaction."""

@@ -1,0 +1,248 @@
+"""Rules for keys and tokens that are recognised by their form: each provider's prefix, alphabet and length."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from knowledge.text.redaction.rule import Automaton, Rule, token_rule
+
+_KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_NAME_SSH2 = r"SSH2 [A-Z0-9 ]{0,30}PRIVATE KEY ----"
+_KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes, so that a match ends before the next key
+_KEY_BREAK = r"(?:\\{1,4}[nr]|[^\xffA-Za-z0-9/=])+"  # of a diff, quote, comment or string literal
+_LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: timestamp, container
+_KEY_HEADERS = rf"(?:{_KEY_BREAK}[A-Z][A-Za-z]{{2,20}}(?:-[A-Z][A-Za-z]{{1,20}})?: [^\n\\\xff]*)*"
+_KEY_LINE = rf"(?:{_KEY_BREAK}[A-Za-z0-9+/=]{{16,}}|(?:\\n|\\r|\s){{1,4}}{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}})"
+_KEY_CUT_OFF = rf"{_KEY_HEADERS}{_KEY_LINE}+(?:{_KEY_BREAK}[A-Za-z0-9+/]{{1,15}}={{1,2}})?"
+_KEY_END_ALONE = (
+    rf"(?:(?:[A-Za-z0-9+/=]{{48,}}{_KEY_BREAK}(?:{_LINE_HEAD})?)+(?:[A-Za-z0-9+/=]+{_KEY_BREAK})?"
+    rf"|[A-Za-z0-9+/]{{4,}}={{1,2}}{_KEY_BREAK})"
+)
+_KEY_BASE64 = (  # the base64 of "-----BEGIN", a name, "PRIVATE KEY"
+    r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
+    r"[A-Za-z0-9+/=]*"
+)
+_KEY_PUTTY = r"Private-Lines: \d{1,3}(?:\s{1,2}[A-Za-z0-9+/=]{16,})+"
+_PLATFORMS = (
+    r"\bhw_[0-9a-f]{12}_[\w-]{43}",  # our own
+    r"dckr_(?:pat|oat)_[\w-]{20,}",  # Docker Hub
+    r"do[oprt]_v1_[0-9a-f]{64}",  # DigitalOcean
+    r"\bdapi[0-9a-f]{32}",  # Databricks
+    r"\bhv[sb]\.[\w-]{24,}",  # HashiCorp Vault
+    r"\w{14}\.atlasv1\.[\w=-]{60,}",  # Terraform
+    r"\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}",  # Grafana
+    r"\blin_api_[A-Za-z0-9]{32,}",
+    r"\bntn_[A-Za-z0-9]{40,}",  # Notion
+    r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",  # Shopify
+    r"\b\d{8,10}:AA[\w-]{33}",  # Telegram
+    r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}",  # Postman
+    r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{40,}",  # Doppler
+    r"\bsntry[suk]_[\w+/=-]{40,}",  # Sentry
+    r"\bNRAK-[A-Z0-9]{27}",  # New Relic
+    r"\bsb[ps]_[0-9a-f]{40}",  # Supabase
+    r"\bgsk_[A-Za-z0-9]{40,}",  # Groq
+    r"\bxai-[A-Za-z0-9]{70,}",
+    r"\br8_[A-Za-z0-9]{37}",  # Replicate
+    r"\bpplx-[A-Za-z0-9]{40,}",  # Perplexity
+    r"\bATATT3[\w=-]{50,}",  # Atlassian
+    r"\bfig[dou]_[\w-]{40}",  # Figma
+    r"\bpscale_(?:tkn|pw|oauth)_[\w.=-]{32,}",  # PlanetScale
+    r"\bpul-[0-9a-f]{40}",  # Pulumi
+    r"\brubygems_[0-9a-f]{48}",
+    r"\bcio[A-Za-z0-9]{32}\b",  # crates.io
+    r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}",
+    r"\bkey-[0-9a-f]{32}\b",  # Mailgun
+    r"\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailchimp
+    r"\bsq0(?:atp|csp)-[\w-]{22,}",  # Square
+    r"\bAKCp[A-Za-z0-9]{69}|\bcmVmdGtu[A-Za-z0-9]{56}",  # Artifactory
+    r"\bCCIP(?:AT|RJ)_\w{22,}",  # CircleCI
+    r"\bbk[ua]a?_[0-9a-f]{40}",  # Buildkite
+    r"\bv1\.0-[0-9a-f]{24}-[0-9a-f]{146}",  # Cloudflare, of an origin
+    r"\bHRKU-[\w-]{36,}",  # Heroku
+    r"\bsk\.eyJ[\w-]{20,}\.[\w-]{20,}",  # Mapbox
+    r"\bsq[upa]_[0-9a-f]{40}",  # SonarQube
+    r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",  # LangSmith
+    r"\btvly-[A-Za-z0-9-]{32,}",  # Tavily
+    r"\bfc-[0-9a-f]{32}\b",  # Firecrawl
+    r"\be2b_[0-9a-f]{40}",
+    r"\bpcsk_\w{50,}",  # Pinecone
+    r"\b1//0[\w-]{40,}",  # Google, to refresh
+    r"\bAAAA[\w-]{7}:APA91b[\w-]{100,}",  # Firebase
+    r"\bsl\.[\w-]{120,}",  # Dropbox
+    r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}",  # Airtable
+    r"\bCLOJARS_[a-z0-9]{60}",
+    r"\boy2[a-z0-9]{43}\b",  # NuGet
+    r"\bCFPAT-[\w-]{43}",  # Contentful
+    r"\bdt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}",  # Dynatrace
+    r"\bEZ[AT]K[A-Za-z0-9]{54}",  # EasyPost
+    r"\bfo1_[\w-]{43}|\bfm[12][ar]?_[A-Za-z0-9+/=]{100,}",  # Fly.io
+    r"\bico-[A-Za-z0-9]{32}\b",  # Infracost
+    r"\b(?:sdk|mob)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",  # LaunchDarkly
+    r"\bnf[pcou]_[A-Za-z0-9]{36,}",  # Netlify
+    r"\bph[xs]_[A-Za-z0-9]{40,}",  # PostHog
+    r"\bpn[ub]_[a-z0-9]{36}\b",  # Prefect
+    r"\brdme_[a-z0-9]{70}",  # ReadMe
+    r"\btk-us-[\w-]{48}",  # Scalingo
+    r"\bxkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}",  # Brevo
+    r"\bsgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}",  # Sourcegraph
+    r"\btskey-[a-z]{3,8}-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}",  # Tailscale
+    r"\btfp_[\w.=-]{50,}",  # Typeform
+    r"\bLTAI[A-Za-z0-9]{16,24}\b",  # Alibaba
+    r"\bAKID[A-Za-z0-9]{32}\b",  # Tencent
+    r"\bops_eyJ[\w-]{200,}|\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-){4,5}[A-Z0-9]{5}\b",  # 1Password
+    r"\bATBB[A-Za-z0-9]{32}\b",  # Bitbucket
+    r"\bsb_secret_[\w-]{20,}",  # Supabase
+    r"\bATCTT3[\w=-]{50,}",  # Bitbucket, of a repository
+    r"\bnvapi-[\w-]{60,}",  # NVIDIA
+    r"\bcsk-[a-z0-9]{40,}|\bcsk-[A-Za-z0-9]{48}\b",  # Cerebras
+    r"\bjina_[A-Za-z0-9]{40,}",
+    r"\btgp_v1_[\w-]{43}",  # Together
+    r"\bsk_[0-9a-f]{48}\b",  # ElevenLabs
+    r"\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}\b",  # Resend
+    r"\bpat-(?:na|eu|ap)\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # HubSpot
+    r"\baccess-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # Plaid
+    r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",  # Braintree, PayPal
+    r"\bFLWSECK(?:_TEST)?-[0-9a-zA-Z]{32}-X",  # Flutterwave
+    r"\bduffel_(?:test|live)_[\w=-]{43}",
+    r"\bfio-u-[\w=-]{64}",  # Frame.io
+    r"\bshippo_(?:live|test)_[0-9a-f]{40}",
+    r"\b(?:live|test)_[0-9a-f]{35}\b",  # Lob
+    r"\b[A-Za-z0-9]{10}msh[A-Za-z0-9]{15}p1[A-Za-z0-9]{6}jsn[A-Za-z0-9]{12}\b",  # RapidAPI
+    r"\bA{21}[A-Za-z0-9%]{70,}",  # Twitter
+    r"\baio_[A-Za-z0-9]{28}\b",  # Adafruit
+    r"\b[0-9a-f]{36}FFFFNRAL",  # New Relic, to send to
+    r"\b[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}\b",  # Azure DevOps
+    r"\bsecret_[A-Za-z0-9]{43}\b",  # Notion, before 2024
+    r"\bEAAA[A-Za-z0-9+=_-]{60}\b|\bEAA[A-Z][A-Za-z0-9]{100,}",  # Square, Facebook
+    r"\bdG9rO[jm][A-Za-z0-9+/]{50,}",  # Intercom
+    r"\b[12]/\d{15,17}(?:/\d{15,17})?:[0-9a-f]{32}\b",  # Asana
+    r"hooks\.zapier\.com/hooks/catch/\d+/\w{6,}",
+    r"discord(?:app)?\.com/api/webhooks/\d{15,20}/[\w-]{60,}",
+    r"webhook\.office\.com/webhookb2/[\w@/-]{60,}",  # Teams
+    r"\bvc[piark]_[A-Za-z0-9]{24,}",  # Vercel
+    r"\bnapi_[a-z0-9]{40,}",  # Neon
+    r"\bcf(?:ut|at|k)_[A-Za-z0-9]{40,}",  # Cloudflare
+    r"\bv[1-4]\.(?:local|public)\.[\w-]{40,}(?:\.[\w-]+)?|\bk[1-4]\.(?:local|secret)\.[\w-]{40,}",  # PASETO, PASERK
+)
+
+
+def _of_discord(value: bytes, _: bytes) -> int:
+    """Hide a token that begins with the base64 of a bot's number; other names of three parts do not."""
+    number = value.partition(b".")[0]
+    try:
+        return len(value) if base64.urlsafe_b64decode(number + b"=" * (-len(number) % 4)).isdigit() else 0
+    except ValueError:
+        return 0
+
+
+def _has_digit_and_both_cases(value: bytes, _: bytes) -> int:
+    """Hide a token with a digit and letters of both cases; names with the same prefix have no such mixture."""
+    body = value.partition(b"_")[2]
+    return len(value) if body.lower() != body != body.upper() and any(48 <= byte <= 57 for byte in body) else 0
+
+
+TOKENS: Final[tuple[Rule, ...]] = (
+    token_rule(
+        "private-key",
+        rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-?-----END {_KEY_NAME}|{_KEY_CUT_OFF})"
+        rf"|---- BEGIN {_KEY_NAME_SSH2}(?:{_KEY_BODY}---- END {_KEY_NAME_SSH2}|{_KEY_CUT_OFF})"
+        rf"|{_KEY_END_ALONE}(?:-----END {_KEY_NAME}|---- END {_KEY_NAME_SSH2})"
+        rf"|{_KEY_BASE64}|{_KEY_PUTTY}",
+        hint=rf"-----(?:BEGIN|END) {_KEY_NAME}|---- (?:BEGIN|END) {_KEY_NAME_SSH2}|{_KEY_BASE64}|{_KEY_PUTTY}",
+    ),
+    token_rule("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
+    token_rule(  # of temporary credentials
+        "aws-secret-key", r"\b(?:IQoJb3JpZ2luX2Vj|F[QwI]oGZXIvYXdzE|AQoDYXdzE)[A-Za-z0-9+/=%]{100,}"
+    ),
+    token_rule("aws-secret-key", r"\bABSK[A-Za-z0-9+/]{80,}={0,2}|\bbedrock-api-key-[A-Za-z0-9+/_=-]{40,}"),
+    token_rule("google-api-key", r"\bAQ\.[A-Za-z0-9][\w-]{39,}|\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
+    token_rule("azure-key", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}", hint=r"\dQ~[\w~.-]{31}"),
+    token_rule("github-token", r"gh[oprsu]_[A-Za-z0-9]{36,}|github_pat_\w{60,}"),
+    token_rule(
+        "gitlab-token", r"\bgl(?:pat|dt|rt|rtr|ptt|cbt|soat|oas|ft|agent|imt|ffct)-[\w-]{20,}(?:\.[0-9a-z.]{2,14})?"
+    ),
+    token_rule(
+        "slack-token",
+        r"\bxox[abceoprs](?:\.xox[bp])?-\d[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{20,}"
+        r"|(?:https://)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[\w+/-]{20,}",
+    ),
+    token_rule("stripe-key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|\bwhsec_[A-Za-z0-9+/=]{24,}"),
+    token_rule("anthropic-key", r"\bsk-ant-[a-z0-9]{3,12}-[\w-]{20,}"),
+    token_rule(
+        "openai-key",
+        r"\bsk-(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{20,}|[A-Za-z0-9]{32,})",
+    ),
+    token_rule("npm-token", r"npm_[A-Za-z0-9]{36}"),
+    token_rule("pypi-token", r"pypi-AgE[\w-]{50,}"),
+    token_rule("twilio-key", r"SK[0-9a-f]{32}", alone=True),
+    token_rule("sendgrid-key", r"\bSG\.[\w-]{16,32}\.[\w-]{30,60}"),
+    token_rule("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z]{1,4}[A-Za-z0-9]{30,}|\bhf_[A-Za-z0-9]{34}"),
+    token_rule(
+        "jwt",
+        r"\beyJ[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?|\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?)",
+        hint=r"\beyJ[\w-]{8,}\.\.?[\w-]{8}",
+    ),
+    token_rule("platform-token", "|".join(_PLATFORMS)),
+    token_rule(
+        "password",
+        r"\$(?:1|5|6|apr1)\$[\w./]{1,16}\$[\w./]{22,}|\$[56]\$rounds=\d+\$[\w./$]{16,}|\$2[abxy]?\$\d\d\$[\w./]{50,}"
+        r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
+        r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
+    ),
+    token_rule(
+        "platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_has_digit_and_both_cases
+    ),  # Render, Fireworks
+    token_rule("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
+)
+"""Mostly as published by the providers; after a prefix, all characters of the alphabet are taken."""
+_PREFIXES = (
+    b"ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- xoxb- xoxp- xoxe- xoxa- xoxs- xapp- sk-ant- sk-proj-"
+    b" sk-svcacct- sk-or-v1- sk_live_ sk_test_ rk_live_ whsec_ AKIA ASIA AIza GOCSPX- ya29. npm_ pypi-AgE dckr_pat_"
+    b" dop_v1_ hvs. hvb. glsa_ lin_api_ ntn_ shpat_ shpss_ dapi PMAK- dp.pt. sntrys_ NRAK- gsk_ xai- pplx- ATATT3"
+    b" pscale_ nvapi- vcp_ napi_ cfut_ eyJhbGciOi eyJ0eXAiOi eyJraWQiOi hooks.slack PRIVATE\xa0KEY-----"
+).split()
+"""Prefixes of most tokens; shorter ones would occur by chance in any image."""
+_MIN_CHARS = 24
+
+
+def _base64_forms(prefix: bytes) -> Iterator[str]:
+    """Yield the base64 of a prefix for each of the three alignments, in both alphabets."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + prefix).decode().rstrip("=")
+        bits = 8 * (before + len(prefix))
+        stable = encoded[-(-8 * before // 6) : bits // 6]
+        yield stable.replace("+", "[+-]").replace("/", "[/_]")
+
+
+@cache
+def _tokens() -> Automaton:
+    return Automaton([rule.hint for rule in TOKENS])
+
+
+def _holds_token(value: bytes, _: bytes) -> int:
+    """Hide a value if it has a token at any alignment of the base64."""
+    standard = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    return len(value) if any(_has_token(standard[place:]) for place in range(4)) else 0
+
+
+def _has_token(encoded: bytes) -> bool:
+    body = encoded[: len(encoded) - (len(encoded) % 4 == 1)]
+    decoded = base64.b64decode(body + b"=" * (-len(body) % 4))
+    return any(_is_token(TOKENS[number], decoded) for number in _tokens().of(decoded))
+
+
+def _is_token(rule: Rule, decoded: bytes) -> bool:
+    return any(rule.check is None or rule.check(match[0], b"") for match in rule.pattern.finditer(decoded))
+
+
+WRAPPED: Final[tuple[Rule, ...]] = (
+    token_rule(
+        "secret",
+        rf"[A-Za-z0-9+/_-]{{{_MIN_CHARS},}}={{0,2}}",
+        hint="|".join(each for prefix in _PREFIXES for each in _base64_forms(prefix.replace(b"\xa0", b" "))),
+        check=_holds_token,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Open the stores, pick the adapters, build the services."""

@@ -1,0 +1,131 @@
+"""The commands that learn from git history, reports and reviews, and the capture of the entries they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hardwon.errors import InvalidInput
+from hardwon.models.ids import DEFAULT_WORKSPACE
+from orchestrator.cli.support.run import Json, Workspace, run
+
+if TYPE_CHECKING:
+    from knowledge.models import NewEntry
+
+learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
+
+
+def capture_and_report(
+    rows: Iterator[tuple[int, NewEntry | InvalidInput]],
+    workspace: str,
+    *,
+    as_json: bool,
+    place: str,
+    nothing: str,
+    all_of_it: bool = False,
+) -> None:
+    """Capture the entries of a reader and print the result of each, or `nothing` where there are none.
+
+    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them.
+    """
+    from orchestrator import connect
+    from orchestrator.cli.files.capture_files import capture_batches, read_batch
+    from orchestrator.cli.reports.memory_report import CaptureReport
+    from orchestrator.cli.support.terminal import stages
+
+    async def work() -> None:
+        with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it) as report:
+            first = await read_batch(rows)  # an unreadable file is reported before any store is opened
+            async with connect(workspace=workspace, warm=False) as knowledge:
+                with stages(quiet=as_json) as progress:
+                    await capture_batches(knowledge.capture, first, rows, report, progress.stage("Capturing"))
+            report.print()
+            if all_of_it and report.refusal_count:
+                raise typer.Exit(1)
+
+    run(work)
+
+
+@learn.command("git")
+def learn_git(
+    path: Annotated[Path, typer.Argument(help="A git repository.")],
+    since: Annotated[str | None, typer.Option(help="Commits after this revision or date.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many fixes, the latest.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
+    from orchestrator.importers.git import read_fixes
+
+    capture_and_report(
+        enumerate(read_fixes(path, since=since, limit=limit), 1),
+        workspace,
+        as_json=as_json,
+        place="commit",
+        nothing="no commit says that it fixes something (fix, bug, hotfix, regression, revert, in its first line)",
+    )
+
+
+@learn.command("sarif")
+def learn_sarif(
+    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the findings of a SARIF report. Those that a later run shows gone, with a remedy, are verified."""
+    from orchestrator.importers.sarif import read_findings
+
+    capture_and_report(
+        enumerate(read_findings(file), 1),
+        workspace,
+        as_json=as_json,
+        place="finding",
+        nothing="the report has no findings",
+    )
+
+
+@learn.command("junit")
+def learn_junit(
+    before: Annotated[Path, typer.Argument(help="The JUnit XML report of the run that failed.")],
+    after: Annotated[Path, typer.Argument(help="The JUnit XML report of a later run.")],
+    solution: Annotated[str | None, typer.Option(help="What made the tests pass.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that made them pass, as a file.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the tests that failed and pass again. Without a solution they stay open."""
+    from orchestrator.importers.junit import read_repaired_tests
+
+    if solution is not None and diff is not None:
+        raise typer.BadParameter("give either --solution or --diff")
+    project_id = Path.cwd().name if project is None else project
+    entries = read_repaired_tests(before, after, project=project_id, solution=solution, diff=diff)
+    capture_and_report(
+        enumerate(entries, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
+    )
+
+
+@learn.command("reviews")
+def learn_reviews(
+    file: Annotated[Path, typer.Argument(help="Pull requests, reviews and review comments, as `gh api` prints them.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn what reviewers on GitHub asked for and then accepted. Also what they approved at once."""
+    from orchestrator.importers.reviews import read_reviews
+
+    capture_and_report(
+        enumerate(read_reviews(file), 1),
+        workspace,
+        as_json=as_json,
+        place="decision",
+        nothing="no pull request was approved, or changed and then approved",
+    )

@@ -1,0 +1,266 @@
+"""The commands of upkeep: verification, rebuilding, another model, archives, deletion."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from hardwon.models.ids import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.support.one_call import OperationCommand, add_command
+from orchestrator.cli.support.run import Json, Limit, Workspace, run
+
+workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
+delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
+_VERIFY = OperationCommand(
+    "upkeep.verify",
+    "memory:print_verify",
+    "Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end.",
+    options={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
+    stage="Verifying",
+    is_failure=lambda report: not report.sound,
+)
+_DEAD = OperationCommand(
+    "upkeep.dead",
+    "memory:print_dead",
+    "Show entries that the embedder refused, and why. The latest first; retry-dead stages them again.",
+)
+
+
+def add_upkeep(app: typer.Typer) -> None:
+    """Add the commands of upkeep to the command line."""
+    add_command(app, "verify", _VERIFY)
+    app.command()(rebuild)
+    app.command()(reembed)
+    add_command(app, "dead", _DEAD)
+    app.command()(retry_dead)
+    app.command("export")(export)
+    app.command("import")(import_)
+    app.add_typer(delete, name="delete")
+    app.add_typer(workspace_, name="workspace")
+
+
+def rebuild(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop the index and fill it again from Postgres. Ids stay; queries find less meanwhile."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory_report import note_rebuild, print_rebuild
+    from orchestrator.cli.support.terminal import stages
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            cost = await knowledge.store_upkeep.rebuild(dry_run=True)
+            if dry_run:
+                print_rebuild(cost, as_json=as_json)
+                return
+            if not as_json:
+                note_rebuild(cost)
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.rebuild(progress=progress.stage("Rebuilding"))
+        print_rebuild(report, as_json=as_json)
+
+    run(work)
+
+
+def reembed(
+    model: Annotated[
+        str, typer.Option(help="The model to change to; all-MiniLM-L6-v2 is the bundled one, a path a folder.")
+    ],
+    dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="Any word, to tell apart models that an endpoint serves under the same name.")
+    ] = None,
+    query_prefix: Annotated[
+        str | None, typer.Option(help="The prefix that the endpoint's model expects before queries, with its blank.")
+    ] = None,
+    document_prefix: Annotated[str | None, typer.Option(help="The prefix that it expects before stored texts.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
+    ] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Switch even if the new model finds very different neighbours.")
+    ] = False,
+    forget_old: Annotated[
+        bool, typer.Option("--forget-old", help="Drop the vectors of other models: going back then costs embedding.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Change the embedding model. Everything is embedded with the new one, compared, then switched over.
+
+    Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
+    """
+    from hardwon.models.maintenance import ModelChoice
+    from knowledge.settings.model import KnowledgeSettings
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory_report import print_reembed
+    from orchestrator.cli.support.terminal import stages
+
+    key = KnowledgeSettings().embedding_api_key if base_url else None
+    secret = key.get_secret_value() if key else None
+    choice = ModelChoice(
+        model=model,
+        dims=dims,
+        revision=revision,
+        query_prefix=query_prefix,
+        document_prefix=document_prefix,
+        base_url=base_url,
+        api_key=secret,
+    )
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.reembed_to(
+                    choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
+                )
+        print_reembed(report, choice, as_json=as_json)
+
+    run(work)
+
+
+def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
+    from orchestrator.cli.support.session import open_workspace
+    from orchestrator.cli.support.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            staged = await knowledge.upkeep.retry_dead()
+        if as_json:
+            print_json({"staged": staged})
+        else:
+            print_text(f"{staged:,} dead entries are staged again")
+
+    run(work)
+
+
+class Switch(StrEnum):
+    """On or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+add_command(
+    workspace_,
+    "list",
+    OperationCommand(
+        "workspaces", "memory:print_workspaces", "Show the workspaces that hold anything.", options={"limit": Limit}
+    ),
+)
+
+
+@workspace_.command("local-only")
+def local_only(
+    workspace: Annotated[str, typer.Argument(help="The workspace.")],
+    switch: Annotated[Switch | None, typer.Argument(help="Without it, only say how it is.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
+    from orchestrator import connect
+    from orchestrator.cli.support.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:  # often before it holds anything
+            if switch is not None:
+                await knowledge.upkeep.keep_local(on=switch is Switch.ON)
+            on = await knowledge.upkeep.local_only()
+        if as_json:
+            print_json({"workspace": workspace, "local_only": on})
+        else:
+            print_text(f"workspace {workspace}: {'local only' if on else 'its texts may go to an endpoint'}")
+
+    run(work)
+
+
+@delete.command("entry")
+def delete_entry(
+    entry_id: Annotated[UUID, typer.Argument(help="The entry's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete an entry with what rests on it alone."""
+    from orchestrator.cli.reports.memory_report import print_deleted
+    from orchestrator.cli.support.session import open_workspace
+
+    async def work() -> None:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            await knowledge.capture.delete(EntryId(entry_id))
+        print_deleted(1, as_json=as_json)
+
+    run(work)
+
+
+add_command(
+    delete,
+    "project",
+    OperationCommand(
+        "capture.delete_project",
+        "memory:print_deleted",
+        "Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays.",
+        options={"project_id": Annotated[str, typer.Argument(help="The project's id.")]},
+        stage="Deleting",
+    ),
+)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="Where to write the archive; - is standard output.")],
+    *,
+    entries: Annotated[
+        bool, typer.Option("--entries", help="Only the entries of a workspace, as JSON lines that capture takes back.")
+    ] = False,
+    workspace: Annotated[str, typer.Option(help="The workspace, with --entries.")] = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Write all workspaces into one archive. It holds them as they are now; captures and checkpoints go on."""
+    from orchestrator import connect
+    from orchestrator.cli.files.archives import write_archive, write_entries
+    from orchestrator.cli.reports.memory_report import print_entries_exported, print_exported
+    from orchestrator.cli.support.terminal import stages
+
+    if file == "-" and as_json:
+        raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            if entries:
+                number = await write_entries(file, knowledge.archives.export_entries(workspace))
+                if number is not None:
+                    print_entries_exported(file, number, as_json=as_json)
+                return
+            with stages(quiet=as_json) as progress:
+                pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
+                rows = await write_archive(file, pieces)
+        if rows is not None:
+            print_exported(file, rows, as_json=as_json)
+
+    run(work)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that hardwon export wrote; - is standard input.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read an archive into this store. Ids stay, nothing is embedded again; if it is broken off, run it again."""
+    from orchestrator import connect
+    from orchestrator.cli.files.archives import read_archive
+    from orchestrator.cli.reports.memory_report import print_imported
+    from orchestrator.cli.support.terminal import stages
+
+    async def work() -> None:
+        async with read_archive(file) as chunks, connect(warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
+        print_imported(report, as_json=as_json)
+
+    run(work)

@@ -1,0 +1,65 @@
+"""The commands of patterns: likely twins to join, and entries to split off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from orchestrator.cli.support.one_call import OperationCommand, add_command
+
+patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)
+
+add_command(
+    patterns,
+    "suggest",
+    OperationCommand(
+        "grouping.suggest",
+        "patterns:print_pairs_of_patterns",
+        "Show patterns that are probably the same. The likeliest first; `patterns join` makes two of them one.",
+        options={"limit": Annotated[int, typer.Option(min=1, max=1000, help="At most so many pairs.")]},
+    ),
+)
+add_command(
+    patterns,
+    "list",
+    OperationCommand(
+        "queries.browse", "patterns:print_listed", "Show patterns in the order of their ids, to look through."
+    ),
+)
+add_command(
+    patterns,
+    "show",
+    OperationCommand(
+        "grouping.show",
+        "patterns:print_details",
+        "Show a pattern with its entries, likely twins and rivals.",
+        options={"pattern_id": Annotated[UUID, typer.Argument(help="The pattern's id.")]},
+    ),
+)
+add_command(
+    patterns,
+    "join",
+    OperationCommand(
+        "grouping.join",
+        "patterns:print_grouped",
+        "Make two patterns one, for good. No text is changed; `patterns split` takes entries out again.",
+        options={
+            "keep": Annotated[UUID, typer.Argument(help="The pattern to keep.")],
+            "other": Annotated[UUID, typer.Argument(help="The one that becomes part of it.")],
+        },
+    ),
+)
+add_command(
+    patterns,
+    "split",
+    OperationCommand(
+        "grouping.split",
+        "patterns:print_grouped",
+        "Give entries a pattern of their own, for good. Entries with the same words go along.",
+        options={
+            "entry_ids": Annotated[list[UUID], typer.Argument(help="The entries that are to leave, of one pattern.")]
+        },
+    ),
+)

@@ -1,0 +1,110 @@
+"""The commands of queries, and the options that they share with others."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator.cli.support.one_call import OperationCommand, add_command
+
+query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
+
+AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
+TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
+Technology = Annotated[str | None, typer.Option(help="Such as python.")]
+MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Show only what is at least this relevant (0 to 1). Left out, HARDWON_FAILURE_RELEVANCE (0.75) holds for"
+        " failures, HARDWON_TASK_RELEVANCE (0.7) else.",
+    ),
+]
+OnlyIfSure = Annotated[
+    bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
+]
+Facts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fact", metavar="NAME=VALUE", help="What is known: technology, version (of it), tool, error. Repeatable."
+    ),
+]
+
+
+def parse_facts(texts: list[str] | None, option: str = "--fact") -> dict[str, str] | None:
+    """Return facts from typed texts. Raises a usage error for one without a name or a value, or with two values."""
+    facts: dict[str, str] = {}
+    for name, _, value in (each.partition("=") for each in texts or ()):
+        if not name or not value:
+            raise typer.BadParameter(f"give it as NAME=VALUE, not {name!r}", param_hint=option)
+        if facts.setdefault(name, value) != value:
+            raise typer.BadParameter(f"{name!r} is given twice, with different values", param_hint=option)
+    return facts or None
+
+
+_REPORT = "memory:print_patterns"
+_OPTIONS = {
+    "agent_type": AgentType,
+    "task_type": TaskType,
+    "technology": Technology,
+    "max_results": MaxResults,
+    "min_relevance": MinRelevance,
+    "only_if_sure": OnlyIfSure,
+    "facts": Facts,
+}
+"""The options of all kinds of query."""
+
+
+def _text_argument(description: str) -> Any:
+    return Annotated[str, typer.Argument(metavar="text", help=description)]
+
+
+add_command(
+    query,
+    "task",
+    OperationCommand(
+        "queries.query_for_task",
+        _REPORT,
+        "Show what to know before a task is assigned.",
+        options={**_OPTIONS, "task_description": _text_argument("The task's description.")},
+        parsers={"facts": parse_facts},
+        warm=True,
+    ),
+)
+add_command(
+    query,
+    "failure",
+    OperationCommand(
+        "queries.query_for_failure",
+        _REPORT,
+        "Show how failures like this one were solved.",
+        options={
+            **_OPTIONS,
+            "failure_description": _text_argument("What failed."),
+            "error_message": Annotated[str | None, typer.Option("--error", help="The error message.")],
+        },
+        parsers={"facts": parse_facts},
+        warm=True,
+    ),
+)
+add_command(
+    query,
+    "gate",
+    OperationCommand(
+        "queries.query_for_gate",
+        _REPORT,
+        "Show what people decided on such proposals. What they objected to, and what passed at once.",
+        options={
+            **_OPTIONS,
+            "gate_type": Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+            "proposal": _text_argument("The proposal."),
+            "project_id": Annotated[
+                str | None, typer.Option("--project", help="The project whose decisions count more.")
+            ],
+        },
+        warm=True,
+    ),
+)

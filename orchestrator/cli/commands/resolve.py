@@ -1,0 +1,113 @@
+"""The commands that list unresolved entries and resolve them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from hardwon.models.ids import DEFAULT_WORKSPACE, EntryId
+from knowledge.models import Entry
+from orchestrator.cli.commands.query import parse_facts
+from orchestrator.cli.support.one_call import OperationCommand, add_command
+from orchestrator.cli.support.run import Json, Workspace, run
+from orchestrator.cli.support.terminal import format_time, notes, out, print_json, print_text
+from orchestrator.context.sanitize import sanitize
+from orchestrator.entries import text_to_resolve
+
+_MAX_SUMMARY_CHARS = 200
+
+
+def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
+    """Print unresolved entries: their origin and the beginning of their text."""
+    if as_json:
+        print_json({"unresolved": [asdict(entry) for entry in entries]})
+        return
+    if not entries:
+        print_text("nothing waits for its resolution")
+        return
+    for entry in entries:
+        out.print(f"{entry.entry_id}  {entry.entry_type}", style="bold", markup=False)
+        print_text(f"   {_origin(entry)}")
+        print_text(f"   {_one_line(text_to_resolve(entry))[:_MAX_SUMMARY_CHARS]}")
+    notes.print("hardwon resolve ENTRY --solution or --revision resolves one", markup=False)
+
+
+def _origin(entry: Entry) -> str:
+    pairs = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
+    fields = [f"{name} {_one_line(value)}" for name, value in pairs if value]
+    return ", ".join([format_time(entry.captured_at), *fields])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(sanitize(text).split())
+
+
+def add_resolve(app: typer.Typer) -> None:
+    """Add the commands to an app."""
+    add_command(
+        app,
+        "unresolved",
+        OperationCommand(
+            "capture.unresolved",
+            "entries:print_unresolved",
+            "Show what waits for its resolution, the latest first.",
+            options={
+                "project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")]
+            },
+        ),
+    )
+    app.command()(resolve)
+
+
+def resolve(
+    entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon unresolved` names it.")],
+    *,
+    solution: Annotated[str | None, typer.Option(help="What solved the failure.")] = None,
+    revision: Annotated[str | None, typer.Option(help="What was accepted after a rejection.")] = None,
+    verified_by: Annotated[
+        str | None, typer.Option(help="What showed that it works, such as a test; required with --solution.")
+    ] = None,
+    when_to_try: Annotated[
+        str | None, typer.Option(help="When to try it; if left out, hardwon says it from the entry.")
+    ] = None,
+    applies_when: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Without which it does not apply: technology, version (a range of it), tool, error. Repeatable.",
+        ),
+    ] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
+    from orchestrator.cli.reports.memory_report import print_resolved
+    from orchestrator.cli.support.session import open_workspace
+    from orchestrator.entries import parse_conditions, resolve_entry
+
+    if (solution is None) == (revision is None):
+        raise typer.BadParameter(
+            "give the first for a failure or the second for a rejection", param_hint="--solution or --revision"
+        )
+    if solution is not None and verified_by is None:
+        raise typer.BadParameter("say what showed that the solution works", param_hint="--verified-by")
+    conditions = parse_facts(applies_when, "--applies-when")
+
+    async def work() -> None:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            resolved = await resolve_entry(
+                knowledge.capture,
+                EntryId(entry_id),
+                solution_steps=solution,
+                revision_approach=revision,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                applies_when=None if conditions is None else parse_conditions(conditions),
+            )
+        print_resolved(EntryId(entry_id), resolved, as_json=as_json)
+
+    run(work)

@@ -1,0 +1,344 @@
+"""The command `hardwon`: a client of the API where another process owns the stores, else their owner while it runs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
+from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
+from knowledge.settings.model import KnowledgeSettings
+from orchestrator.cli.commands.answers import add_answers
+from orchestrator.cli.commands.custody import add_custody
+from orchestrator.cli.commands.evaluate import evaluate
+from orchestrator.cli.commands.jobs import jobs
+from orchestrator.cli.commands.kb import kb
+from orchestrator.cli.commands.keys import keys
+from orchestrator.cli.commands.learn import capture_and_report, learn
+from orchestrator.cli.commands.maintenance import add_upkeep
+from orchestrator.cli.commands.mcp import add_mcp
+from orchestrator.cli.commands.patterns import patterns
+from orchestrator.cli.commands.query import Facts, TaskType, Technology, parse_facts, query
+from orchestrator.cli.commands.resolve import add_resolve
+from orchestrator.cli.support.one_call import OperationCommand, add_command
+from orchestrator.cli.support.run import Json, Workspace, make_lazy_group, run
+from orchestrator.cli.support.streams import ensure_standard_streams
+
+
+async def migrate_now(settings: KnowledgeSettings) -> bool:
+    """Migrate the schema to the head of this version; return whether it changed. A running owner has done so already.
+
+    Raises InvalidSetting if the stores are behind a server.
+    """
+    if settings.api_url is not None:
+        raise InvalidSetting(
+            "HARDWON_API_URL", "is set, and that server migrates its own schema: unset it to migrate here"
+        )
+    from knowledge.wiring.open import migrate_stores
+
+    return await migrate_stores(settings)
+
+
+app = typer.Typer(
+    name="hardwon",
+    help="The learning memory of a multi-agent orchestrator.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+app.add_typer(learn, name="learn")
+app.add_typer(kb, name="kb")
+app.add_typer(query, name="query")
+app.add_typer(evaluate, name="evaluate")
+
+
+def _configure() -> None:
+    from orchestrator.observability.logging import configure_logs, warn_of_unknown_settings
+
+    configure_logs()
+    warn_of_unknown_settings()
+
+
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if requested:
+        from importlib.metadata import version
+
+        typer.echo(f"hardwon {version('hardwon')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options of `hardwon` itself."""
+
+
+def main() -> None:
+    """Run the command line; errors are one sentence on standard error and exit code 1."""
+    ensure_standard_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without Unicode
+    try:
+        try:
+            make_lazy_group(app, before=_configure)()
+        finally:
+            sys.stdout.flush()
+    except HardwonError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except OSError as error:
+        # the unwritten rest would fail once more at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # its reader has closed the pipe
+            sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
+        sys.exit(1)
+
+
+@app.command()
+def demo(*, as_json: Json = False) -> None:
+    """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory_report import print_demo
+    from orchestrator.cli.support.terminal import stages
+    from orchestrator.evaluation.demo import run_demo
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
+        print_demo(report, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8420,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
+    from knowledge.settings.model import KnowledgeSettings
+    from orchestrator.cli.reports.memory_report import print_service
+    from orchestrator.server.serve import run_service
+
+    async def work() -> None:
+        on_start = functools.partial(print_service, as_json=as_json)
+        await run_service(KnowledgeSettings(), host=host, port=port, on_start=on_start)
+
+    run(work, until_stopped=True)
+
+
+@app.command()
+def capture(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help='Entries, one JSON object a line, such as {"entry_type": "gate_approval", "project_id": "shop",'
+            ' "gate_type": "design_review", "approved_approach": "Expand, then contract"}; - is standard input.'
+        ),
+    ],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Capture entries. Refused lines are named and do not stop the rest; exit code 1 then. Repeats are stored once."""
+    from orchestrator.cli.files.capture_files import read_file
+
+    nothing = "there is no line to capture"
+    capture_and_report(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
+
+
+add_resolve(app)
+
+
+@app.command()
+def checkpoint(
+    project: Annotated[str | None, typer.Option(help="The project that reached a checkpoint.")] = None,
+    checkpoint_type: Annotated[
+        CheckpointType, typer.Option("--type", help="What was reached.")
+    ] = CheckpointType.MANUAL,
+    *,
+    all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
+    distill: Annotated[
+        bool, typer.Option("--distill", help="Have HARDWON_CHAT_MODEL describe patterns of three or more entries.")
+    ] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Embed what is staged, so that it is found from now on."""
+    from orchestrator.cli.reports.memory_report import print_checkpoint
+    from orchestrator.cli.support.session import open_workspace
+    from orchestrator.cli.support.terminal import stages
+    from orchestrator.observability.logging import drop_event
+
+    if project is not None and all_projects:
+        raise typer.BadParameter("give either --project or --all")
+    if project is None and checkpoint_type is not CheckpointType.MANUAL:
+        raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
+
+    async def work() -> None:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
+            with stages(quiet=as_json) as progress, drop_event("checkpoint_failed"):
+                stage = progress.stage("Embedding")
+                if project is None:
+                    report = await knowledge.checkpoints.process_all(distill=distill, progress=stage)
+                else:
+                    report = await knowledge.checkpoints.process_checkpoint(
+                        project, checkpoint_type, distill=distill, progress=stage
+                    )
+        print_checkpoint(report, as_json=as_json)
+        if report.dead:
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@app.command()
+def context(
+    text: Annotated[str, typer.Argument(help="The task's description.")],
+    agent_type: Annotated[str, typer.Option(help="The type of the agent that gets the task.")],
+    task_type: TaskType = None,
+    technology: Technology = None,
+    project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="The run of the task.")] = None,
+    facts: Facts = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Print the context that an agent would get with a task. Without what is known, exit code 1 and the reason."""
+    from knowledge.models import Task
+    from orchestrator import OrchestratorContextBuilder
+    from orchestrator.cli.reports.memory_report import print_context
+    from orchestrator.cli.support.session import open_workspace
+
+    new_task = Task(
+        description=text,
+        type=task_type,
+        technology=technology,
+        project_id=project,
+        task_id=task,
+        run_id=run_id,
+        facts=parse_facts(facts),
+    )
+
+    async def work() -> None:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
+            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(new_task, agent_type)
+        print_context(built, as_json=as_json)
+        if built.degraded:
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@app.command()
+def outcome(
+    context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon context --json` names it.")],
+    pattern_id: Annotated[UUID, typer.Argument(help="The pattern of it that was tried.")],
+    *,
+    worked: Annotated[bool, typer.Option("--worked", help="It solved the task.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="It did not.")] = False,
+    project: Annotated[str | None, typer.Option(help="The task's project; the context's where it has one.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id; the context's where it has one.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="The run; a run counts once.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Record whether a pattern that an agent was given worked."""
+    from orchestrator.cli.reports.memory_report import print_outcome
+    from orchestrator.cli.support.session import open_workspace
+
+    if worked is failed:
+        raise typer.BadParameter("give one of the two", param_hint="--worked or --failed")
+
+    async def work() -> None:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            counted_id = await knowledge.outcomes.record_outcome(
+                ContextId(context_id),
+                PatternId(pattern_id),
+                worked=worked,
+                project_id=project,
+                task_id=task,
+                run_id=run_id,
+            )
+            pattern = None
+            with suppress(NotFound, Unavailable):  # the outcome is stored, even if the pattern cannot be shown
+                pattern = await knowledge.queries.get(counted_id)
+        print_outcome(counted_id, pattern, as_json=as_json)
+
+    run(work)
+
+
+add_command(
+    app,
+    "prune",
+    OperationCommand(
+        "pruning.prune",
+        "memory:print_prune",
+        "Delete what is past its year, from both stores.",
+        options={"dry_run": Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]},
+        stage="Pruning",
+    ),
+)
+add_command(
+    app,
+    "stats",
+    OperationCommand("stats", "memory:print_stats", "Show how much is stored: entries by status, patterns, points."),
+)
+
+
+@app.command()
+def doctor(*, as_json: Json = False) -> None:
+    """Check settings, stores and embedder, one by one. Exit code 1 if one is not well."""
+    from orchestrator.cli.reports.memory_report import print_findings
+    from orchestrator.evaluation.doctor import examine
+
+    async def work() -> None:
+        findings = await examine()
+        print_findings(findings, as_json=as_json)
+        if not all(finding.well for finding in findings):
+            sys.exit(1)
+
+    run(work)
+
+
+@app.command()
+def migrate(*, as_json: Json = False) -> None:
+    """Bring the database schema to this version. Every start does so too."""
+    from knowledge.settings.model import KnowledgeSettings
+    from orchestrator.cli.support.terminal import print_json, print_text
+
+    async def work() -> None:
+        changed = await migrate_now(KnowledgeSettings())
+        if as_json:
+            print_json({"changed": changed})
+        else:
+            print_text("the schema was migrated" if changed else "the schema is up to date")
+
+    run(work)
+
+
+add_mcp(app)
+add_upkeep(app)
+add_custody(app)
+add_answers(evaluate)
+app.add_typer(patterns, name="patterns")
+app.add_typer(keys, name="keys")
+app.add_typer(jobs, name="jobs")

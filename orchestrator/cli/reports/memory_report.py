@@ -1,0 +1,472 @@
+"""Results of commands on the learning memory, for people or as JSON."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Self
+
+from knowledge.access.keys import describe_other_pepper
+from knowledge.models import (
+    CaptureOutcome,
+    CaptureResult,
+    CheckpointReport,
+    Context,
+    DeadEntry,
+    DistillationReport,
+    EntryId,
+    Pattern,
+    PatternId,
+    PruneReport,
+    WorkspaceStats,
+)
+from knowledge.text.pluralize import count_of
+from orchestrator.cli.support.terminal import (
+    json_line,
+    notes,
+    out,
+    print_json,
+    print_json_with_list,
+    print_pairs,
+    print_text,
+)
+from orchestrator.context.rendering import label
+from orchestrator.context.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
+    from orchestrator.evaluation.demo import DemoReport
+    from orchestrator.evaluation.doctor import Finding
+    from orchestrator.evaluation.merging import MergingReport
+    from orchestrator.evaluation.retrieval import AbstentionReport, RetrievalReport
+    from orchestrator.server.serve import ServiceInfo
+
+_MAX_SHOWN = 50
+_MAX_MEMORY_BYTES = 1024 * 1024
+_CAPTURED_FIELDS = tuple(each.name for each in fields(CaptureResult))
+
+
+def _scratch() -> IO[str]:
+    return SpooledTemporaryFile(_MAX_MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace")
+
+
+@dataclass(kw_only=True)
+class CaptureReport:
+    """Collects the results of a capture for a block. `place` is the word for an item: line, commit or finding.
+
+    `nothing` is printed if there was no item. `each`: accepted items are listed as well, not only refused ones.
+
+    Answers to print are spooled to a file, as there may be very many.
+    """
+
+    place: str
+    as_json: bool
+    nothing: str
+    each: bool = False
+    read: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    open: int = 0
+    _answers: IO[str] = field(default_factory=_scratch)
+    _accepted: IO[str] = field(default_factory=_scratch)
+
+    def __enter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Drop the files."""
+        self._answers.close()
+        self._accepted.close()
+
+    @property
+    def refusal_count(self) -> int:
+        """Number of refused items."""
+        return self.counts[CaptureOutcome.REFUSED]
+
+    def add(self, number: int, answer: CaptureResult) -> None:
+        """Add the answer to one item."""
+        self.read += 1
+        self.counts[answer.outcome] += 1
+        self.open += answer.outcome is CaptureOutcome.ACCEPTED and answer.status == "open"
+        refused = answer.outcome is CaptureOutcome.REFUSED
+        if self.as_json:
+            present = {name: value for name in _CAPTURED_FIELDS if (value := getattr(answer, name)) is not None}
+            self._answers.write(json_line({self.place: number, **present}) + "\n")
+        elif refused and self.counts[answer.outcome] <= _MAX_SHOWN:
+            name = f"{answer.field}: " if answer.field else ""
+            line = sanitize(f"{self.place} {number} refused: {name}{answer.error}")
+            self._answers.write(line.replace("\n", " ") + "\n")
+        elif self.each and not refused:
+            status = f" ({answer.status})" if answer.status else ""
+            self._accepted.write(f"{self.place} {number} {answer.outcome}: {answer.entry_id}{status}\n")
+
+    def print(self) -> None:
+        """Print counts and refusals; as JSON all answers."""
+        counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
+        self._answers.seek(0)
+        if self.as_json:
+            print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
+            return
+        self._accepted.seek(0)
+        for line in self._accepted:
+            print_text(line.rstrip("\n"))
+        for line in self._answers:
+            notes.print(line, end="", markup=False)
+        if not self.read:
+            notes.print(self.nothing, markup=False)
+        more = self.refusal_count - _MAX_SHOWN
+        if more > 0:
+            notes.print(f"... and {more:,} more refused", markup=False)
+        totals = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
+        still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
+        print_text(f"{totals}{still_open}")
+        if self.open:
+            notes.print("hardwon unresolved lists them, hardwon resolve ENTRY resolves one", markup=False)
+
+
+def print_service(serving: ServiceInfo, *, as_json: bool) -> None:
+    """Print the address of the API, as soon as it is served."""
+    if as_json:
+        print_json(serving)
+        sys.stdout.flush()
+        return
+    notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C", markup=False)
+    if serving.without_keys:
+        notes.print(
+            "there is no key yet, so every program on this machine may do everything: hardwon keys create", markup=False
+        )
+    if serving.dead_keys:
+        notes.print(describe_other_pepper(serving.dead_keys), markup=False)
+
+
+def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
+    """Print the report of a checkpoint."""
+    if as_json:
+        print_json(report)
+        return
+    if not report.embedded + report.abandoned + report.dead and report.distillation is None:
+        print_text("nothing was staged, so nothing was embedded")
+        return
+    founded = f"{report.founded:,} new pattern{'' if report.founded == 1 else 's'}"
+    parts = [f"{report.embedded:,} embedded ({founded}, {report.joined:,} joined one)"]
+    for name, number in (("abandoned", report.abandoned), ("dead", report.dead), ("texts cut", report.truncated)):
+        if number:
+            parts.append(f"{number:,} {name}")
+    print_text(", ".join(parts))
+    for dead in report.dead_entries[:_MAX_SHOWN]:
+        notes.print(f"entry {dead.entry_id} is dead: {dead.reason}", markup=False)
+    if report.distillation is not None:
+        _print_distillation(report.distillation)
+
+
+def _print_distillation(report: DistillationReport) -> None:
+    parts = [f"{report.distilled:,} of {report.due:,} patterns distilled"]
+    left = report.due - report.distilled - report.refused - report.overtaken
+    for name, number in (("refused", report.refused), ("overtaken by a deletion", report.overtaken), ("left", left)):
+        if number:
+            parts.append(f"{number:,} {name}")
+    print_text(", ".join(parts))
+    for refusal in report.refusals[:_MAX_SHOWN]:
+        line = sanitize(f"pattern {refusal.pattern_id} is not distilled: {refusal.reason}").replace("\n", " ")
+        notes.print(line, markup=False)
+    if report.error is not None:
+        notes.print(f"distilling ended early: {report.error}", markup=False)
+
+
+def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
+    """Print the patterns that a query found."""
+    if as_json:
+        print_json({"patterns": [asdict(pattern) for pattern in patterns], "degraded": None})
+        return
+    if not patterns:
+        print_text("nothing that fits was learned so far")
+    for number, pattern in enumerate(patterns, 1):
+        out.print(
+            f"{number}. {label(pattern.success_count)}, {_record(pattern)}, relevance {pattern.relevance:.2f}"
+            f"  [{pattern.entry_type}]",
+            style="bold",
+            markup=False,
+        )
+        for name, text in (
+            ("Problem", pattern.problem),
+            ("Solution", pattern.solution),
+            ("When to try", pattern.when_to_try),
+        ):
+            out.print(f"   {name}: " + sanitize(text).replace("\n", "\n     "), markup=False)
+        if pattern.distilled is not None:
+            line = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
+            out.print("   In general: " + sanitize(line).replace("\n", " "), markup=False)
+        out.print()
+
+
+def _record(pattern: Pattern) -> str:
+    """Return the number of successes, and of attempts if some failed."""
+    if pattern.attempt_count > pattern.success_count:
+        return f"{pattern.success_count} of {pattern.attempt_count} attempts"
+    return "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
+
+
+def print_context(context: Context, *, as_json: bool) -> None:
+    """Print a context as an agent would get it."""
+    if as_json:
+        print_json(context)
+        return
+    print_text(context.text)
+    if context.degraded:
+        notes.print(f"degraded: {context.degraded}", markup=False)
+
+
+def print_outcome(pattern_id: PatternId, pattern: Pattern | None, *, as_json: bool) -> None:
+    """Print the record of a pattern after an outcome; None if it cannot be shown, as no entry of it is live."""
+    if as_json:
+        print_json(pattern or {"pattern_id": pattern_id})
+        return
+    if pattern is None:
+        print_text(
+            f"pattern {pattern_id}: the outcome is stored; the pattern cannot be shown, as no entry of it is live"
+        )
+        return
+    print_text(
+        f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
+        f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}"
+    )
+
+
+def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> None:
+    """Print that an entry is resolved, or the earlier entry with the same content."""
+    if as_json:
+        print_json({"entry_id": resolved})
+    elif resolved == entry_id:
+        print_text(f"entry {entry_id} is resolved")
+    else:
+        print_text(
+            f"entry {entry_id} is resolved as entry {resolved} was: it counts as an outcome of that one's pattern"
+        )
+
+
+def print_prune(report: PruneReport, *, as_json: bool) -> None:
+    """Print the report of a prune."""
+    if as_json:
+        print_json(report)
+        return
+    verb = "would go" if report.dry_run else "went"
+    print_text(
+        f"{count_of(report.entries, 'expired entry')}, {count_of(report.points, 'point')} and"
+        f" {count_of(report.patterns, 'pattern')} {verb}; {count_of(report.never_resolved, 'unresolved entry')} {verb}"
+    )
+
+
+def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
+    """Print a workspace's counts, and the latest dead entries with their reasons."""
+    if as_json:
+        print_json(stats)
+        return
+    fields = asdict(stats)
+    fields.pop("workspace")
+    fields.pop("dead_entries")
+    if stats.tokens_per_day is None:
+        del fields["tokens_today"], fields["tokens_per_day"]
+    print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in fields.items()})
+    for dead in stats.dead_entries:
+        print_text(sanitize(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
+    if stats.dead_entries:
+        print_text("hardwon retry-dead stages dead entries again")
+    if not any(stats.entries.values()):
+        notes.print("nothing is captured here yet: try hardwon demo, or begin with hardwon capture FILE")
+
+
+def print_verify(report: VerifyReport, *, as_json: bool) -> None:
+    """Print the differences between the index and Postgres."""
+    if as_json:
+        print_json(asdict(report) | {"sound": report.sound})
+        return
+    if not report.wrong:
+        print_text(f"{_points(report.points, report.passages)}, all as in Postgres")
+        return
+    differences = ", ".join(f"{number:,} {name}" for name, number in report.wrong.items())
+    rest = "all repaired" if report.repaired else "hardwon verify --repair repairs them"
+    print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
+    for name, ids in report.examples.items():
+        notes.print(f"{name}: {', '.join(map(str, ids))}", markup=False)
+
+
+def note_rebuild(cost: RebuildReport) -> None:
+    """Print the cost of a rebuild before it begins."""
+    notes.print(f"{_rebuild_cost(cost)}; queries find less until they are back", markup=False)
+
+
+def _rebuild_cost(cost: RebuildReport) -> str:
+    embedded = (
+        f"{cost.embedded:,} texts without a stored vector are embedded again"
+        if cost.embedded
+        else "nothing is embedded"
+    )
+    return f"{_points(cost.points, cost.passages)} go back into the index from Postgres, {embedded}"
+
+
+def _points(learned: int, passages: int) -> str:
+    return count_of(learned, "point") + (f" and {passages:,} of documents" if passages else "")
+
+
+def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
+    """Print the points that a rebuild restored, or would restore."""
+    if as_json:
+        print_json(report)
+    elif report.dry_run:
+        print_text(_rebuild_cost(report))
+    else:
+        points = _points(report.points, report.passages)
+        print_text(f"{points} are back in the index, {report.embedded:,} of them embedded again")
+
+
+def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) -> None:
+    """Print the report of a change of model, and the settings to use from now on."""
+    if as_json:
+        print_json(report)
+        return
+    if report.switched:
+        print_text(
+            f"changed from {report.from_model} to {report.to_model}: {report.embedded:,} texts embedded,"
+            f" {report.kept:.0%} of nearest neighbours stayed near"
+        )
+    else:
+        done = "nothing is embedded yet" if report.from_model is None else f"{report.to_model} is in use already"
+        rest = f"{report.embedded:,} texts that it lacked were embedded" if report.embedded else "nothing was changed"
+        print_text(f"{done}: {rest}")
+    if report.forgotten:
+        print_text(f"the vectors of {report.forgotten:,} other models were dropped")
+    chosen = {name: value for name, value in asdict(choice).items() if value is not None and name != "api_key"}
+    settings = " ".join(f"HARDWON_EMBEDDING_{name.upper()}={shlex.quote(str(value))}" for name, value in chosen.items())
+    notes.print(f"from now on start hardwon with {settings}", markup=False)
+
+
+def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None:
+    """Print the contents of an archive."""
+    size = Path(file).stat().st_size
+    if as_json:
+        print_json({"file": file, "bytes": size, "rows": rows})
+        return
+    learned = f"{count_of(rows['knowledge_staging'], 'entry')}, {count_of(rows['patterns'], 'pattern')}"
+    rest = f"{count_of(rows['points'], 'point')} and {count_of(rows['kb_documents'], 'document')}"
+    print_text(f"{learned}, {rest} are in {file} ({size / 1e6:,.1f} MB)")
+
+
+def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
+    """Print how many entries are in a file."""
+    if as_json:
+        print_json({"file": file, "entries": number})
+        return
+    print_text(f"{count_of(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
+
+
+def print_imported(report: ImportReport, *, as_json: bool) -> None:
+    """Print the report of an import."""
+    if as_json:
+        print_json(report)
+        return
+
+    def part(table: str) -> str:
+        return f"{report.new.get(table, 0):,} of {report.rows.get(table, 0):,}"
+
+    print_text(
+        f"{part('knowledge_staging')} entries and {part('patterns')} patterns are new here,"
+        f" {part('kb_documents')} documents;"
+        f" {_points(report.points, report.passages)} are in the index, {report.embedded:,} texts were embedded"
+    )
+
+
+def print_dead(entries: Sequence[DeadEntry], *, as_json: bool) -> None:
+    """Print dead entries with their reasons."""
+    if as_json:
+        print_json({"dead": entries})
+        return
+    if not entries:
+        print_text("no entry is dead")
+    for entry in entries:
+        print_text(f"{entry.entry_id}  {sanitize(entry.reason)}")
+
+
+def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
+    """Print the names of workspaces."""
+    if as_json:
+        print_json({"workspaces": names})
+        return
+    print_text("\n".join(map(sanitize, names)) or "no workspace holds anything yet")
+
+
+def print_deleted(number: int, *, as_json: bool) -> None:
+    """Print the number of deleted entries."""
+    if as_json:
+        print_json({"entries": number})
+    else:
+        print_text(f"{count_of(number, 'entry')} {'is' if number == 1 else 'are'} deleted")
+
+
+def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    """Print the findings of the doctor."""
+    if as_json:
+        print_json({"well": all(finding.well for finding in findings), "findings": [asdict(f) for f in findings]})
+        return
+    for finding in findings:
+        mark = "ok  " if finding.well else "FAIL"
+        out.print(f"{mark}  {finding.what}: {finding.said}", style="" if finding.well else "bold red", markup=False)
+
+
+def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
+    """Print the evaluation of retrieval."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("retrieval", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_merging(report: MergingReport, *, as_json: bool) -> None:
+    """Print the evaluation of merging."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("merging", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
+    """Print the evaluation of abstention."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("abstention", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_demo(report: DemoReport, *, as_json: bool) -> None:
+    """Print the results of the demo, and one whole context."""
+    if as_json:
+        print_json(report)
+        return
+    commits = f" and {report.commits:,} fix commits" if report.commits else ""
+    print_text(
+        f"Learned {count_of(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
+        f" {count_of(report.patterns, 'pattern')}; {report.stored:,} new this time,"
+        f" {report.already_known:,} known already"
+        + (f"; {report.entries_per_second:,.1f} entries/s embedded." if report.stored else ".")
+    )
+    print_text(
+        f"Met {report.violations:,} real violations of {report.rules:,} rules in installed packages, code and name"
+        " removed:\n"
+        f"  right rule first          {report.hit_at_1:6.1%}\n"
+        f"  among the first three     {report.hit_at_3:6.1%}\n"
+        f"  right first hits that the failure threshold lets through  {report.surviving_right_hits:6.1%}\n"
+        f"  query time                p50 {report.query_p50_ms:.1f} ms, p95 {report.query_p95_ms:.1f} ms\n"
+    )
+    print_text("One context, as an agent gets it:\n")
+    print_text(report.context)
+    print_text(f"\nAsk it yourself: {_program_name()} query failure --workspace demo 'mutable default argument'")
+
+
+def _program_name() -> str:
+    """Return the command to type for this program: `make demo` runs it from an environment that is not on the PATH."""
+    program = Path(sys.argv[0]).absolute()
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"

@@ -1,0 +1,92 @@
+"""Patterns and pairs of patterns, for people or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from hardwon.models.patterns import PatternDetails, PatternPair
+from knowledge.models import Entry, Pattern
+from orchestrator.cli.support.terminal import out, print_json, print_text
+from orchestrator.context.sanitize import sanitize
+
+_MAX_TEXT_CHARS = 300
+
+
+def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> None:
+    """Print likely duplicates, with the command that joins them."""
+    if as_json:
+        print_json({"pairs": [asdict(pair) for pair in pairs]})
+        return
+    if not pairs:
+        print_text("no two patterns look like the same one")
+    for number, pair in enumerate(pairs, 1):
+        out.print(f"{number}. likely the same: {pair.probability:.0%}", style="bold", markup=False)
+        _print_why(pair)
+        for pattern in pair.patterns:
+            _print_pattern(pattern)
+        keep, other = (pattern.pattern_id for pattern in pair.patterns)
+        out.print(f"   hardwon patterns join {keep} {other}", style="dim", markup=False, soft_wrap=True)
+        out.print()
+
+
+def print_pattern_list(patterns: Sequence[Pattern], *, as_json: bool) -> None:
+    """Print a list of patterns."""
+    if as_json:
+        print_json({"patterns": [asdict(pattern) for pattern in patterns]})
+        return
+    if not patterns:
+        print_text("there is no pattern yet: hardwon checkpoint makes them from captured entries")
+    for pattern in patterns:
+        _print_pattern(pattern)
+
+
+def print_details(details: PatternDetails, *, as_json: bool) -> None:
+    """Print a pattern with its entries, likely duplicates and rivals."""
+    if as_json:
+        print_json(details)
+        return
+    _print_pattern(details.pattern)
+    for entry in details.entries:
+        _print_entry(entry)
+    for name, pairs in (("likely the same", details.twins), ("another way out", details.rivals)):
+        for pair in pairs:
+            (other,) = (each for each in pair.patterns if each.pattern_id != details.pattern.pattern_id)
+            out.print(f"   {name} ({pair.probability:.0%}):", style="bold", markup=False)
+            _print_why(pair)
+            _print_pattern(other)
+
+
+def print_grouped(pattern: Pattern, *, as_json: bool) -> None:
+    """Print the pattern that a join or a split made."""
+    if as_json:
+        print_json(pattern)
+        return
+    _print_pattern(pattern)
+
+
+def _print_pattern(pattern: Pattern) -> None:
+    out.print(
+        f"   {pattern.pattern_id}  worked {pattern.success_count} of {pattern.attempt_count} times"
+        f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}  [{pattern.entry_type}]",
+        markup=False,
+        soft_wrap=True,
+    )
+    for name, text in (("Problem", pattern.problem), ("Solution", pattern.solution)):
+        out.print(f"     {name}: {_short(text)}", markup=False)
+
+
+def _print_entry(entry: Entry) -> None:
+    task = f", task {entry.task_id}" if entry.task_id else ""
+    line = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
+    out.print(_short(line), markup=False, soft_wrap=True)
+
+
+def _print_why(pair: PatternPair) -> None:
+    if pair.why:
+        out.print(f"   because {'; '.join(pair.why)}", markup=False)
+
+
+def _short(text: str) -> str:
+    line = " ".join(sanitize(text).split())
+    return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"

@@ -1,0 +1,1 @@
+"""Shared parts of commands: sessions, options, terminal, signals."""

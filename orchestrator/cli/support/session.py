@@ -1,0 +1,38 @@
+"""The workspace of a command that reads, with a warning if it is empty: its name may be mistyped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from hardwon.errors import HardwonError
+from hardwon.models.ids import DEFAULT_WORKSPACE
+from orchestrator.cli.support.terminal import add_to_json, notes
+from orchestrator.connection import AnyKnowledge, connect
+
+_TIMEOUT_SECONDS = 1.0
+"""Seconds that a command waits for this check, which is not part of its own work; ours."""
+
+
+@asynccontextmanager
+async def open_workspace(workspace: str, *, as_json: bool, warm: bool = True) -> AsyncIterator[AnyKnowledge]:
+    """Connect for a command that reads; warn first if the named workspace is empty.
+
+    The warning is on standard error, or in the JSON document. It is not an error: a new workspace is empty.
+    """
+    async with connect(workspace=workspace, warm=warm) as knowledge:
+        if workspace != DEFAULT_WORKSPACE and not await _holds_anything(knowledge):
+            if as_json:
+                add_to_json(empty_workspace=workspace)
+            else:
+                text = f"workspace {workspace} is empty: hardwon workspace list names those that are not"
+                notes.print(text, markup=False)
+        yield knowledge
+
+
+async def _holds_anything(knowledge: AnyKnowledge) -> bool:
+    with suppress(HardwonError, TimeoutError):  # the command reports errors itself, and a context must not be late
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            return await knowledge.holds_anything()
+    return True

@@ -1,0 +1,155 @@
+"""Output of commands: results on standard output; progress, notes and errors for people on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBars
+from rich.table import Table
+
+from orchestrator.observability.progress import Stages
+
+if TYPE_CHECKING:
+    from knowledge.ports import Progress
+
+out = Console(highlight=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _to_plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def json_line(value: object, *, indent: int | None = None) -> str:
+    """Return a value as JSON that standard output can encode."""
+    unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    return json.dumps(value, default=_to_plain, ensure_ascii=not unicode, indent=indent)
+
+
+_extra_json: ContextVar[Mapping[str, object] | None] = ContextVar("extra_json", default=None)
+
+
+def add_to_json(**fields: object) -> None:
+    """Add fields to the JSON document of the running command."""
+    _extra_json.set({**(_extra_json.get() or {}), **fields})
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document and nothing else."""
+    if extra := _extra_json.get():
+        fields = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        value = {**fields, **extra} if isinstance(fields, dict) else value
+    sys.stdout.write(json_line(value, indent=2) + "\n")
+
+
+def print_json_with_list(value: dict[str, Any], name: str, items: Iterable[str]) -> None:
+    """Print an object as one JSON document with a list whose items are lines of JSON, streamed one at a time."""
+    sys.stdout.write(json_line(value, indent=2).removesuffix("\n}") + f',\n  "{name}": [')
+    between = "\n    "
+    for item in items:
+        sys.stdout.write(between + item.removesuffix("\n"))
+        between = ",\n    "
+    sys.stdout.write("\n  ]\n}\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text as it is: stored text is never parsed as markup."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def note_more(shown: Sized, most: int | None, *, as_json: bool) -> None:
+    """Note on standard error that a list was cut and may have more."""
+    if len(shown) == most and not as_json:
+        notes.print(f"the first {most:,}: --limit shows more, --all all of them", markup=False)
+
+
+def print_pairs(title: str, pairs: dict[str, Any]) -> None:
+    """Print names and values in two columns."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in pairs.items():
+        table.add_row(name, "-" if value is None else _format_cell(value))
+    out.print(table)
+
+
+def format_time(moment: datetime) -> str:
+    """Return a time as it is printed everywhere: to the minute, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _format_cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+class _Bars(Stages):
+    """Stages on a terminal: a progress bar each."""
+
+    def __init__(self, bars: ProgressBars) -> None:
+        self._bars = bars
+
+    def stage(self, name: str) -> Progress:
+        bars = self._bars
+        for task in bars.tasks:
+            bars.update(task.id, total=task.total or 1, completed=task.total or 1)
+        current = bars.add_task(name, total=None)
+
+        def report(done: int, total: int | None) -> None:
+            bars.update(current, completed=done, total=total)
+
+        return report
+
+
+class _Lines(Stages):
+    """Stages where standard error is a file: a line at the beginning of each and one after every tenth."""
+
+    def stage(self, name: str) -> Progress:
+        notes.print(name, markup=False)
+        tenths = 0
+
+        def report(done: int, total: int | None) -> None:
+            nonlocal tenths
+            if total and total > 1 and done * 10 // total > tenths:
+                tenths = done * 10 // total
+                notes.print(f"  {done:,} of {total:,}", markup=False)
+
+        return report
+
+
+@contextmanager
+def stages(*, quiet: bool) -> Iterator[Stages]:
+    """Yield a reporter of stages for a block; it prints to standard error unless `quiet`."""
+    if quiet:
+        yield Stages()
+        return
+    if not notes.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with ProgressBars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes) as bars:
+        progress = _Bars(bars)
+        yield progress
+        progress.stage("done")
+        bars.remove_task(bars.tasks[-1].id)

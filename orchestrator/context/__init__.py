@@ -1,0 +1,1 @@
+"""The context of a task: selection, rendering, token budget, deadline."""

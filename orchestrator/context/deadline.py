@@ -1,0 +1,59 @@
+"""Deadlines for calls: a late call is abandoned, not awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hardwon.errors import reason_of
+from knowledge.runtime.logging import get_logger
+
+log = get_logger(__name__)
+
+_Result = TypeVar("_Result")
+
+_abandoned_tasks: set[asyncio.Task[Any]] = set()
+"""Calls that were abandoned, until they end: the loop itself holds only weak references to tasks."""
+
+_overrunning_tasks: set[asyncio.Task[Any]] = set()
+"""Those of them that may still finish."""
+_MAX_OVERRUNNING = 8
+"""Calls that may overrun at a time, ours: if a server hangs none of them ends, and each may hold a connection."""
+
+
+async def run_within(seconds: float, work: Coroutine[Any, Any, _Result], *, overrun_seconds: float = 0.0) -> _Result:
+    """Return the result of `work`, or raise TimeoutError without waiting for its end.
+
+    Late work is cancelled at once, or after `overrun_seconds` more: cancelling a call also drops its connection, and
+    the next call has to open another one first.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except BaseException:
+        _abandon(task)
+        raise
+    if not task.done():
+        _abandon(task, overrun_seconds)
+        raise TimeoutError
+    return task.result()
+
+
+def _abandon(task: asyncio.Task[Any], overrun_seconds: float = 0.0) -> None:
+    """Cancel a task, after `overrun_seconds` if not too many overrun already; a driver may take seconds to end."""
+    _abandoned_tasks.add(task)
+    task.add_done_callback(_forget)
+    if overrun_seconds and len(_overrunning_tasks) < _MAX_OVERRUNNING:
+        _overrunning_tasks.add(task)
+        ends = asyncio.get_running_loop().call_later(overrun_seconds, task.cancel)
+        task.add_done_callback(lambda _: ends.cancel())
+    else:
+        task.cancel()
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned_tasks.discard(task)
+    _overrunning_tasks.discard(task)
+    if not task.cancelled() and (error := task.exception()):
+        log.info("late_answer_failed", reason=reason_of(error))

@@ -1,0 +1,142 @@
+"""Checks of an installation, part by part, so that one failure does not hide another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from hardwon.client.knowledge_client import KnowledgeClient
+from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
+from knowledge.access.authentication import Authenticator
+from knowledge.access.keys import describe_other_pepper
+from knowledge.models import RowSecurity
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.text.pluralize import count_of
+from orchestrator.connection import AnyKnowledge, connect
+
+_MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result for one part: its name, whether it works, and details."""
+
+    what: str
+    well: bool
+    said: str
+
+
+async def examine() -> list[Finding]:
+    """Return the findings, in the order in which parts depend on each other."""
+    findings: list[Finding] = []
+
+    async def check(what: str, work: Callable[[], Awaitable[str]]) -> None:
+        try:
+            findings.append(Finding(what=what, well=True, said=await work()))
+        except HardwonError as error:
+            findings.append(Finding(what=what, well=False, said=str(error)))
+
+    await check("settings", _describe_settings)
+    if not findings[0].well:
+        return findings
+    settings = KnowledgeSettings()
+    if settings.api_url is None:
+        await check("embedder", lambda: _check_embedder(settings))
+    async with AsyncExitStack() as stack:
+
+        async def stores() -> str:
+            return await _check_stores(await stack.enter_async_context(connect(settings)), opened)
+
+        opened: list[AnyKnowledge] = []
+        await check("stores", stores)
+        if opened:
+            await check("clocks", lambda: compare_clocks(opened[0]))
+            here = opened[0]
+            if not isinstance(here, KnowledgeClient):  # a server checks its own keys when it starts
+                await check("keys", partial(_check_keys, here.authenticator))
+            await check("workspaces", lambda: _check_row_security(opened[0]))
+            await check("a question", lambda: _check_query(opened[0]))
+    return findings
+
+
+async def _describe_settings() -> str:
+    settings = KnowledgeSettings()
+    if settings.api_url is not None:
+        return f"a hardwon server at {settings.api_url}"
+    model = f"model {settings.embedding_model}" + ("" if settings.uses_local_model else " at an endpoint")
+    postgres = "embedded Postgres" if settings.has_embedded_postgres else "a Postgres server"
+    index = "embedded engine" if settings.has_embedded_index else f"Qdrant at {settings.qdrant_url}"
+    return f"data in {settings.home}; {postgres}, {index}, {model}"
+
+
+async def _check_embedder(settings: KnowledgeSettings) -> str:
+    from knowledge.wiring.open import make_embedder  # noqa: PLC0415 - heavy
+
+    embedder = make_embedder(settings)
+    try:
+        space = await embedder.space()
+        await embedder.embed(["is it well?"], "query")
+    finally:
+        await embedder.aclose()
+    return f"{space.model} answers with {space.dims} dimensions (space {space.fingerprint})"
+
+
+async def _check_stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
+    await knowledge.ready()
+    stats = await knowledge.stats()
+    if stats.points is None:
+        raise IndexUnavailable(
+            "Postgres answers, the vector index does not: check that it is running, and HARDWON_QDRANT_URL. If it has"
+            " lost its collection, hardwon rebuild restores it"
+        )
+    opened.append(knowledge)
+    parts = (count_of(sum(stats.entries.values()), "entry"), count_of(stats.patterns, "pattern"))
+    summary = f"both answer; {', '.join(parts)}, {count_of(stats.points, 'point')}"
+    if stats.points < stats.patterns:  # a pattern has at least one point
+        raise IndexUnavailable(
+            f"{summary}: the index lacks some, unless a checkpoint is under way. hardwon verify says which, --repair"
+            " restores them; if servers with embedded indexes share this Postgres, give them one Qdrant server"
+        )
+    return summary
+
+
+async def compare_clocks(knowledge: AnyKnowledge) -> str:
+    """Compare the clocks of this machine and of Postgres, as a prune does before it deletes anything."""
+    try:
+        await knowledge.pruning.prune(dry_run=True)
+    except AccessDenied:
+        return "not compared, as this key may not prune"
+    return "this machine and Postgres have the same time"
+
+
+async def _check_keys(authenticator: Authenticator) -> str:
+    """Check that the keys can be used: a restored dump of Postgres lacks the pepper they were created with."""
+    if not await authenticator.has_any_key():
+        return "there are none, so a server here answers all programs of its own machine"
+    if others := await authenticator.count_with_other_pepper():
+        raise AccessDenied(describe_other_pepper(others))
+    return "all that have not expired can be used here"
+
+
+async def _check_row_security(knowledge: AnyKnowledge) -> str:
+    """Describe the isolation of workspaces, and its limits if Postgres does not let us create a role."""
+    match (await knowledge.stats()).row_security:
+        case RowSecurity.BY_ROLE:
+            return "isolated by Postgres, too: statements run as hardwon_app, which owns no table"
+        case RowSecurity.BY_NAME:
+            return (
+                "isolated by Postgres, too, by the name that each connection sets; this user owns the tables, so it"
+                f" could undo that, and change the audit log. {_MAKE_ROLE}"
+            )
+        case _:
+            return f"isolated by hardwon's own conditions alone: this user bypasses row security. {_MAKE_ROLE}"
+
+
+async def _check_query(knowledge: AnyKnowledge) -> str:
+    """Run a query: it needs all parts, and stored vectors of this embedder."""
+    began = time.perf_counter()
+    await knowledge.queries.query_for_failure("is it well?")
+    return f"answered in {(time.perf_counter() - began) * 1000:.0f} ms"

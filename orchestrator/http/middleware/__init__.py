@@ -1,0 +1,1 @@
+"""Authentication, admission, limits and problem details, around every route."""

@@ -1,0 +1,95 @@
+"""Logging of our entry points: events with ids, one JSON line each, on standard error. Only they configure logging."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO, cast
+
+import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+
+from hardwon.errors import InvalidSetting
+from knowledge.settings.model import removed_variables, unknown_variables
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class _StandardError(io.TextIOBase):
+    """The current standard error: a program may replace the stream and close the old one.
+
+    If a write fails (a full disk, a reader that left) the line is lost, and the work goes on.
+    """
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
+def configure_logs(*, level: int | None = None) -> None:
+    """Log to standard error from `level` on; by default from HARDWON_LOG_LEVEL (WARNING) on.
+
+    Libraries log the same way. Raises InvalidSetting for a level that does not exist.
+    """
+    name = (os.environ.get("HARDWON_LOG_LEVEL", "").strip() or "WARNING").upper()
+    if name not in _LEVELS:
+        raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(_LEVELS)}, not {name!r}")
+    lowest = logging.getLevelNamesMapping()[name] if level is None else level
+    common: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    to_json: list[structlog.typing.Processor] = [
+        # local variables hold what callers sent: entries, questions, keys
+        structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+        structlog.processors.JSONRenderer(),
+    ]
+    structlog.configure(
+        processors=[*common, *to_json],
+        wrapper_class=structlog.make_filtering_bound_logger(lowest),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
+    )
+    handler = logging.StreamHandler(_StandardError())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=common,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *to_json],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(lowest, logging.WARNING), force=True)
+
+
+@contextlib.contextmanager
+def drop_event(event: str) -> Iterator[None]:
+    """Drop an event from the log for a block whose caller reports it: a person would read it twice, once as JSON."""
+    processors = structlog.get_config()["processors"]
+
+    def drop(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if fields["event"] == event:
+            raise structlog.DropEvent
+        return fields
+
+    processors.insert(0, drop)  # in place: a logger that was used before holds this very list
+    try:
+        yield
+    finally:
+        processors.remove(drop)
+
+
+def warn_of_unknown_settings() -> None:
+    """Warn on standard error of HARDWON_ variables that are not settings: a typing mistake would go unnoticed."""
+    for name, nearest in unknown_variables(os.environ).items():
+        hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists them all"
+        sys.stderr.write(f"warning: {name} is not a setting of hardwon: {hint}\n")
+    for name, instead in removed_variables(os.environ).items():
+        sys.stderr.write(f"warning: {name} is no longer a setting, and changes nothing: {instead}\n")

@@ -1,0 +1,1 @@
+"""`hardwon serve`: the API, MCP and the scheduler in one process."""

@@ -1,0 +1,296 @@
+"""What is quoted without a model: the sentence that answers, before rows and commands; a row that answers, readable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from knowledge.adapters.embedding.local import LocalEmbedder
+from knowledge.documents.extraction import extractor, question_terms, sentence_scoring
+from knowledge.documents.models import Answer, AnswerStatus
+from knowledge.wiring.open import Knowledge
+from orchestrator.qa.wrappers import AnswerFromGlobalKB
+from tests.conftest import Opens
+from tests.support.cases import over
+from tests.support.documents import ADMIN, put
+
+STATION = """# Pump station
+
+It moves the water of two villages. This is how it is run, day and night.
+
+| task | does | who may |
+| --- | --- | --- |
+| `gauge_read` | reads what the pressure gauge shows | controller |
+| `gauge_report` | tells the office what the gauge showed, so that it is read there | office |
+| `gauge_reset` | sets the gauge back | controller |
+
+Only the controller reads the pressure gauge; operators never do.
+
+## Typing
+
+```console
+$ pump add plans/ README.md
+$ pump ask "Who reads the pressure gauge?"
+```
+
+## Questions
+
+**Who repairs a broken pump?** The night shift of the plant next door, within two hours.
+
+## Settings
+
+| variable | default | |
+| --- | --- | --- |
+| `PUMP_RATE` | 40 | litres in a second, at most |
+| `PUMP_NIGHT` | `off` | whether the pump runs at night |
+"""
+GAUGES = """# Gauges
+
+| gauge | shows | read by |
+| --- | --- | --- |
+| pressure gauge | 4 bar at most, else the valve closes | hand |
+| level gauge | 2 m at least, else it opens | hand |
+"""
+VALVES = """# Valves
+
+The valve is made to bleed when a valve bleeds: whoever bleeds a valve has to know what valves do.
+
+| command | does |
+| --- | --- |
+| `valve bleed [--slow]` | lets the air out of the pipe |
+| `valve test` | opens and closes it once |
+"""
+SENTENCE = "Only the controller reads the pressure gauge; operators never do."
+WHO = "Who reads the pressure gauge?"
+
+
+@pytest.fixture
+async def plant(opens: Opens) -> AsyncIterator[Knowledge]:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "README.md", STATION.encode())
+        await put(opened, "gauges.md", GAUGES.encode())
+        await put(opened, "valves.md", VALVES.encode())
+        await opened.documents.indexing.run()
+        yield opened
+
+
+async def ask(knowledge: Knowledge, question: str) -> Answer:
+    answer = await AnswerFromGlobalKB(knowledge.answering, ADMIN).answer(None, question)
+    assert answer.status is AnswerStatus.ANSWERED, answer
+    return answer
+
+
+async def test_the_sentence_that_answers_is_quoted_and_no_row_and_no_example_of_the_question(
+    plant: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = await ask(plant, WHO)
+    assert answer.claims[0].text == SENTENCE
+    assert not any(WHO in claim.text for claim in answer.claims)
+    assert (answer.citations[0].uri, answer.citations[0].section) == ("README.md", "Pump station")
+    assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
+
+    monkeypatch.setattr(question_terms.Question, "echoed", lambda *_: False)
+    monkeypatch.setattr(question_terms, "HANDICAPS", dict.fromkeys(question_terms.HANDICAPS, 0.0))
+    monkeypatch.setattr(extractor, "READING", 0)
+    assert any(WHO in claim.text for claim in (await ask(plant, WHO)).claims)
+
+
+async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quoted_as_it_stands(
+    plant: Knowledge,
+) -> None:
+    answer = await ask(plant, "What is the default of PUMP_RATE?")
+    assert [claim.text for claim in answer.claims] == [
+        "variable: `PUMP_RATE`; default: 40; litres in a second, at most"
+    ]
+    assert [each.quote for each in answer.citations] == ["| `PUMP_RATE` | 40 | litres in a second, at most |"]
+
+
+async def test_a_row_about_just_what_is_asked_comes_before_sentences_with_the_same_words(plant: Knowledge) -> None:
+    answer = await ask(plant, "What does valve bleed do?")
+    assert answer.claims[0].text == "command: `valve bleed [--slow]`; does: lets the air out of the pipe"
+
+
+@over("said", ["What is", "What's", "What\u2019s", "Show me what is", "Please tell us what's"])
+async def test_a_question_is_answered_alike_however_it_is_said(plant: Knowledge, said: str) -> None:
+    """A0-21: "What's my standard rollback procedure?" is an example of the tool's own description."""
+    signs = [
+        (await ask(plant, f"{begun} the pressure that the controller reads at the gauge?")).metrics["sign_beyond_title"]
+        for begun in (said, "What is")
+    ]
+    assert signs[0] == signs[1] > 0
+
+
+async def test_a_question_that_a_document_asks_is_quoted_with_its_answer(plant: Knowledge) -> None:
+    answer = await ask(plant, "Who repairs a broken pump?")
+    assert answer.claims[0].text.endswith("The night shift of the plant next door, within two hours.")
+
+
+async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
+    plant: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        text = f"# Who reads the pressure gauge {number}\n\nIt hangs in hall {number}, behind the door.\n"
+        await put(plant, f"list{number}.md", text.encode())
+    await plant.documents.indexing.run()
+    answer = await ask(plant, WHO)
+    assert "README.md" not in {each.uri for each in answer.found[:3]}
+    assert answer.claims[0].text == SENTENCE
+    monkeypatch.setattr(sentence_scoring, "READ_PASSAGES", 3)
+    monkeypatch.setattr(extractor, "READING", 0)
+    without = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, WHO)
+    assert SENTENCE not in {claim.text for claim in without.claims}
+
+
+SCHEDULER = """The timer
+=========
+
+It runs jobs at their hours. The kinds of stores where jobs may be kept are these:
+
+* Memory
+* Redis
+* any database with a driver
+
+Building
+--------
+
+The tests of the timer are run with:
+
+    timer test --all
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "section", "told"),
+    [
+        ("Which kinds of stores may the timer keep jobs in?", "The timer", "* Redis"),
+        ("How do I run the tests of the timer?", "The timer > Building", "timer test --all"),
+    ],
+)
+async def test_what_answers_is_told_with_what_it_leads_to(opens: Opens, question: str, section: str, told: str) -> None:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "timer.md", SCHEDULER.encode())
+        await opened.documents.indexing.run()
+        answer = await ask(opened, question)
+    assert told in answer.claims[0].text
+    assert answer.citations[0].section == section
+    assert answer.citations[0].quote in SCHEDULER
+
+
+@pytest.mark.long
+async def test_a_row_about_what_is_asked_is_as_near_as_itself_and_not_as_its_table(opens: Opens) -> None:
+    """All the other rows of a passage are about something else, and made it too far from any question."""
+    names = ["mustard", "granite", "violins", "harbours", "candles", "parrots", "tunnels", "biscuits", "glaciers"]
+    rows = [f"DE-{at + 400},{name} of {names[at % 7]},{at} litres,hall {at % 5}" for at, name in enumerate(names * 7)]
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "stock.csv", "\n".join(["code,holds,amount,place", *rows]).encode())
+        await opened.documents.indexing.run()
+        answer = await ask(opened, "What is DE-433?")
+    told = "code: DE-433; holds: tunnels of parrots; amount: 33 litres; place: hall 3"
+    assert [claim.text for claim in answer.claims] == [told]
+
+
+RELEASES = """# Changelog
+
+## 4.1.0
+
+### Changed
+
+- The pump needs glibc 2.31 at least.
+
+### Added
+
+- A command that drains the well at night.
+
+## 4.0.0
+
+### Changed
+
+- The pump needs glibc 2.28 at least.
+"""
+SETTINGS = b"# The pump\nPUMP_TIMEOUT_MS=8000\nPUMP_RETRIES=5\nWELL_DEPTH_M=42\nWELL_KEEPER=ann\n"
+QUEUES = """queues:
+  - name: mails
+    workers: 4
+  - name: invoices
+    workers: 2
+"""
+MANUAL = "# Osprey {version}\n\nThe default of `threads` is {threads}.\n"
+FEES = "# Mooring fees {year}\n\nThe mooring fee of a barge is {fee} euros a night.\n"
+
+
+@pytest.fixture
+async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "CHANGELOG.md", RELEASES.encode())
+        await put(opened, "pump.env", SETTINGS)
+        await put(opened, "queues.yaml", QUEUES.encode())
+        for version, threads in (("3.8", 4), ("4.2", 16)):
+            await put(opened, f"osprey-{version}.md", MANUAL.format(version=version, threads=threads).encode())
+        for year, fee in ((2023, 12), (2025, 17)):
+            await put(opened, f"fees-{year}.md", FEES.format(year=year, fee=fee).encode())
+        await opened.documents.indexing.run()
+        yield opened
+
+
+@pytest.mark.long
+@over(
+    "question, told, other",
+    [
+        ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
+        ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
+        ("Which glibc does the pump need in 4.0.0?", "glibc 2.28", "2.31"),
+        ("What is the default of threads in Osprey 4?", "is 16", "is 4"),
+        ("What is the default of threads in Osprey 3?", "is 4", "is 16"),
+        ("How many workers has the queue invoices?", "queues > invoices > workers: 2", "workers: 4"),
+        ("How many workers has the queue mails?", "queues > mails > workers: 4", "workers: 2"),
+        ("What was the mooring fee of a barge in 2025?", "17 euros", "12 euros"),
+        ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
+    ],
+)
+async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
+    harbour: Knowledge, question: str, told: str, other: str
+) -> None:
+    """A setting was dropped as one word; a heading above the nearest one, or a bare year, told nothing apart."""
+    answer = await ask(harbour, question)
+    text = "\n".join(claim.text for claim in answer.claims)
+    assert told in text
+    assert other not in text
+
+
+@pytest.mark.long
+@over("question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"])
+async def test_another_version_or_year_than_is_there_is_not_answered_from_those_that_are(
+    harbour: Knowledge, question: str
+) -> None:
+    answer = await AnswerFromGlobalKB(harbour.answering, ADMIN).answer(None, question)
+    assert answer.status is AnswerStatus.NOT_FOUND
+
+
+CARDS = """# Fastcard
+
+The sandbox of Fastcard is reset every Sunday at 02:00 UTC.
+
+Fastcard settles payments two days after they were made.
+"""
+
+
+async def test_a_follow_up_is_not_answered_with_what_was_told_before(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is searched below the question before it, whose answer was nearest to both."""
+    asked = "Fastcard: When is its sandbox reset?"
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "fastcard.md", CARDS.encode())
+        await opened.documents.indexing.run()
+        tool = AnswerFromGlobalKB(opened.answering, ADMIN)
+        first = await tool.answer(None, asked)
+        said = [{"role": "user", "content": asked}, {"role": "assistant", "content": first.text}]
+        then = await tool.answer(None, "And when does it settle payments?", conversation=said)
+        again = await tool.answer(None, "And when is its sandbox reset?", conversation=said)
+        monkeypatch.setattr(extractor, "not_told_before", lambda found, *_: list(range(len(found))))
+        monkeypatch.setattr(extractor, "READING", 0)
+        without = await tool.answer(None, "And when does it settle payments?", conversation=said)
+    assert [claim.text[:19] for claim in then.claims] == ["Fastcard settles pa"]
+    assert any("02:00" in claim.text for claim in again.claims)
+    assert any("02:00" in claim.text for claim in without.claims)

@@ -1,0 +1,114 @@
+"""The table of operations: its rows agree with the services and with the permissions, and a row makes every door."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from pydantic import Field
+
+from hardwon.client.documents import RemoteKnowledgeBases
+from hardwon.client.knowledge_client import SERVICES, KnowledgeClient, services
+from hardwon.client.operations import Envelope, Operation, Tool
+from hardwon.client.queries import RemoteQueries
+from hardwon.errors import InvalidInput
+from hardwon.models.access import Scope
+from knowledge.access.permissions import OPERATIONS, Reach, Requirement
+from knowledge.access.principals import OWNER
+from knowledge.documents.service import KnowledgeBases
+from knowledge.memory.query.service import RAGQueryService
+from knowledge.wiring.open import Knowledge
+from orchestrator.http.app import make_app
+from orchestrator.mcp.tools import Caller, tool_of
+from tests.support.entries import failure, learn
+
+ROWS = [row for service in services() for row in service.operations]
+WITHOUT_A_METHOD_OF_ITS_OWN = {"journal": "is told the time in process", "run_job": "is a function of `jobs`"}
+
+
+def _parameters(method: Callable[..., Any]) -> list[tuple[str, Any, object]]:
+    """Return what a caller sees: the names, what must be named, and the defaults."""
+    parameters = inspect.signature(method).parameters.values()
+    return [(each.name, each.kind, each.default) for each in parameters if each.name != "self"]
+
+
+def test_rows_have_the_arguments_and_defaults_of_the_methods_they_call(knowledge: Knowledge) -> None:
+    compared = 0
+    for row in ROWS:
+        if {row.service, row.method} & WITHOUT_A_METHOD_OF_ITS_OWN.keys():
+            continue
+        service = getattr(knowledge, row.service) if row.service else knowledge
+        kind = KnowledgeBases if row.service == "kb" else type(service)
+        assert _parameters(row.declared) == _parameters(getattr(kind, row.method)), row.declared.__qualname__
+        compared += 1
+    assert compared > 50
+
+
+def test_rows_take_what_the_table_of_permissions_says() -> None:
+    for row in ROWS:
+        reach = Reach.STORE if row.whole_store else Reach.WORKSPACE
+        needed = Requirement(frozenset(map(Scope, row.scopes)), reach, row.authenticated)
+        assert OPERATIONS[row.permission] == needed, row.declared.__qualname__
+
+
+def test_rows_say_what_they_do_and_have_ids_of_their_own() -> None:
+    assert all(row.help.endswith(".") for row in ROWS)
+    assert len({row.operation_id for row in ROWS}) == len({(row.verb, row.path) for row in ROWS}) == len(ROWS)
+    assert {row.service for row in ROWS} - {""} <= SERVICES.keys()
+    assert RemoteKnowledgeBases in services()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Large(Envelope):
+    """How many patterns are that large."""
+
+    patterns: int
+
+
+class QueriesWithOneMore(RemoteQueries, name="queries", tag="queries", scopes=("query",)):
+    """The rows of a service, and a new one."""
+
+    @Operation(
+        "GET", "/v1/patterns:large", answer=Large, tool=Tool(title="Large patterns", answer=Large, read_only=True)
+    )
+    async def count_large(self, *, least: Annotated[int, Field(ge=1, description="From how many entries on.")]) -> int:
+        """Count the patterns that have so many entries."""
+
+
+async def _count_large(self: RAGQueryService, *, least: int) -> int:
+    return sum(1 for pattern in await self.browse(limit=100) if len(pattern.entry_ids) >= least)
+
+
+async def test_a_row_and_a_method_are_a_new_operation_over_http_of_the_client_and_as_a_tool(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SERVICES, "queries", (__name__, "QueriesWithOneMore"))
+    monkeypatch.setattr(RAGQueryService, "count_large", _count_large, raising=False)
+    monkeypatch.setitem(OPERATIONS, "queries.count_large", Requirement(frozenset({Scope.QUERY})))
+    await learn(knowledge, failure(), failure(project_id="another"), failure(failure_description="The disk is full"))
+    app = make_app(knowledge)
+    assert app.openapi()["paths"]["/v1/patterns:large"]["get"]["x-hardwon-scopes"] == ["query"]
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+        found = await http.get("/v1/patterns:large", params={"least": 2})
+        assert found.json() == {"patterns": 1}, found.text
+        refused = (await http.get("/v1/patterns:large", params={"least": 0})).json()
+        assert (refused["title"], refused["field"]) == ("InvalidInput", "least")
+
+    async with KnowledgeClient("http://hardwon", transport=transport) as client:
+        queries: Any = client.queries
+        assert await queries.count_large(least=1) == 2
+        with pytest.raises(InvalidInput, match=r"^least: must be 1 to"):
+            await queries.count_large(least=0)
+
+    (row,) = (row for row in QueriesWithOneMore.operations if row.method == "count_large")
+    assert row.tool is not None
+    tool = tool_of(row, row.tool)
+    assert tool.arguments["required"] == ["least"]
+    answer = await tool.call(Caller(knowledge=knowledge, may=OWNER.may), {"least": 2})
+    assert tool.answer.dump_python(answer, mode="json") == {"patterns": 1}

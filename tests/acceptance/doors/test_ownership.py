@@ -1,0 +1,530 @@
+"""Several processes on one data directory: one owns it, the others go through it, and the next takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hardwon.errors import StorageUnavailable, StoreInUse
+from hardwon.models.documents import NewDocument
+from knowledge.adapters.owner_lock import OWNER_FILE, owner_lock, read_owner
+from knowledge.adapters.postgres.engine.ownership import user_name
+from knowledge.settings.model import KnowledgeSettings
+from knowledge.wiring.open import Knowledge, open_knowledge
+from orchestrator import connect, connection
+from orchestrator.client import KnowledgeClient
+from orchestrator.connection import AnyKnowledge, _listen_on_socket, _OwnerTransport, socket_path
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
+
+OPENS_ALONE = """
+import asyncio, sys
+from knowledge import open_knowledge
+
+async def main():
+    async with open_knowledge():
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+"""A program that opens the stores and serves nobody."""
+
+LEAVES_FORKS = """
+import asyncio, multiprocessing, time
+from orchestrator import connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.stats()
+        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(120,))
+        worker.start()
+    try:
+        async with asyncio.timeout(40), connect() as knowledge:
+            print((await knowledge.stats()).workspace)
+    finally:
+        worker.kill()
+
+asyncio.run(main())
+"""
+"""A program with a worker that outlives its use of the stores, as those of a pool do."""
+
+LOADED = """
+import asyncio, sys
+from orchestrator import connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.stats()
+        print("ready", flush=True)
+        heavy = {"sqlalchemy", "asyncpg", "qdrant_edge", "qdrant_client", "onnxruntime", "openai", "fastapi", "uvicorn"}
+        print(*sorted(heavy & set(sys.modules)), flush=True)
+
+asyncio.run(main())
+"""
+"""A client that names what it has loaded."""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+@pytest.fixture
+def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
+    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+
+
+def statuses(commands: Commands) -> dict[str, int]:
+    """Return the entries by status, as the owner tells them."""
+    told: dict[str, int] = commands.owner("GET", "/v1/stats")["entries"]
+    return told
+
+
+@pytest.mark.long
+def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> None:
+    with commands.program() as program:
+        owner = read_owner(commands.home)
+        assert owner is not None
+        assert owner.pid == program.pid
+        first = program.ask("first")
+        pruned = commands.jobs("prune")
+        assert (pruned.returncode, pruned.stdout, pruned.stderr) == (0, "prune: 0 entries\n", "")
+        assert commands.json("checkpoint")["embedded"] == 1
+        found = commands.here("query", "failure", "first", "--min-relevance", "0")
+        assert found["patterns"][0]["entry_ids"] == [first]
+        assert program.ask("second")
+        assert statuses(commands) == {"embedded": 1, "staged": 1}
+        assert read_owner(commands.home) == owner
+        assert program.end() == (0, "", "")
+
+
+@pytest.mark.long
+def test_the_next_client_takes_over_however_the_owner_leaves(commands: Commands) -> None:
+    with contextlib.ExitStack() as running:
+        programs = [running.enter_context(commands.program()) for _ in range(4)]
+        for number, (owner, client, how) in enumerate(
+            zip(programs, programs[1:], [None, signal.SIGTERM, signal.SIGKILL], strict=False)
+        ):
+            assert client.ask(f"through owner {number}")
+            owner.end(how)
+            began = time.monotonic()
+            assert client.ask(f"after owner {number}")
+            assert time.monotonic() - began < 60, "on a busy machine; a second or two elsewhere"
+            taken_over = read_owner(commands.home)
+            assert taken_over is not None
+            assert taken_over.pid == client.pid
+            assert statuses(commands) == {"staged": 2 * number + 2}, "and others go through it now"
+        assert programs[-1].end() == (0, "", "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
+    database_url: str, home: Path, how: signal.Signals
+) -> None:
+    """G2, as whoever asked for the checkpoint sees it."""
+    with OpenAIServer(dims=64) as slow:
+        settings = {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "1"}
+        commands = Commands(home, embedding_by(slow) | settings | {"HARDWON_DATABASE_URL": database_url})
+        with commands.serving() as (owner, _):
+            told = [entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(14)]
+            commands.owner("POST", "/v1/entries:batch", {"entries": told})
+            with commands.start("checkpoint", "--json") as asking:
+                slow.seconds_per_call = 0.2
+                until(lambda: len(slow.batches) > 5)
+                owner.process.send_signal(how)
+                code, out, err = asking.end()
+                assert (code, err) == (0, "")
+                embedded = json.loads(out)["embedded"]
+                assert 0 < embedded <= 14
+                assert embedded < 14 or how == signal.SIGTERM, "one that is told to stop may finish first"
+            slow.seconds_per_call = 0
+        with commands.program():  # what the killed one had leased comes back
+            until(lambda: commands.owner("POST", "/v1/checkpoints", {})["embedded"] == 0)
+            stats = commands.owner("GET", "/v1/stats")
+        assert (stats["entries"], stats["patterns"], stats["points"]) == ({"embedded": 14}, 14, 14)
+        assert all(slow.batches.count(batch) <= 2 for batch in slow.batches), "what was embedded is not asked again"
+
+
+@pytest.mark.long
+def test_eight_that_start_at_once_on_an_empty_directory_all_succeed(endpoint: OpenAIServer, home: Path) -> None:
+    """G19, with the embedded Postgres made on the way."""
+    commands = Commands(home, embedding_by(endpoint))
+
+    def capture(number: int) -> Any:
+        done = commands.run("capture", "-", "--json", told=lines([entry(task_id=str(number))]))
+        assert done.returncode == 0, done.stderr  # which may tell of an owner that takes seconds to start
+        return json.loads(done.stdout)["accepted"]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(capture, range(8))) == [1] * 8
+    assert commands.json("stats")["entries"] == {"staged": 8}
+    assert not (home / "postgres/data/postmaster.pid").exists(), "the last one stopped the server"
+
+
+async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands, settings: KnowledgeSettings) -> None:
+    with commands.program(OPENS_ALONE) as owner:
+        for opening in (open_knowledge(settings), connect(settings)):
+            with pytest.raises(StoreInUse, match=rf"process {owner.pid} \(-c\)") as refused:
+                async with opening:
+                    pass
+            assert str(commands.home) in str(refused.value)
+        sentence = commands.refused("stats")
+        assert f"process {owner.pid}" in sentence
+        assert "HARDWON_HOME" in sentence
+        assert owner.end()[0] == 0
+    async with connect(settings) as knowledge:
+        assert knowledge.workspace == "default"
+
+
+@pytest.mark.long
+def test_whoever_waits_for_a_stopped_owner_is_told_so_and_goes_on_with_it(commands: Commands) -> None:
+    """A minute went by without a word."""
+    with commands.program() as owner:
+        owner.process.send_signal(signal.SIGSTOP)
+        try:
+            with commands.start("stats", "--json") as asking:
+                assert asking.process.stderr is not None
+                told = asking.process.stderr.readline()
+                owner.process.send_signal(signal.SIGCONT)
+                code, out, _ = asking.end()
+        finally:
+            owner.process.send_signal(signal.SIGCONT)
+        assert f"process {owner.pid}" in told
+        assert "does not answer yet" in told
+        assert (code, json.loads(out)["workspace"]) == (0, "default")
+
+
+def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
+    with commands.program():
+        path = commands.home / "hardwon.sock"
+        assert stat.S_ISSOCK(path.stat().st_mode)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.stat().st_uid == os.geteuid()
+    until(lambda: not answers(path))
+
+
+def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_another_thread(tmp_path: Path) -> None:
+    """The umask that it was made under is of the whole process: a folder made just then could not be entered."""
+    path, done = tmp_path / "hardwon.sock", threading.Event()
+    modes: dict[str, set[int]] = {"folder": set(), "socket": set()}
+
+    def make_folders() -> None:
+        while not done.is_set():
+            folder = tmp_path / "folder"
+            folder.mkdir()
+            modes["folder"].add(stat.S_IMODE(folder.stat().st_mode))
+            folder.rmdir()
+            with contextlib.suppress(FileNotFoundError):
+                modes["socket"].add(stat.S_IMODE(path.stat().st_mode))
+
+    mask = os.umask(0)
+    tmp_path.chmod(0o777)
+    other = threading.Thread(target=make_folders)
+    try:
+        other.start()
+        for _ in range(1000):
+            with _listen_on_socket(path):
+                pass
+    finally:
+        done.set()
+        other.join()
+        os.umask(mask)
+    assert modes == {"folder": {0o777}, "socket": {0o600}}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:
+    long = Commands(commands.home / ("long" * 30), commands.settings)
+    private = socket_path(long.home).parent
+    try:
+        with long.program() as program:
+            assert program.ask("x")
+            assert long.here("stats")["entries"] == {"staged": 1}
+            assert stat.S_IMODE(private.stat().st_mode) == 0o700
+            assert private.parent == Path(tempfile.gettempdir())
+    finally:
+        shutil.rmtree(private)
+
+
+def test_a_place_for_the_socket_that_others_can_open_is_refused(tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 30)
+    private = socket_path(long).parent
+    try:
+        private.chmod(0o755)
+        with pytest.raises(StorageUnavailable, match=f"{private} is not private"):
+            socket_path(long)
+        private.rmdir()
+        private.symlink_to(tmp_path)
+        with pytest.raises(StorageUnavailable, match="remove it"):
+            socket_path(long)
+    finally:
+        private.unlink()
+
+
+@pytest.mark.parametrize(
+    ("below", "says"),
+    [
+        ("", r"\(it is not a directory\): set HARDWON_HOME to another directory$"),
+        ("x", r"file: Not a directory\): set HARDWON_HOME to another directory$"),
+    ],
+)
+def test_a_data_directory_that_can_be_none_is_refused_without_advice_to_change_what_is_there(
+    tmp_path: Path, below: str, says: str
+) -> None:
+    """It said to chown all of it: of /dev/null, and of /etc/hosts."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageUnavailable, match=says), owner_lock(tmp_path / "file" / below):
+        pass
+
+
+def test_who_may_not_write_the_data_directory_is_told_who_has_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "there")
+
+    monkeypatch.setattr("knowledge.adapters.owner_lock.make_home", refuse)
+    says = rf"\(there: Permission denied\): let {user_name(os.geteuid())} write there \(chown or chmod\), or set"
+    with pytest.raises(StorageUnavailable, match=says), owner_lock(tmp_path / "new"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "",
+        "not json",
+        json.dumps({"pid": 1, "command": "gone", "socket": "/nowhere/hardwon.sock"}),
+        json.dumps({"pid": 1, "command": "gone", "socket": None}),
+        json.dumps({"another": "form"}),
+    ],
+)
+async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings, left: str) -> None:
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(settings.home / "hardwon.sock"))
+    (settings.home / OWNER_FILE).write_text(left)
+    async with connect(settings) as knowledge:
+        assert (await knowledge.stats()).workspace == "default"
+        owner = read_owner(settings.home)
+        assert owner is not None
+        assert owner.pid == os.getpid()
+    assert not (settings.home / "hardwon.sock").exists()
+    assert (settings.home / OWNER_FILE).read_text() == ""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can open what is another user's")
+def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_alone(commands: Commands) -> None:
+    """A checkpoint by root left an index that its user could not open any more."""
+    with commands.serving():
+        os.chown(commands.home / OWNER_FILE, 65534, -1)
+        assert commands.run("stats").returncode == 0
+    refused = commands.run("checkpoint")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert re.search(r"is that of \w+, who could not open what root would write there: do it as", refused.stderr)
+
+
+async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(settings: KnowledgeSettings) -> None:
+    (settings.home / "hardwon.sock").mkdir()
+    with pytest.raises(StorageUnavailable, match=r"hardwon\.sock"):
+        async with connect(settings):
+            pass
+    (settings.home / "hardwon.sock").rmdir()
+    async with connect(settings):
+        pass
+
+
+@pytest.mark.long
+def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home: Path) -> None:
+    """They have its locks: it waited for their end without a word, in the next `connect` or command."""
+    ran = Commands(home).python(LEAVES_FORKS)
+    assert (ran.stdout, ran.returncode) == ("default\n", 0), ran.stderr
+
+
+async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSettings, tmp_path: Path) -> None:
+    """It has the file that names the owner, and so whatever was deleted in the copy went from the original."""
+    (tmp_path / "copy").mkdir()
+    async with connect(settings):
+        shutil.copy(settings.home / OWNER_FILE, tmp_path / "copy")
+        async with connect(settings.model_copy(update={"home": tmp_path / "copy"})) as copy:
+            assert isinstance(copy, Knowledge)
+        (tmp_path / "the same").symlink_to(settings.home)
+        async with connect(settings.model_copy(update={"home": tmp_path / "the same"})) as same:
+            assert not isinstance(same, Knowledge)
+
+
+async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:
+    async with connect(settings) as first:
+        async with connect(settings, workspace="other") as second:
+            assert (await second.stats()).workspace == "other"
+        assert (await first.stats()).workspace == "default"
+
+
+@pytest.mark.parametrize("sent", ["a document", "an archive"])
+async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
+    settings: KnowledgeSettings, sent: str
+) -> None:
+    """A program that only adds documents met every one refused, for as long as it ran, once its owner had ended."""
+    async with contextlib.AsyncExitStack() as owner:
+        owns = await owner.enter_async_context(connect(settings))
+        archive = [piece async for piece in owns.archives.export_archive()]
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for piece in archive:
+                yield piece
+
+        async with connect(settings) as knowledge:
+            assert isinstance(knowledge, KnowledgeClient)
+            await owner.aclose()
+            if sent == "a document":
+                added = await knowledge.kb.add("global", None, NewDocument(uri="a.md", content=b"# A\n\nOne sentence."))
+                assert added.changed
+            else:
+                assert (await knowledge.archives.import_archive(chunks())).points == 0
+
+
+@contextlib.asynccontextmanager
+async def half_open(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch, go_on: asyncio.Event
+) -> AsyncIterator[AnyKnowledge]:
+    """Give what is becoming the owner, for a call that was given up, and serves once it may go on."""
+    opened, serving = asyncio.Event(), connection._serve_on_socket
+
+    @contextlib.asynccontextmanager
+    async def slowly(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
+        opened.set()
+        await go_on.wait()
+        async with serving(knowledge, path):
+            yield
+
+    async with contextlib.AsyncExitStack() as owner:
+        await owner.enter_async_context(connect(settings))
+        async with connect(settings) as knowledge:
+            await owner.aclose()
+            with monkeypatch.context() as patched:
+                patched.setattr(connection, "_serve_on_socket", slowly)
+                call = asyncio.create_task(knowledge.stats())
+                async with asyncio.timeout(20):
+                    await opened.wait()
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                yield knowledge
+
+
+async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given_up(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G11: a context gives up after 0.3 s, before stores are open; what was half open would be closed to everybody."""
+    go_on = asyncio.Event()
+    async with half_open(settings, monkeypatch, go_on) as knowledge, asyncio.timeout(20):
+        go_on.set()
+        assert (await knowledge.stats()).workspace == "default"
+        async with connect(settings) as another:
+            assert (await another.stats()).workspace == "default"
+    assert not (settings.home / "hardwon.sock").exists()
+
+
+async def test_who_leaves_while_becoming_the_owner_leaves_nothing_open(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with half_open(settings, monkeypatch, asyncio.Event()):
+        pass
+    async with connect(settings) as again:
+        assert (await again.stats()).workspace == "default"
+
+
+def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
+    with commands.program(), commands.program(LOADED, fresh=True) as client:
+        assert client.line() == ""
+
+
+@pytest.mark.long
+def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tmp_path: Path) -> None:
+    """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
+    with OpenAIServer(dims=64) as slow:
+        commands = Commands(
+            home, embedding_by(slow) | {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "600"}
+        )
+        file = tmp_path / "entries.jsonl"
+        file.write_text(lines(entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30)))
+        assert commands.json("capture", file)["accepted"] == 30
+        slow.seconds_per_call = 0.2
+        with commands.start("checkpoint", "--json") as checkpoint:
+            calls = slow.calls
+            until(lambda: slow.calls > calls + 3)
+            code, out, err = checkpoint.end(signal.SIGINT)
+            assert (code, out, err) == (130, "", "stopped\n")
+        assert not (home / "postgres/data/postmaster.pid").exists()
+        assert not (home / "hardwon.sock").exists()
+        slow.seconds_per_call = 0
+        assert 0 < commands.json("checkpoint")["embedded"] < 30, "no lease was left behind"
+        stats = commands.json("stats")
+        assert (stats["entries"], stats["points"]) == ({"embedded": 30}, 30)
+        assert sys.platform != "linux" or "postgres" not in {name_of(pid) for pid in children_of(home)}
+
+
+def children_of(home: Path) -> list[Path]:
+    """Return the processes that work inside a data directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(home):
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def name_of(process: Path) -> str:
+    return (process / "comm").read_text().strip()
+
+
+async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again(home: Path) -> None:
+    """Its owner was killed while it answered: what was asked may be done, and is the same when it is done again."""
+    whole = b'{"status": "ok"}'
+
+    def answering(body: bytes) -> Any:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(whole)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            await writer.drain()
+            writer.close()
+
+        return answer
+
+    class Member:
+        socket = str(home / "killed.sock")
+
+        async def join(self, left: str) -> None:
+            assert left == self.socket
+            self.socket = str(home / "next.sock")
+
+    async with (
+        await asyncio.start_unix_server(answering(whole[:7]), str(home / "killed.sock")),
+        await asyncio.start_unix_server(answering(whole), str(home / "next.sock")),
+        httpx.AsyncClient(transport=_OwnerTransport(Member())) as client,  # type: ignore[arg-type] # who is asked for one
+    ):
+        assert (await client.get("http://hardwon/v1/health")).json() == {"status": "ok"}

@@ -1,0 +1,93 @@
+"""`hardwon evaluate abstention`: is nothing said of what is not known? On a small folder made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardwon.errors import BUNDLED_MODEL
+from tests.support.processes import Commands, entry, lines
+
+FAILURES = {
+    "cart": "The cart total ignores the coupon after an item is removed",
+    "login": "Login redirects forever when the session cookie has expired",
+    "dates": "Invoices due at midnight are booked on the day before",
+    "upload": "Uploading a photo larger than ten megabytes times out",
+    "search": "Search returns nothing for names with an apostrophe",
+    "mail": "Confirmation mails are sent twice when the queue restarts",
+    "csv": "The CSV export writes numbers with a comma instead of a point",
+    "cache": "Stale prices are shown because the cache key lacks the currency",
+    "lock": "Two workers claim one job since the lease is shorter than the run",
+    "pdf": "The PDF receipt cuts the last line when the address is long",
+    "dns": "The health check fails until the resolver knows the new host",
+    "tls": "The webhook is refused because the certificate chain is incomplete",
+    "disk": "Log rotation stopped and the disk of the build server is full",
+    "index": "The report query scans the whole table without an index on status",
+    "import": "ModuleNotFoundError: No module named 'app.core' when the worker starts",
+    "types": "TypeError: unsupported operand for + between None and int in totals",
+    "zone": "The calendar shows meetings an hour late after the clocks change",
+    "fork": "The pool deadlocks because a thread held the lock during fork",
+    "sort": "Version 10 is listed before version 9 as they are sorted as text",
+    "merge": "The migration fails since two heads exist after the merge",
+}
+ASKED = {
+    "cart": "cart total ignores a coupon once an item was removed",
+    "csv": "numbers in the CSV export have a comma instead of a point",
+    "import": "worker start: ModuleNotFoundError: No module named 'app.core'",
+    "sort": "version 10 is sorted before version 9, as text",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "set"
+    made.mkdir()
+    (made / "corpus.jsonl").write_text(lines({"id": name, "text": text} for name, text in FAILURES.items()))
+    (made / "queries.jsonl").write_text(lines({"id": f"q-{name}", "text": text} for name, text in ASKED.items()))
+    (made / "qrels.jsonl").write_text(lines({"query_id": f"q-{name}", "relevant_ids": [name]} for name in ASKED))
+    return made
+
+
+def measured(folder: Path, tmp_path: Path, *more: str) -> dict[str, float]:
+    told: dict[str, float] = Commands(tmp_path / "home", {"HARDWON_EMBEDDING_MODEL": BUNDLED_MODEL}).json(
+        "evaluate", "abstention", folder, *more
+    )
+    return told
+
+
+@pytest.mark.harness
+@pytest.mark.long
+def test_what_is_known_is_answered_and_what_was_taken_out_is_not(folder: Path, tmp_path: Path) -> None:
+    """G: nothing is said when nothing fits. The same questions, with and without the one failure they are about."""
+    told = measured(folder, tmp_path)
+
+    assert told == {"queries": 4, "auc": 1.0, "false_injection_rate": 0.0, "false_silence_rate": 0.0}
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.harness
+@pytest.mark.long
+def test_a_question_whose_answer_was_never_stored_counts_as_silence(folder: Path, tmp_path: Path) -> None:
+    (folder / "queries.jsonl").write_text(lines([{"id": "q-cart", "text": "quarterly budget of the football club"}]))
+
+    told = measured(folder, tmp_path, "--limit", "1")
+
+    assert told == {"queries": 1, "auc": 0.5, "false_injection_rate": 0.0, "false_silence_rate": 1.0}
+
+
+@pytest.mark.harness
+@pytest.mark.long
+def test_a_query_that_is_to_be_sure_says_nothing_where_a_context_would_say_nothing(
+    database_url: str, home: Path
+) -> None:
+    environment = {"HARDWON_DATABASE_URL": database_url, "HARDWON_EMBEDDING_MODEL": BUNDLED_MODEL}
+    commands = Commands(home, environment)
+    told = lines(entry(failure_description=text, task_id=name) for name, text in FAILURES.items())
+    commands.json("capture", "-", told=told)
+    commands.json("checkpoint")
+    for text, sure in (("quarterly budget of the football club", False), (ASKED["cart"], True)):
+        for kind in ("task", "failure"):
+            asked = ("query", kind, text, "--min-relevance", "0")
+            assert commands.json(*asked)["patterns"]
+            assert bool(commands.json(*asked, "--only-if-sure")["patterns"]) is sure, text

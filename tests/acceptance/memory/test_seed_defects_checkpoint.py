@@ -1,0 +1,330 @@
+"""The design's defects at checkpoints and in pruning, each proven absent on the real stores."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pydantic import SecretStr
+
+from hardwon.errors import EmbedderUnavailable, IndexUnavailable, NotFound, StorageUnavailable
+from knowledge.adapters.embedding.openai import OpenAIEmbedder
+from knowledge.models import EntryStatus, NewEntry
+from knowledge.ports import Selection
+from knowledge.wiring.open import Knowledge
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.entries import CART, capture, failure, learn
+from tests.support.openai_server import OpenAIServer
+
+STAGED = "SELECT count(*) FROM knowledge_staging WHERE status = 'staged'"
+LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
+
+
+async def number(knowledge: Knowledge, query: str) -> int:
+    """Return what Postgres counts, past all services."""
+    async with knowledge.engine.connect() as connection:
+        return int((await connection.execute(sa.text(query))).scalar_one())
+
+
+def many(count: int, **told: Any) -> list[NewEntry]:
+    """Return failures that have nothing to do with each other."""
+    return [
+        failure(failure_description=f"failure of part {n}", solution_steps=f"fix {n}", **told) for n in range(count)
+    ]
+
+
+async def points(knowledge: Knowledge) -> int | None:
+    return (await knowledge.stats()).points
+
+
+@pytest.fixture
+async def small(opens: Opens, embedder: HashingEmbedder) -> AsyncIterator[Knowledge]:
+    """The services with batches of eight."""
+    async with opens(embedder=embedder, checkpoint_batch=8) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("embedded_at", "end"),
+    [
+        ("2024-02-29T12:00:00+00:00", "2025-02-28T12:00:00+00:00"),
+        ("2023-03-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"),  # 366 days
+        ("2024-02-28T23:59:59.999999+00:00", "2025-02-28T23:59:59.999999+00:00"),
+        ("2025-03-09T07:30:00+00:00", "2026-03-09T07:30:00+00:00"),  # clocks are put forward in New York
+    ],
+)
+async def test_knowledge_lives_for_one_calendar_year_to_the_microsecond(
+    knowledge: Knowledge, clock: SetClock, embedded_at: str, end: str
+) -> None:
+    """D8: 365 days are not a year. In both stores, and whatever the pruner's hour."""
+    clock.time = datetime.fromisoformat(embedded_at)
+    (entry_id,) = await learn(knowledge, failure())
+    entry = await knowledge.capture.get(entry_id)
+    over = datetime.fromisoformat(end)
+    assert (entry.embedded_at, entry.expires_at) == (clock.time, over)
+
+    clock.time = over - timedelta(microseconds=1)
+    assert await knowledge.pruning.prune_old_knowledge() == 0
+    assert (await knowledge.queries.query_for_failure(CART))[0].entry_ids == (entry_id,)
+    clock.time = over
+    assert await knowledge.queries.query_for_failure(CART, min_relevance=0) == []
+    assert await knowledge.pruning.prune_old_knowledge() == 1
+    assert await points(knowledge) == 0
+
+
+async def test_what_is_pruned_is_gone_from_both_stores_and_nothing_younger_is(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """D10: the design pruned the index alone, so a rebuild would have brought everything back."""
+    (old,) = await learn(knowledge, failure(task_description="An old task"))
+    clock.move(timedelta(days=1))
+    (young,) = await learn(knowledge, failure(solution_steps="Another way"))
+    clock.move(timedelta(days=364, hours=1))
+    foreseen = await knowledge.pruning.prune(dry_run=True)
+    assert (await knowledge.capture.get(old)).entry_id == old, "a dry run deletes nothing"
+    report = await knowledge.pruning.prune()
+    assert (report.entries, report.points, report.patterns) == (1, 2, 1)
+    assert (foreseen.entries, foreseen.points, foreseen.patterns) == (1, 2, 1)
+
+    with pytest.raises(NotFound):
+        await knowledge.capture.get(old)
+    assert await number(knowledge, "SELECT count(*) FROM points") == await points(knowledge) == 1
+    (found,) = await knowledge.queries.query_for_failure(CART, min_relevance=0)
+    assert found.entry_ids == (young,)
+    assert (await knowledge.pruning.prune()).entries == 0
+
+
+async def test_evidence_that_came_later_keeps_a_pattern_alive_without_the_old(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """D10: it is entries that expire; a pattern lives as long as any evidence does, with the counts of what is left."""
+    await learn(knowledge, failure(project_id="first"))
+    clock.move(timedelta(days=200))
+    (later,) = await learn(knowledge, failure(project_id="second"))
+    (before,) = await knowledge.queries.query_for_failure(CART)
+    clock.move(timedelta(days=166))
+    assert (await knowledge.pruning.prune()).entries == 1
+    (after,) = await knowledge.queries.query_for_failure(CART)
+    assert (before.success_count, after.success_count, after.entry_ids) == (2, 1, (later,))
+    assert after.pattern_id == before.pattern_id
+
+
+async def test_what_was_embedded_is_never_embedded_again(small: Knowledge, embedder: HashingEmbedder) -> None:
+    """D23: the design never marked an entry, so each checkpoint paid for all of them again."""
+    await learn(small, *many(20))
+    calls, texts = embedder.calls, embedder.texts
+    assert texts == 20
+    for kind in ("manual", "phase_completion", "project_completion", "cancellation"):
+        assert (await small.checkpoints.process_checkpoint("web-shop", kind)).embedded == 0
+    assert (embedder.calls, embedder.texts) == (calls, texts)
+    await learn(small, failure(failure_description="a new one"))
+    assert embedder.texts == 21
+    assert (
+        await number(small, "SELECT count(*) FROM knowledge_staging WHERE embedded AND embedded_at IS NOT NULL") == 21
+    )
+
+
+async def test_checkpoints_side_by_side_embed_each_entry_once(small: Knowledge, embedder: HashingEmbedder) -> None:
+    """D24: the design had no lease, so two checkpoints embedded everything twice."""
+    await capture(small, *many(40))
+    reports = await asyncio.gather(*(small.checkpoints.process_all() for _ in range(4)))
+    assert sum(report.embedded for report in reports) == sum(report.founded for report in reports) == 40
+    assert embedder.texts == 40
+    assert await number(small, "SELECT max(attempts) FROM knowledge_staging") == 1
+    assert await number(small, "SELECT count(*) FROM points") == await points(small) == 40
+
+
+async def test_what_a_checkpoint_holds_no_other_takes_until_its_lease_ran_out(knowledge: Knowledge) -> None:
+    """D24: and the late one's token is worth nothing any more."""
+    (entry_id,) = await capture(knowledge, failure())
+    entries, patterns = knowledge.stores.entries, knowledge.stores.patterns
+    late = await entries.claim(Selection(), limit=8, lease=timedelta(minutes=1))
+    assert [entry.entry_id for entry in late.entries] == [entry_id]
+    assert (await entries.claim(Selection(), limit=8, lease=timedelta(minutes=1))).entries == ()
+    await entries.extend(late, timedelta(microseconds=1))
+    assert (await knowledge.checkpoints.process_all()).embedded == 1
+
+    now = knowledge.stores.clock.now()
+    async with patterns.begin_decisions(late.token) as deciding:
+        assert await deciding.find_leased([entry_id]) == {}
+    later = now + timedelta(days=1)
+    space = await knowledge.stores.embedder.space()
+    assert await patterns.mark_embedded(late.token, [entry_id], space, embedded_at=later, expires_at=later) == set()
+    assert (await knowledge.capture.get(entry_id)).embedded_at == now
+    assert await entries.extend(late, timedelta(minutes=1)) == 0
+
+
+async def test_an_index_that_is_down_leaves_all_staged_and_nothing_is_lost_or_doubled_after(
+    small: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D25: points are written before the mark. The repetition uses the same ids, and finds the words counted."""
+
+    async def down(*_: object) -> None:
+        raise IndexUnavailable("The index is down.")
+
+    ids = await capture(small, *many(5))
+    with monkeypatch.context() as outage:
+        outage.setattr(small.stores.index, "upsert", down)
+        for _ in range(2):
+            with pytest.raises(IndexUnavailable):
+                await small.checkpoints.process_all()
+            assert await number(small, STAGED) == 5
+            assert await number(small, LEASED) == 0
+    written = await number(small, "SELECT count(*) FROM points")
+    report = await small.checkpoints.process_all()
+    assert (report.embedded, report.founded, report.joined) == (5, 5, 0)
+    assert written == await number(small, "SELECT count(*) FROM points") == await points(small) == 5
+    for entry_id in ids:
+        entry = await small.capture.get(entry_id)
+        (found,) = await small.queries.query_for_failure(entry.failure_description or "", max_results=1)
+        assert found.entry_ids == (entry_id,), "as relevant as if there had been no outage"
+
+
+async def test_a_mark_that_fails_leaves_nothing_that_is_shown_before_its_time(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D25: the points are there and durable, but nothing stands behind them until the mark."""
+
+    async def down(*_: object, **__: object) -> None:
+        raise StorageUnavailable("Postgres is down.")
+
+    await capture(small, *many(5))
+    with monkeypatch.context() as outage:
+        outage.setattr(small.stores.patterns, "mark_embedded", down)
+        with pytest.raises(StorageUnavailable):
+            await small.checkpoints.process_all()
+    assert await points(small) == 5, "written before the mark"
+    assert await number(small, STAGED) == 5
+    assert await number(small, LEASED) == 0
+    assert await small.queries.query_for_failure("failure of part 1", min_relevance=0) == []
+    assert (await small.checkpoints.process_all()).embedded == 5
+    assert await points(small) == 5
+    assert len(await small.queries.query_for_failure("failure of part 1", max_results=5, min_relevance=0)) == 5
+
+
+@pytest.mark.parametrize("written_first", [True, False])
+async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch, *, written_first: bool
+) -> None:
+    """D25: a slow checkpoint must not resurrect what a person deleted, just before or after its points were written."""
+    gone, *rest = await capture(small, *many(3))
+    upsert = small.stores.index.upsert
+
+    async def and_it_is_deleted(*space_and_points: Any) -> None:
+        if written_first:
+            await upsert(*space_and_points)
+        await small.capture.delete(gone)
+        if not written_first:
+            await upsert(*space_and_points)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(small.stores.index, "upsert", and_it_is_deleted)
+        report = await small.checkpoints.process_all()
+    assert report.embedded == len(rest)
+    assert await number(small, "SELECT count(*) FROM points WHERE look_at IS NULL") == await points(small) == 2
+    found = await small.queries.query_for_failure("failure of part 0", min_relevance=0)
+    assert {entry_id for pattern in found for entry_id in pattern.entry_ids} == set(rest)
+
+
+async def test_a_poisoned_entry_is_buried_alone_with_the_reason(opens: Opens) -> None:
+    """D28: the design's first exception ended the checkpoint for all."""
+    embedder = HashingEmbedder(dims=64, refuses="nitroglycerine")
+    async with opens(embedder=embedder) as knowledge:
+        entries = many(64)
+        entries[41] = failure(failure_description="a load of nitroglycerine")
+        ids = await capture(knowledge, *entries)
+        report = await knowledge.checkpoints.process_all()
+        assert (report.embedded, report.dead) == (63, 1)
+        assert [dead.entry_id for dead in report.dead_entries] == [ids[41]]
+        assert embedder.calls <= 1 + 2 * math.log2(64), "halved, not sent one by one"
+        buried = await knowledge.capture.get(ids[41])
+        assert buried.status is EntryStatus.DEAD
+        assert "nitroglycerine" in (buried.dead_reason or "")
+        before = embedder.calls
+        assert (await knowledge.checkpoints.process_all()).dead == 0
+        assert embedder.calls == before, "the dead are not tried again by themselves"
+
+
+async def test_an_endpoint_that_refuses_two_texts_costs_few_calls_and_no_neighbour(opens: Opens) -> None:
+    """D28, over the real protocol: the refused texts are found inside the embedder and again costs nothing."""
+    with OpenAIServer(poison="nitroglycerine") as server:
+        embedder = OpenAIEmbedder("some-model", base_url=server.base_url, api_key=SecretStr(server.key))
+        async with opens(embedder=embedder) as knowledge:
+            entries = many(64)
+            for place in (3, 50):
+                entries[place] = failure(failure_description=f"nitroglycerine, load {place}")
+            ids = await capture(knowledge, *entries)
+            report = await knowledge.checkpoints.process_all()
+            assert (report.embedded, report.dead) == (62, 2)
+            assert {dead.entry_id for dead in report.dead_entries} == {ids[3], ids[50]}
+            assert all("flagged" in dead.reason for dead in report.dead_entries)
+            assert server.calls <= 1 + 2 * (2 * math.log2(64) + 1), "one to learn the dimensions, then the halving"
+
+
+async def test_an_embedder_that_is_down_leaves_all_staged_and_released_and_buries_none(
+    small: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """D28: an outage is nobody's fault. What was embedded before it stays embedded."""
+    await learn(small, *many(8))
+    await capture(small, *many(20, project_id="another", technology="go", task_description="A task"))
+    embedder.unavailable = "The endpoint is down."
+    for _ in range(3):
+        with pytest.raises(EmbedderUnavailable, match="is down"):
+            await small.checkpoints.process_all()
+    assert await number(small, STAGED) == 20
+    assert await number(small, LEASED) == 0
+    assert (await small.stats()).entries == {"embedded": 8, "staged": 20}
+    embedder.unavailable = None
+    assert (await small.checkpoints.process_all()).embedded == 20
+
+
+async def test_success_is_counted_over_distinct_runs_and_projects(knowledge: Knowledge) -> None:
+    """D32: the design wrote a success count of 1 into every point and never changed it."""
+    for project in ("a", "b"):
+        for run in ("1", "2"):
+            await learn(knowledge, failure(project_id=project, task_id="T-1", run_id=run))
+    await learn(knowledge, failure(project_id="a", task_id="T-1", run_id="2", technology="python 3.13"))
+    await learn(knowledge, failure(project_id="b", task_id="T-2", run_id="1"))
+    (found,) = await knowledge.queries.query_for_failure(CART)
+    assert (found.success_count, found.attempt_count, found.project_count) == (5, 5, 2)
+
+
+async def test_a_lesson_several_tell_before_one_checkpoint_is_found_by_its_own_words(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """D32: counted as one situation, whoever told it first."""
+    for number_of_lesson in range(6):
+        for project in "abc":
+            await capture(knowledge, failure(project_id=project, failure_description=f"lesson {number_of_lesson}"))
+            clock.move(timedelta(seconds=1))
+    report = await knowledge.checkpoints.process_all()
+    assert (report.embedded, report.founded) == (18, 6)
+    assert (await knowledge.stores.spaces.statistics([])).documents == 6
+    for number_of_lesson in range(6):
+        found = await knowledge.queries.query_for_failure(f"lesson {number_of_lesson}")
+        assert found[0].problem == f"lesson {number_of_lesson}"
+        assert found[0].success_count == 3
+
+
+async def test_what_waits_in_a_project_that_never_reaches_a_checkpoint_is_swept_up(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """D45: the design embedded at a project's own checkpoints only, so a crashed project's lessons starved."""
+    await capture(knowledge, failure(project_id="crashed"))
+    (open_one,) = await capture(knowledge, failure(project_id="stuck", solution_steps=None))
+    clock.move(timedelta(hours=23))
+    await capture(knowledge, failure(project_id="busy", solution_steps="Another way"))
+    assert await knowledge.checkpoints.sweep(staged_for=timedelta(days=1)) == []
+    clock.move(timedelta(hours=1, microseconds=1))
+    reports = await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    assert [(report.project_id, report.checkpoint_type, report.embedded) for report in reports] == [
+        ("crashed", "manual", 1)
+    ]
+    assert (await knowledge.capture.get(open_one)).status is EntryStatus.OPEN
+    assert (await knowledge.stats()).entries == {"embedded": 1, "open": 1, "staged": 1}

@@ -1,0 +1,21 @@
+"""What commands print of what they were given, for a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.cli.reports.memory_report import print_patterns
+from tests.support.entries import pattern
+
+
+def test_a_query_says_of_how_many_attempts_a_pattern_worked_where_some_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    records = ((1, 15), (1, 1), (4, 4))
+    print_patterns([pattern(success_count=worked, attempt_count=of) for worked, of in records], as_json=False)
+    heads = [line for line in capsys.readouterr().out.splitlines() if "relevance" in line]
+    assert [head.split(", relevance")[0] for head in heads] == [
+        "1. Less Common, 1 of 15 attempts",
+        "2. Less Common, 1 success",
+        "3. Moderate, 4 successes",
+    ]
