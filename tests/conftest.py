@@ -27,6 +27,7 @@ from knowledge.ports import Clock, Embedder
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring import services
 from knowledge.wiring.open import Knowledge, open_knowledge
+from knowledge.wiring.stores import migration_scripts
 from tests.support.certificates import trust_nobody
 from tests.support.embedders import HashingEmbedder
 from tests.support.folders import keep_in_memory
@@ -114,7 +115,7 @@ def postgres_dsn() -> Iterator[str]:
     async def make_template(dsn: str) -> None:
         template = await create_database(dsn, name=TEMPLATE)
         engine = make_engine(template)
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
         await engine.dispose()
 
     with throwaway_postgres() as server:

@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks.asked import at_least_one
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.wiring.stores import migration_scripts
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, throwaway_postgres
 from tests.support.processes import Commands, Running, embedding_by
@@ -73,7 +74,7 @@ async def database(server_dsn: str) -> str:
     """Make a database with its tables; return its address."""
     dsn = await create_database(server_dsn)
     engine = make_engine(dsn)
-    await migrate(engine)
+    await migrate(engine, migration_scripts())
     await engine.dispose()
     return dsn
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any
 
+from hardwon.capture import EntryCapture
 from hardwon.client.fields import LAST, Limit
 from hardwon.client.operations import Envelope, Operation, Service
 from hardwon.client.transport import BATCH_PATH
@@ -14,23 +15,14 @@ from hardwon.errors import InvalidInput
 from hardwon.models.entries import AppliesWhen, CaptureOutcome, CaptureResult, Entry, NewEntry
 from hardwon.models.ids import EntryId, PatternId
 from hardwon.models.reports import Progress
-from hardwon.validation import as_id
-from knowledge.memory.capture.service import KnowledgeCaptureService
-from knowledge.memory.rules.conditions import check_conditions
-from knowledge.memory.rules.validation import validate
+from hardwon.validation import as_id, check_text
 
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
 """Half of the largest body of the server."""
-_Result = TypeVar("_Result")
-_Params = ParamSpec("_Params")
-
-
-def _reuse(
-    method: Callable[Concatenate[KnowledgeCaptureService, _Params], _Result],
-) -> Callable[Concatenate[Any, _Params], _Result]:
-    """Return a method of the service as it is: it makes an entry and calls `capture`, the one that differs here."""
-    return method
+_TEXT_FIELDS = tuple(
+    field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +46,8 @@ class Deleted(Envelope):
     entries: int
 
 
-class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
+class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes=("query",)):
     """`KnowledgeCaptureService` over HTTP."""
-
-    capture_failure_solution = _reuse(KnowledgeCaptureService.capture_failure_solution)
-    capture_gate_rejection = _reuse(KnowledgeCaptureService.capture_gate_rejection)
-    capture_gate_approval = _reuse(KnowledgeCaptureService.capture_gate_approval)
 
     async def resolve_failure(
         self,
@@ -71,8 +59,8 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution."""
-        fields = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, fields, applies_when)
+        body = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
+        return await self._resolve(entry_id, body, applies_when)
 
     async def resolve_gate_rejection(
         self,
@@ -84,26 +72,25 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the revision that was accepted."""
-        fields = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, fields, applies_when)
+        body = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
+        return await self._resolve(entry_id, body, applies_when)
 
     async def _resolve(
-        self, entry_id: EntryId, fields: Mapping[str, str | None], applies_when: AppliesWhen | None
+        self, entry_id: EntryId, texts: Mapping[str, str | None], applies_when: AppliesWhen | None
     ) -> EntryId:
-        body: dict[str, Any] = dict(fields)
+        body: dict[str, Any] = dict(texts)
         if applies_when is not None:
-            check_conditions(applies_when)
             body["applies_when"] = conditions_to_json(applies_when)
         path = f"/v1/entries/{as_id('entry_id', entry_id)}/resolution"
         return (await self._api.call("POST", path, EntryCreated, body=body)).entry_id
 
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
-        validate(entry)
+        _check_texts(entry)
         return (await self._api.call("POST", "/v1/entries", EntryCreated, body=entry_to_json(entry))).entry_id
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
-        """Capture many entries, each on its own, in order. Invalid entries are refused here and never sent."""
+        """Capture many entries, each on its own, in order. Entries with invalid texts are never sent."""
         answers = [_refusal(entry) for entry in entries]
         stored: list[CaptureResult] = []
         valid = (entry_to_json(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
@@ -136,9 +123,16 @@ class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
         """Delete a project everywhere, with its entries and all that rests on them alone; return their number."""
 
 
+def _check_texts(entry: NewEntry) -> None:
+    """Raise InvalidInput for a text that the server refuses by itself or that would exceed its limit on bodies."""
+    for name in _TEXT_FIELDS:
+        if (text := getattr(entry, name)) is not None:
+            check_text(name, text)
+
+
 def _refusal(entry: NewEntry) -> CaptureResult | None:
     try:
-        validate(entry)
+        _check_texts(entry)
     except InvalidInput as error:
         return CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
     return None
@@ -161,10 +155,10 @@ def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def entry_to_json(entry: NewEntry) -> dict[str, Any]:
     """Return an entry as a JSON object, without fields that are None."""
-    fields: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
+    body: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
     if entry.applies_when is not None:
-        fields["applies_when"] = conditions_to_json(entry.applies_when)
-    return fields
+        body["applies_when"] = conditions_to_json(entry.applies_when)
+    return body
 
 
 def conditions_to_json(conditions: AppliesWhen) -> dict[str, Any]:

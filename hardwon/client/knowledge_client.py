@@ -18,8 +18,8 @@ from hardwon.http_environment import check_http_environment, enable_keepalive
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.reports import WorkspaceStats
 from hardwon.models.tasks import Context, Task
+from hardwon.settings import ClientSettings, ContextSettings
 from hardwon.validation import check_text
-from knowledge.settings.model import KnowledgeSettings
 
 if TYPE_CHECKING:
     from hardwon.client.curation import RemoteAudits, RemoteGrouping, RemoteReviews, RemoteRevocations
@@ -51,6 +51,8 @@ class _AccessAnswer:
     operations: list[str]
 
 
+_MAX_TASK_BYTES: Final = 320 * 1024
+"""JSON writes a byte in six at most, and the server takes 2 MiB."""
 SERVICES: Final = {
     "answers": ("hardwon.client.documents", "RemoteAnswers"),
     "archives": ("hardwon.client.maintenance", "RemoteArchives"),
@@ -124,7 +126,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         api_key: str | None = None,
         *,
         workspace: str | None = None,
-        settings: KnowledgeSettings | None = None,
+        settings: ContextSettings | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         place: str | None = None,
     ) -> None:
@@ -141,9 +143,11 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
             )
         except httpx.InvalidURL as error:
             raise InvalidInput("url", f"{url} is not the address of a server, such as http://127.0.0.1:8420") from error
-        self._configure(Api(http=http, workspace=workspace, server=place or url), settings or KnowledgeSettings())
+        self._configure(
+            Api(http=http, workspace=workspace, server=place or url), settings or ClientSettings.from_environment()
+        )
 
-    def _configure(self, api: Api, settings: KnowledgeSettings) -> None:
+    def _configure(self, api: Api, settings: ContextSettings) -> None:
         if api.workspace is not None:
             check_text("workspace", api.workspace)
         self._api = api
@@ -168,19 +172,11 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
-        """Return the context of a task, built by the server; of a very long task only both ends are sent."""
-        sent = replace(task, description=shorten_text("description", task.description))
-        fields = {name: value for name, value in asdict(sent).items() if value is not None}
-        body = {"task": fields, "agent_type": agent_type}
-        context = await self._api.call("POST", "/v1/contexts", Context, body=body)
-        if sent == task:
-            return context
-        from orchestrator.context.rendering import basic_context  # noqa: PLC0415 - few tasks are so long
-
-        before = basic_context(sent)
-        if not context.text.startswith(before):
-            return context
-        return replace(context, text=basic_context(task) + context.text[len(before) :])  # whole, as in process
+        """Return the context of a task, built by the server; a task beyond 320 KiB is sent, and shown, by its ends."""
+        description = shorten_text("description", task.description, _MAX_TASK_BYTES)
+        sent = asdict(replace(task, description=description))
+        body = {"task": {name: value for name, value in sent.items() if value is not None}, "agent_type": agent_type}
+        return await self._api.call("POST", "/v1/contexts", Context, body=body)
 
     @Operation("GET", "/v1/stats", problems=(409,))
     async def stats(self) -> WorkspaceStats:

@@ -407,12 +407,12 @@ def _wire_object(parameter: Parameter, value: Any) -> Any:
     return _to_plain(value)
 
 
-def shorten_text(field: str, text: str) -> str:
+def shorten_text(field: str, text: str, max_bytes: int = _MAX_TEXT_BYTES) -> str:
     """Return the text of a query, a very long one shortened to its two ends. Raises InvalidInput for a surrogate."""
-    if len(text) <= _MAX_TEXT_BYTES // 4:
+    if len(text) <= max_bytes // 4:
         return text
     check_unicode(field, text)
-    return truncate_middle(text, _MAX_TEXT_BYTES)
+    return truncate_middle(text, max_bytes)
 
 
 def _to_plain(value: Any) -> Any:

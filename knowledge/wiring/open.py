@@ -24,7 +24,14 @@ from knowledge.wiring.documents import make_converter, open_passages
 from knowledge.wiring.facade import SERVICES, Knowledge
 from knowledge.wiring.model_adapters import chat_of, make_chat, make_embedder, warm_up
 from knowledge.wiring.services import make_knowledge, make_stores
-from knowledge.wiring.stores import check_qdrant, connect_postgres, load_ownership, open_collections, open_index
+from knowledge.wiring.stores import (
+    check_qdrant,
+    connect_postgres,
+    load_ownership,
+    migration_scripts,
+    open_collections,
+    open_index,
+)
 
 __all__ = [
     "SERVICES",
@@ -40,7 +47,7 @@ __all__ = [
 async def migrate_stores(settings: KnowledgeSettings) -> bool:
     """Migrate the database schema to this version; return whether it changed. Needs neither index nor embedder."""
     async with AsyncExitStack() as stack:
-        return await migrate(await connect_postgres(settings, stack))
+        return await migrate(await connect_postgres(settings, stack), migration_scripts())
 
 
 @asynccontextmanager
@@ -76,7 +83,7 @@ async def open_knowledge(
         loading = asyncio.create_task(warm_up(settings, embedder) if warm else asyncio.sleep(0))
         try:
             engine = await connect_postgres(settings, stack)
-            await migrate(engine)
+            await migrate(engine, migration_scripts())
             ownership = await load_ownership(settings, engine)
             index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)

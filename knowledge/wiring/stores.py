@@ -6,6 +6,8 @@ import asyncio
 import ipaddress
 from collections.abc import Callable
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -109,3 +111,10 @@ async def open_collections(stores: Stores, passages: PassageIndex) -> None:
     for index in (stores.index, passages):
         with suppress(HardwonError):
             await index.count(bound.space, stores.workspace)
+
+
+def migration_scripts() -> Path:
+    """Return the folder of the Alembic scripts as installed."""
+    spec = find_spec("migrations")
+    assert spec is not None and spec.origin is not None  # noqa: S101, PT018 - it is a package of this distribution
+    return Path(spec.origin).parent

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
 from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
+from hardwon.settings import ContextSettings
 from knowledge.memory.capture.context_log import check_task
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.memory.rules.ranking import is_failing
@@ -146,17 +147,6 @@ class Contexts(Protocol):
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Store a context."""
         ...
-
-
-class ContextSettings(Protocol):
-    """The settings a context needs."""
-
-    @property
-    def query_deadline_ms(self) -> int: ...  # noqa: D102
-    @property
-    def context_max_tokens(self) -> int: ...  # noqa: D102
-    @property
-    def context_max_patterns(self) -> int: ...  # noqa: D102
 
 
 @runtime_checkable

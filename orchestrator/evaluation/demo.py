@@ -24,6 +24,7 @@ from statistics import quantiles
 from hardwon.errors import HardwonError, InvalidInput
 from knowledge.models import CaptureOutcome, CaptureResult, Context, EntryId, EntryType, NewEntry, Task
 from knowledge.ports import Progress
+from knowledge.settings.model import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.importers.git import read_fixes
@@ -115,7 +116,7 @@ async def run_demo(knowledge: AnyKnowledge, *, repository: Path, progress: Stage
         rules=len({violation.code for violation in violations}),
         hit_at_1=results.share(1),
         hit_at_3=results.share(3),
-        surviving_right_hits=results.share_above(knowledge.settings.failure_relevance),
+        surviving_right_hits=results.share_above(KnowledgeSettings().failure_relevance),
         query_p50_ms=results.percentile(50),
         query_p95_ms=results.percentile(95),
         entries_per_second=round(rate, 1),

@@ -24,6 +24,7 @@ import asyncpg
 
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.wiring.stores import migration_scripts
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, throwaway_postgres
 from tests.support.processes import Commands, embedding_by, entry
@@ -217,7 +218,7 @@ def run(*, seconds: float, measured: float = 5.0, apart: bool = False) -> list[s
 async def _database(server_dsn: str) -> str:
     dsn = await create_database(server_dsn)
     engine = make_engine(dsn)
-    await migrate(engine)
+    await migrate(engine, migration_scripts())
     await engine.dispose()
     return dsn
 

@@ -22,6 +22,7 @@ from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import EntryId
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
+from knowledge.wiring.stores import migration_scripts
 from tests.conftest import TEMPLATE, SetClock
 from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
 from tests.faults.lessons import POISON
@@ -179,5 +180,5 @@ def ground(herd: Herd, server_dsn: str, *, several: bool = False, **usual: Any) 
 async def make_template(dsn: str) -> None:
     """Make the migrated database that grounds are copies of."""
     engine = make_engine(await create_database(dsn, name=TEMPLATE))
-    await migrate(engine)
+    await migrate(engine, migration_scripts())
     await engine.dispose()

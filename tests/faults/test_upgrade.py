@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import asyncpg
-import pytest
 
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import EntryId
 from knowledge.wiring.open import Knowledge
+from knowledge.wiring.stores import migration_scripts
 from tests.conftest import Opens
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
@@ -39,7 +39,7 @@ async def test_g20_a_store_of_the_release_before_opens_without_a_migration_and_a
     await rows.execute(STORE.read_text(encoding="utf-8"))
     await rows.close()
     engine = make_engine(database_url)
-    assert await migrate(engine) is False
+    assert await migrate(engine, migration_scripts()) is False
     await engine.dispose()
     embedder = HashingEmbedder(dims=32)
     async with opens(embedder=embedder) as knowledge:
@@ -69,7 +69,7 @@ async def work(knowledge: Knowledge, number: int) -> EntryId:
 
 
 async def test_g20_a_release_goes_on_while_the_next_one_migrates(
-    database_url: str, knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, knowledge: Knowledge, tmp_path: Path
 ) -> None:
     """G20: 0 errors on either side; this release knows nothing of the columns that are added under its statements."""
     left: list[EntryId] = []
@@ -85,9 +85,9 @@ async def test_g20_a_release_goes_on_while_the_next_one_migrates(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(go_on())
         await busy.wait()
-        add_next_revision(tmp_path, monkeypatch)
+        scripts = add_next_revision(tmp_path)
         engine = make_engine(database_url)
-        assert await migrate(engine)
+        assert await migrate(engine, scripts)
         await engine.dispose()
         migrated.set()
     assert {str((await knowledge.capture.get(entry_id)).status) for entry_id in left} == {"embedded"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.wiring.stores import migration_scripts
 from tests.isolation.leaks import Leak
 from tests.isolation.life import one_store
 from tests.isolation.mutants import Mutant, mutated
@@ -52,7 +53,7 @@ def lived(server: str, asked: Asked) -> Lived:
 async def _live(server: str, asked: Asked) -> tuple[str | None, Counter[str]]:
     dsn = await create_database(server)
     engine = make_engine(dsn)
-    await migrate(engine)
+    await migrate(engine, migration_scripts())
     await engine.dispose()
     with tempfile.TemporaryDirectory(prefix="hardwon-isolation-") as home, mutated(asked.mutant):
         async with one_store(dsn, Path(home), asked.workspaces, asked.seed) as life:

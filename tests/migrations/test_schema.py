@@ -37,6 +37,7 @@ from knowledge.adapters.postgres.memory.patterns import PostgresPatterns
 from knowledge.memory.rules.validation import validate
 from knowledge.models import CaptureOutcome, EntryType
 from knowledge.ports import Selection
+from knowledge.wiring.stores import migration_scripts
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.next_revision import add_next_revision
@@ -112,7 +113,7 @@ async def test_the_migrations_make_exactly_what_is_declared(engine: AsyncEngine,
 
 async def test_alembic_finds_nothing_to_add(engine: AsyncEngine) -> None:
     def check(connection: sa.Connection) -> None:
-        config = alembic_config()
+        config = alembic_config(migration_scripts())
         config.attributes["connection"] = connection
         command.check(config)
 
@@ -121,7 +122,9 @@ async def test_alembic_finds_nothing_to_add(engine: AsyncEngine) -> None:
 
 
 def test_the_head_read_off_the_names_is_that_of_alembic() -> None:
-    assert ScriptDirectory.from_config(alembic_config()).get_heads() == [head_revision()]
+    assert ScriptDirectory.from_config(alembic_config(migration_scripts())).get_heads() == [
+        head_revision(migration_scripts())
+    ]
 
 
 async def test_every_moment_is_kept_with_its_zone(engine: AsyncEngine) -> None:
@@ -138,9 +141,10 @@ MIGRATES = """
 import asyncio, sys
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.wiring.stores import migration_scripts
 async def main():
     engine = make_engine(sys.argv[1])
-    print(await migrate(engine))
+    print(await migrate(engine, migration_scripts()))
     await engine.dispose()
 asyncio.run(main())
 """
@@ -164,8 +168,8 @@ async def test_of_five_processes_on_an_empty_database_one_migrates_and_none_fail
 
 async def test_of_eight_callers_on_an_empty_database_one_migrates(empty: AsyncEngine) -> None:
     """G19."""
-    assert sum(await asyncio.gather(*(migrate(empty) for _ in range(8)))) == 1
-    assert await migrate(empty) is False
+    assert sum(await asyncio.gather(*(migrate(empty, migration_scripts()) for _ in range(8)))) == 1
+    assert await migrate(empty, migration_scripts()) is False
 
 
 async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, postgres_dsn: str) -> None:
@@ -176,11 +180,11 @@ async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, post
     url = dsn_of(postgres_dsn, str(empty.url.database))
     guest = make_engine(f"{url}&role={role}")
     with pytest.raises(StorageUnavailable, match=r"permission denied for schema public.*owner of the database"):
-        await migrate(guest)
+        await migrate(guest, migration_scripts())
     await guest.dispose()
     lost = make_engine(f"{url}&search_path=nowhere")
     with pytest.raises(StorageUnavailable, match=r"no schema has been selected.*owner of the database"):
-        await migrate(lost)
+        await migrate(lost, migration_scripts())
     await lost.dispose()
     async with transaction(empty) as connection:
         await connection.execute(sa.text(f"DROP ROLE {role}"))
@@ -202,22 +206,23 @@ async def test_a_schema_of_another_version_is_refused_and_left_alone(
         await connection.execute(sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     before = await catalog(engine)
     with pytest.raises(StoreIncompatible, match=told):
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
     assert await catalog(engine) == before
 
 
 @pytest.fixture
-def behind(engine: AsyncEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncEngine:
-    """A database for which there is one more revision."""
-    add_next_revision(tmp_path, monkeypatch)
-    return engine
+def scripts(tmp_path: Path) -> Path:
+    """Migrations with one revision that the database lacks."""
+    return add_next_revision(tmp_path)
 
 
-async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not_ended(behind: AsyncEngine) -> None:
+async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not_ended(
+    engine: AsyncEngine, scripts: Path
+) -> None:
     """G20: each holds a table that the other waits for; Postgres would end one of them after a second."""
-    async with transaction(behind) as writer:
+    async with transaction(engine) as writer:
         await writer.execute(sa.text("UPDATE knowledge_staging SET attempts = 1"))
-        task = asyncio.create_task(migrate(behind))
+        task = asyncio.create_task(migrate(engine, scripts))
         await asyncio.sleep(0.25)
         async with asyncio.timeout(5):
             await writer.execute(sa.text("UPDATE patterns SET success_count = 0"))
@@ -225,14 +230,14 @@ async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not
 
 
 async def test_a_migration_that_never_gets_its_tables_says_so(
-    behind: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+    engine: AsyncEngine, scripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrating, "_PATIENCE_SECONDS", 0.5)
-    async with transaction(behind) as other:
+    async with transaction(engine) as other:
         await other.execute(sa.text("LOCK TABLE knowledge_staging, patterns"))
         with pytest.raises(StorageUnavailable, match=r"hold tables that revision \d{4} changes"):
-            await migrate(behind)
-    assert await migrate(behind)
+            await migrate(engine, scripts)
+    assert await migrate(engine, scripts)
 
 
 # what must never be stored
@@ -466,7 +471,7 @@ def big(postgres_dsn: str) -> str:
     async def fill() -> str:
         dsn = await create_database(postgres_dsn)
         engine = make_engine(dsn)
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
         async with transaction(engine) as connection:
             pattern_id = uuid4()
             await found(connection, pattern_id)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
-from knowledge.adapters.postgres.engine import migrate
 from knowledge.adapters.postgres.engine.migrate import head_revision
+from knowledge.wiring.stores import migration_scripts
 
-NEXT = f"{int(head_revision()) + 1:04}"
+NEXT = f"{int(head_revision(migration_scripts())) + 1:04}"
 _SCRIPT = f"""
 from alembic import op
 
 revision = "{NEXT}"
-down_revision = "{head_revision()}"
+down_revision = "{head_revision(migration_scripts())}"
 
 
 def upgrade() -> None:
@@ -24,10 +22,9 @@ def upgrade() -> None:
 """
 
 
-def add_next_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `migrate` find one more revision, which adds a column to the patterns, then to the entries."""
+def add_next_revision(folder: Path) -> Path:
+    """Return scripts with one more revision, which adds a column to the patterns, then to the entries."""
     copy = folder / "migrations"
-    shutil.copytree(Path(__file__).resolve().parents[2] / "migrations", copy)
+    shutil.copytree(migration_scripts(), copy)
     (copy / "versions" / f"{NEXT}_next.py").write_text(_SCRIPT, encoding="utf-8")
-    monkeypatch.setattr(migrate, "_FOLDER", copy)
-    monkeypatch.setattr(migrate, "head_revision", head_revision.__wrapped__)
+    return copy

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from knowledge.documents.parsing.headings import text_lines
-from knowledge.documents.segmentation.blocks import DELIMITER
 
 _SEPARATORS: Final[dict[str, str]] = {".csv": ",;\t|", ".tsv": "\t"}
 _LOOKED_AT: Final = 8_192
@@ -16,7 +16,6 @@ _ALIKE: Final = 0.9
 """Minimum share of rows of a table with as many cells as the first one."""
 _NO_ROW: Final = "|"
 """Line within a table that is not a row: empty, or the continuation of a cell."""
-
 SEPARATED: Final = frozenset(_SEPARATORS)
 
 
@@ -86,3 +85,6 @@ def tables(text: str) -> Iterator[Table]:
         above, found = stripped, found._replace(end=at + len(line))
     if found and found.columns:
         yield found
+
+
+DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")

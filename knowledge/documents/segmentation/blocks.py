@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from knowledge.documents.parsing.csv_tables import DELIMITER
 from knowledge.documents.segmentation.markdown import Literal, unread
 
 FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 """Begins or ends code; its marks, and what stands behind them."""
 HEADING = re.compile(r"#{1,6}[ \t]")
-DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
 BAR = re.compile(r"(?<!\\)\|")
 """Stands between the cells of a row."""
 _LEAST_BARS: Final = 2

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
+from hardwon.capture import EntryCapture
 from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
 from hardwon.validation import as_id, as_integer, check_text
 from knowledge.access.keys import KeyStore
@@ -40,7 +41,7 @@ _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_RE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeCaptureService:
+class KnowledgeCaptureService(EntryCapture):
     """Captures learning moments during project execution.
 
     `redaction`: remove secrets from texts. `by`: who captures. `review`: the captures of low-trust keys that are
@@ -55,50 +56,6 @@ class KnowledgeCaptureService:
     review: ReviewMode = ReviewMode.SUSPICIOUS
     audit: Auditor = NO_AUDIT
     keys: KeyStore | None = None
-
-    async def capture_failure_solution(
-        self,
-        *,
-        project_id: str,
-        agent_type: str,
-        failure_description: str,
-        task_type: str | None = None,
-        error_message: str | None = None,
-        solution_steps: str | None = None,
-        technology: str | None = None,
-        success_verified: bool = False,
-        verified_by: str | None = None,
-        task_description: str | None = None,
-        when_to_try: str | None = None,
-        applies_when: AppliesWhen | None = None,
-        task_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> EntryId:
-        """Capture a failed test or task; without a verified solution it stays open until `resolve_failure`.
-
-        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput or IdempotencyConflict.
-        """
-        return await self.capture(
-            NewEntry(
-                entry_type=EntryType.FAILURE_SOLUTION,
-                project_id=project_id,
-                agent_type=agent_type,
-                task_type=task_type,
-                technology=technology,
-                task_description=task_description,
-                failure_description=failure_description,
-                error_message=error_message,
-                solution_steps=solution_steps,
-                success_verified=success_verified,
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                applies_when=applies_when,
-                task_id=task_id,
-                run_id=run_id,
-                idempotency_key=idempotency_key,
-            )
-        )
 
     async def resolve_failure(
         self,
@@ -127,50 +84,6 @@ class KnowledgeCaptureService:
             applies_when=applies_when,
         )
 
-    async def capture_gate_rejection(
-        self,
-        *,
-        project_id: str,
-        gate_type: str,
-        human_feedback: str,
-        revision_approach: str | None = None,
-        proposal: str | None = None,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        technology: str | None = None,
-        task_description: str | None = None,
-        verified_by: str | None = None,
-        when_to_try: str | None = None,
-        applies_when: AppliesWhen | None = None,
-        task_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> EntryId:
-        """Capture a proposal that a human rejected; without the accepted revision it stays open until resolved.
-
-        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput or IdempotencyConflict.
-        """
-        return await self.capture(
-            NewEntry(
-                entry_type=EntryType.GATE_REJECTION,
-                project_id=project_id,
-                gate_type=gate_type,
-                proposal=proposal,
-                human_feedback=human_feedback,
-                revision_approach=revision_approach,
-                agent_type=agent_type,
-                task_type=task_type,
-                technology=technology,
-                task_description=task_description,
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                applies_when=applies_when,
-                task_id=task_id,
-                run_id=run_id,
-                idempotency_key=idempotency_key,
-            )
-        )
-
     async def resolve_gate_rejection(
         self,
         entry_id: EntryId,
@@ -192,49 +105,6 @@ class KnowledgeCaptureService:
             verified_by=verified_by if verified_by is None else self._preparer.clean_text("verified_by", verified_by),
             when_to_try=when_to_try,
             applies_when=applies_when,
-        )
-
-    async def capture_gate_approval(
-        self,
-        *,
-        project_id: str,
-        gate_type: str,
-        approved_approach: str,
-        proposal: str | None = None,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        technology: str | None = None,
-        task_description: str | None = None,
-        verified_by: str | None = None,
-        when_to_try: str | None = None,
-        applies_when: AppliesWhen | None = None,
-        task_id: str | None = None,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> EntryId:
-        """Capture a proposal that passed its gate at the first attempt.
-
-        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput, IdempotencyConflict, or
-        RejectionOnRecord where the same project, gate and task has a rejection.
-        """
-        return await self.capture(
-            NewEntry(
-                entry_type=EntryType.GATE_APPROVAL,
-                project_id=project_id,
-                gate_type=gate_type,
-                proposal=proposal,
-                approved_approach=approved_approach,
-                agent_type=agent_type,
-                task_type=task_type,
-                technology=technology,
-                task_description=task_description,
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                applies_when=applies_when,
-                task_id=task_id,
-                run_id=run_id,
-                idempotency_key=idempotency_key,
-            )
         )
 
     @step("capture")

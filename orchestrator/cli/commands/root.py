@@ -29,8 +29,7 @@ from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
 from orchestrator.cli.support.one_call import OperationCommand, add_command
-from orchestrator.cli.support.run import Json, Workspace, make_lazy_group, run
-from orchestrator.cli.support.streams import ensure_standard_streams
+from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
 
 
 async def migrate_now(settings: KnowledgeSettings) -> bool:

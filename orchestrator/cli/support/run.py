@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from copy import copy
 from functools import partial
 from inspect import getdoc
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,6 +17,9 @@ from typer.main import get_command, get_group
 from typer.models import CommandInfo
 
 from orchestrator.cli.support.signals import end_signals
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def make_lazy_group(app: typer.Typer, *, before: Callable[[], None]) -> TyperGroup:
@@ -109,3 +114,34 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = 
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")
         sys.exit(0 if until_stopped else 128 + (signals or [signal.SIGINT])[0])
+
+
+class _Lossy(io.FileIO):
+    """A stream that ignores failed writes: the output is lost, and the work goes on."""
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data) or memoryview(data).nbytes  # None if a non-blocking reader is too slow
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def ensure_standard_streams() -> None:
+    """Replace closed standard streams: reading from one gives nothing, and writing to one fails.
+
+    Otherwise the next file that is opened would get its number, and a write there, such as the engine's last words in
+    a panic, would go into a file of the stores. Failed writes to standard error are ignored.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDONLY)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.flush()
+        lossy = io.BufferedWriter(_Lossy(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(
+            lossy, encoding=sys.stderr.encoding, errors="backslashreplace", line_buffering=True, write_through=True
+        )

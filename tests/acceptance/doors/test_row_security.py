@@ -34,6 +34,7 @@ from knowledge.documents.journal import NewEscalation
 from knowledge.documents.ports import Source
 from knowledge.models import EntryId, RowSecurity
 from knowledge.wiring.open import Knowledge
+from knowledge.wiring.stores import migration_scripts
 from tests.support.documents import GUIDE, add, find, readable, writable
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, stored
@@ -306,7 +307,7 @@ async def test_t8_the_role_changes_no_table_and_no_rule(engine: AsyncEngine) -> 
 async def test_a_user_who_may_not_make_roles_is_held_by_the_workspace_it_names(postgres_dsn: str) -> None:
     """The role is there on this server, but not this user's to take: as on a managed one without CREATEROLE."""
     async with as_user(postgres_dsn) as engine:
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
         assert not await ensure_role(engine)
         assert await row_security(engine) is RowSecurity.BY_NAME
         await two_workspaces(engine)
@@ -316,12 +317,12 @@ async def test_a_user_who_may_not_make_roles_is_held_by_the_workspace_it_names(p
 
 async def test_a_role_that_is_granted_later_is_taken_from_the_next_start_on(postgres_dsn: str) -> None:
     async with as_user(postgres_dsn) as engine:
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
         assert await row_security(engine) is RowSecurity.BY_NAME
         administrator = await asyncpg.connect(postgres_dsn)
         await administrator.execute(f"GRANT hardwon_app TO {engine.url.username}")
         await administrator.close()
-        await migrate(engine)
+        await migrate(engine, migration_scripts())
         assert await row_security(engine) is RowSecurity.BY_ROLE
         await two_workspaces(engine)
         async with transaction(engine_of_workspace(engine, "ours")) as connection:

@@ -28,7 +28,7 @@ from knowledge.adapters.postgres.admin.archive_rows import (
 from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.adapters.postgres.engine.analyze import Analyze
 from knowledge.adapters.postgres.engine.database import engine_of_workspace, snapshot, transaction
-from knowledge.adapters.postgres.engine.migrate import head_revision
+from knowledge.adapters.postgres.engine.migrate import schema_revision
 from knowledge.adapters.postgres.memory.counts import recount, take_turn
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.models import EmbeddingSpace, Entry
@@ -64,7 +64,9 @@ class _PostgresSnapshot(Snapshot):
         workspaces = sa.union(*(sa.select(table.c.workspace) for table in named)).subquery()
         found = await self._connection.scalars(sa.select(workspaces).order_by(workspaces.c.workspace))
         version = await self._connection.scalar(sa.text("SELECT current_setting('server_version')"))
-        return Origin(schema=head_revision(), postgres=str(version), workspaces=tuple(found))
+        return Origin(
+            schema=str(await schema_revision(self._connection)), postgres=str(version), workspaces=tuple(found)
+        )
 
     async def total(self) -> int:
         counts = (sa.select(sa.func.count()).select_from(_exported(table).subquery()) for table in TABLES)
@@ -104,8 +106,8 @@ class PostgresArchive(ArchiveStore):
 
     @asynccontextmanager
     async def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AsyncIterator[Restore]:
-        _check_columns(schema, columns)
         async with transaction(self._engine) as connection:
+            _check_columns(schema, str(await schema_revision(connection)), columns)
             for staged in (*STAGED.values(), document_archive.TAKEN):
                 await connection.execute(sa.schema.CreateTable(staged))
             yield _PostgresRestore(connection, columns)
@@ -120,11 +122,11 @@ class PostgresArchive(ArchiveStore):
                 yield [to_entry(row) for row in rows]
 
 
-def _check_columns(schema: str, columns: Mapping[str, Sequence[str]]) -> None:
-    if schema > head_revision():
+def _check_columns(schema: str, revision: str, columns: Mapping[str, Sequence[str]]) -> None:
+    if schema > revision:
         raise InvalidInput(
             "archive",
-            f"was written by a later hardwon (schema {schema}, this one has {head_revision()}): install that version",
+            f"was written by a later hardwon (schema {schema}, this one has {revision}): install that version",
         )
     for table, named in columns.items():
         known = COLUMNS.get(table, ())

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-import migrations
 from hardwon.errors import StorageUnavailable, StoreIncompatible
 from knowledge.adapters.postgres.engine.connection import CONNECT_SECONDS, first_line
 from knowledge.adapters.postgres.engine.database import APPLICATION_ROLE, autocommit, transaction
@@ -43,34 +42,37 @@ _LOCK_NOT_AVAILABLE = "55P03"
 _NOT_ALLOWED = frozenset({"42501", "3F000"})
 """The user may not change the schema, or has no schema to create tables in."""
 
-_FOLDER = Path(migrations.__file__).parent
-
 
 @functools.cache
-def head_revision() -> str:
+def head_revision(scripts: Path) -> str:
     """Return the latest revision, from the names of the scripts: loading Alembic for it takes longer."""
-    return max(script.name.partition("_")[0] for script in (_FOLDER / "versions").glob("[0-9]*.py"))
+    return max(script.name.partition("_")[0] for script in (scripts / "versions").glob("[0-9]*.py"))
 
 
-def alembic_config() -> Config:
-    """Return the configuration of the migrations in their installed place."""
+def alembic_config(scripts: Path) -> Config:
+    """Return the configuration of the migrations in a folder."""
     from alembic.config import Config  # noqa: PLC0415 - only if there is something to migrate
 
     config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
     return config
+
+
+async def schema_revision(connection: AsyncConnection) -> str | None:
+    """Return the revision of the schema, None for an empty database."""
+    if await connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+        return None
+    found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return found
 
 
 async def _current_revision(engine: AsyncEngine) -> str | None:
     async with autocommit(engine) as connection:
-        if await connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
-            return None  # the database is empty
-        found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-        return found
+        return await schema_revision(connection)
 
 
-async def migrate(engine: AsyncEngine) -> bool:
-    """Migrate the schema to this version's head, once for any number of processes; return whether it changed.
+async def migrate(engine: AsyncEngine, scripts: Path) -> bool:
+    """Migrate the schema to the head of `scripts`, once for any number of processes; return whether it changed.
 
     Grants the rights of the application's role. Raises StoreIncompatible for a schema of a later hardwon, and for one
     from before the baseline.
@@ -81,13 +83,13 @@ async def migrate(engine: AsyncEngine) -> bool:
         found = await _current_revision(engine)
     finally:
         warning.cancel()
-    changed = found != head_revision() and await _migrate(engine)
+    changed = found != head_revision(scripts) and await _migrate(engine, scripts)
     if not await ensure_role(engine):
         log.info("rows_guarded_by_name_only", role=APPLICATION_ROLE)
     return changed
 
 
-async def _migrate(engine: AsyncEngine) -> bool:
+async def _migrate(engine: AsyncEngine, scripts: Path) -> bool:
     # The lock is polled, not waited for: a waiter inside pg_advisory_lock() holds a snapshot, and a
     # CREATE INDEX CONCURRENTLY in a migration would wait for that waiter: a deadlock.
     async with autocommit(engine) as lock:
@@ -95,30 +97,30 @@ async def _migrate(engine: AsyncEngine) -> bool:
             await asyncio.sleep(0.1)
         try:
             found = await _current_revision(engine)
-            if found == head_revision():
+            if found == head_revision(scripts):
                 return False
-            await _upgrade(engine, found)
+            await _upgrade(engine, scripts, found)
             return True
         finally:
             await lock.execute(sa.select(sa.func.pg_advisory_unlock(MIGRATION_LOCK)))
 
 
-async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
+async def _upgrade(engine: AsyncEngine, folder: Path, found: str | None) -> None:
     """Apply the revisions after `found`, each in a transaction of its own, so that their locks do not add up."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415
     from alembic.script.revision import RevisionError  # noqa: PLC0415
 
-    scripts = ScriptDirectory.from_config(alembic_config())
+    scripts, head = ScriptDirectory.from_config(alembic_config(folder)), head_revision(folder)
     try:
-        ahead = [script.revision for script in scripts.iterate_revisions(head_revision(), found or "base")]
+        ahead = [script.revision for script in scripts.iterate_revisions(head, found or "base")]
     except RevisionError as error:
-        told = f"the database schema (revision {found}) was made by a later hardwon: install that version"
-        if found is not None and found < head_revision():
-            told = (
+        message = f"the database schema (revision {found}) was made by a later hardwon: install that version"
+        if found is not None and found < head:
+            message = (
                 f"the database schema (revision {found}) is too old for this hardwon: open it once with commit"
                 f" {_LAST_WITH_OLDER_REVISIONS}, then with this version"
             )
-        raise StoreIncompatible(told) from error
+        raise StoreIncompatible(message) from error
     give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     for revision in reversed(ahead):
         while not await _try_apply(engine, scripts, revision):
@@ -142,7 +144,7 @@ async def _try_apply(engine: AsyncEngine, scripts: ScriptDirectory, revision: st
         return scripts._upgrade_revs(revision, found)  # noqa: SLF001 - as `alembic upgrade` does, with the same scripts
 
     def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config()
+        config = alembic_config(Path(scripts.dir))
         config.attributes["connection"] = connection
         with EnvironmentContext(config, scripts, fn=ahead, destination_rev=revision):
             scripts.run_env()
