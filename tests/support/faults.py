@@ -51,7 +51,7 @@ Wire = Callable[[str], Awaitable[None]]
 class Trips:
     """A wire that does something at the n-th time that a place is passed: `{"index.upsert:after:2": do}`."""
 
-    def __init__(self, at: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+    def __init__(self, at: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
         self._at = at
         self.passed: Counter[str] = Counter()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,22 +13,12 @@ from fastapi import FastAPI
 from knowledge.access.principals import Scope
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
-from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.mcp.http import serve_mcp
 from orchestrator.qa.wrappers import TOOLS as FUNCTION_TOOLS
 from tests.acceptance.documents.test_document_tools import WHERE
-from tests.acceptance.doors.test_mcp import (
-    DOCUMENTS,
-    HEADERS,
-    as_caller,
-    done,
-    on_streams,
-    over_http,
-    principal,
-    refused,
-)
+from tests.acceptance.doors.test_mcp import DOCUMENTS, HEADERS, as_caller, done, principal, refused
+from tests.support.clients import auth_of, http_of
 from tests.support.documents import GUIDE, add
-from tests.support.processes import Commands
 
 READABLE = [
     ("answer_from_case_evidence", {"case_id": "7"}, "case/7"),
@@ -81,8 +70,7 @@ class Asks:
 
 @asynccontextmanager
 async def asking(app: FastAPI, key: str | None) -> AsyncIterator[Asks]:
-    transport = httpx.ASGITransport(app=app)
-    async with serve_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+    async with serve_mcp(app), http_of(app) as http:
         yield Asks(http, key)
 
 
@@ -90,10 +78,7 @@ async def asking(app: FastAPI, key: str | None) -> AsyncIterator[Asks]:
 async def as_ann(knowledge: Knowledge, *scopes: Scope) -> AsyncIterator[Asks]:
     """Give who has a key that is named after ann, of a server with keys."""
     made = await knowledge.keys.create(scopes, workspace="default", name="ann")
-    auth = AuthConfig(
-        authenticator=knowledge.authenticator, operator_key=OPERATOR, host="hardwon", requests_per_second=1e6
-    )
-    async with asking(make_app(knowledge, auth=auth), made.secret) as asks:
+    async with asking(make_app(knowledge, auth=auth_of(knowledge, operator_key=OPERATOR)), made.secret) as asks:
         yield asks
 
 
@@ -189,39 +174,3 @@ async def test_a0_24_what_is_wrong_with_a_call_is_told_by_the_name_of_its_argume
         assert said == "InvalidInput: scope_id: is not known here"
         empty = await done(client, "answer_from_case_evidence", case_id="7", question=WHERE)
     assert (empty["status"], empty["citations"]) == ("empty_scope", [])
-
-
-@pytest.mark.long
-@pytest.mark.timeout(240)
-async def test_f7_on_standard_streams_documents_are_asked_as_the_owner_and_as_a_key_of_a_server(
-    home: Path, database_url: str, tmp_path: Path
-) -> None:
-    commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
-    runbook = tmp_path / "runbook.md"
-    runbook.write_bytes(GUIDE)
-    for base in (["--case", "7"], ["--user", "ann"], ["--team", "x"]):
-        added = commands.run("kb", "add", str(runbook), *base)
-        assert added.returncode == 0, added.stderr
-    async with on_streams(commands) as client:
-        owned = await done(client, "answer_from_case_evidence", case_id="7", question=WHERE)
-        assert "ERR-4521" in owned["answer"]
-        assert owned["citations"][0]["quote"] in GUIDE.decode()
-    scopes = ("--scope", "documents", "--workspace", "default")
-    key = commands.json("keys", "create", *scopes, "--name", "ann")["secret"]
-    with commands.serving(HARDWON_API_KEY=OPERATOR) as (_, url):
-        async with on_streams(commands) as client:  # beside the server, as its owner's own
-            again = await done(client, "answer_from_case_evidence", case_id="7", question=WHERE)
-            assert again == owned | {"cached": True}
-        async with (
-            on_streams(commands, HARDWON_API_URL=url, HARDWON_API_KEY=key) as streams,
-            over_http(url, key) as http,
-        ):
-            for client in (streams, http):
-                assert {tool.name for tool in (await client.list_tools()).tools} == DOCUMENTS
-                hers = await done(client, "answer_from_user_kb", user_id="ann", question=WHERE)
-                assert hers["citations"][0]["quote"] in GUIDE.decode()
-                for tool, scope in (("answer_from_case_evidence", "case"), ("answer_from_team_kb", "team")):
-                    said = await refused(client, tool, **{f"{scope}_id": "7", "question": WHERE})
-                    assert said == f"NoAccess: No access to {scope} 7"
-                said = await refused(client, "query_for_task", task_description=WHERE)
-                assert said.startswith("AccessDenied: this takes a key of scope query")

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,6 @@ from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import MAX_CONCURRENT_REQUESTS, PROBLEM
 from hardwon.errors import EmbedderUnavailable, Overloaded, StorageBusy
-from knowledge.models import EntryType, NewEntry
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.client import KnowledgeClient
@@ -33,7 +32,6 @@ from orchestrator.http import uvicorn
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware import admission
 from orchestrator.http.middleware.admission import BUFFER_BYTES, FULL, SMALL_BYTES, Admission, Queue
-from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.http.routes.maintenance import _ReadTimeoutStream
 from orchestrator.http.uvicorn import MAX_FILES, MIN_CONNECTIONS, OTHER_FILES, raise_file_limit, serve_on
 from orchestrator.mcp.http import serve_mcp
@@ -41,14 +39,9 @@ from orchestrator.server import serve
 from orchestrator.server.serve import _listen
 from tests.acceptance.doors.test_access import io_counted
 from tests.conftest import Opens
+from tests.support.clients import auth_of
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dims=64) as server:
-        yield server
 
 
 @pytest.fixture
@@ -106,29 +99,6 @@ async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknow
         await connection.close()
     assert acknowledged <= {str(row["id"]) for row in stored}
     assert len({row["task_id"] for row in stored}) == len(stored), "each once, though each was told twice"
-
-
-@pytest.mark.long
-async def test_clients_come_again_until_all_is_stored(commands: Commands) -> None:
-    """G18, as those who capture see it: nothing but a little patience."""
-    with commands.serving() as (_, url):
-        async with KnowledgeClient(url) as client:
-            told = [
-                NewEntry(
-                    entry_type=EntryType.FAILURE_SOLUTION,
-                    project_id="p",
-                    agent_type="coder",
-                    failure_description="it broke",
-                    solution_steps="mend it",
-                    success_verified=True,
-                    idempotency_key=str(number),
-                    task_id=str(number),
-                )
-                for number in range(60)
-            ]
-            ids = await asyncio.gather(*map(client.capture.capture, told))
-            assert len(set(ids)) == 60
-            assert dict((await client.stats()).entries) == {"staged": 60}
 
 
 async def test_a_client_waits_as_long_as_it_is_told_and_no_longer_than_it_has() -> None:
@@ -268,51 +238,44 @@ async def test_a_request_waits_in_the_queue_for_a_while_and_one_that_is_given_up
         pass
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "POST /v1/checkpoints",
-        "POST /v1/jobs/prune:run",
-        "POST /v1/revocations",
-        "POST /v1/patterns:split",
-        "POST /v1/patterns/7/join",
-        "POST /v1/archive",
-        "GET /v1/archive",
-        "GET /v1/audit:verify",
-        "DELETE /v1/patterns/7",
-        "DELETE /v1/projects",
-        "POST /api/ask",
-        "POST /api/agent",
-        "POST /api/kb/query",
-        "POST /api/kb:reconcile",
-        "POST /api/kb/team/a/ask",
-        "POST /api/kb/team/a/sync",
-        "POST /subagents/documentation-qa",
-        "POST /subagents/documentation-qa:best-effort",
-        "POST /mcp",
-    ],
+LONG_WORK = (
+    "POST /v1/checkpoints",
+    "POST /v1/jobs/prune:run",
+    "POST /v1/revocations",
+    "POST /v1/patterns:split",
+    "POST /v1/patterns/7/join",
+    "POST /v1/archive",
+    "GET /v1/archive",
+    "GET /v1/audit:verify",
+    "DELETE /v1/patterns/7",
+    "DELETE /v1/projects",
+    "POST /api/ask",
+    "POST /api/agent",
+    "POST /api/kb/query",
+    "POST /api/kb:reconcile",
+    "POST /api/kb/team/a/ask",
+    "POST /api/kb/team/a/sync",
+    "POST /subagents/documentation-qa",
+    "POST /subagents/documentation-qa:best-effort",
+    "POST /mcp",
 )
-def test_what_embeds_asks_a_model_or_grows_with_the_store_is_long_work(asked: str) -> None:
-    door = Admission(Work(), concurrent=1, waiting=1)
-    assert door.queue(*asked.split()) is door.queue("POST", "/v1/checkpoints")
+SHORT_WORK = (
+    "POST /v1/entries",
+    "POST /v1/entries:batch",
+    "POST /v1/contexts",
+    "POST /v1/queries/task",
+    "GET /v1/patterns/7",
+    "DELETE /v1/patterns/7/entries",
+    "GET /v1/checkpoints/7",
+    "POST /api/kb/team/a/documents",
+)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "POST /v1/entries",
-        "POST /v1/entries:batch",
-        "POST /v1/contexts",
-        "POST /v1/queries/task",
-        "GET /v1/patterns/7",
-        "DELETE /v1/patterns/7/entries",
-        "GET /v1/checkpoints/7",
-        "POST /api/kb/team/a/documents",
-    ],
-)
-def test_captures_and_queries_are_short_work(asked: str) -> None:
+def test_what_embeds_asks_a_model_or_grows_with_the_store_is_long_work_and_captures_and_queries_are_short() -> None:
     door = Admission(Work(), concurrent=1, waiting=1)
-    assert door.queue(*asked.split()) is not door.queue("POST", "/v1/checkpoints")
+    long = door.queue("POST", "/v1/checkpoints")
+    assert [asked for asked in LONG_WORK if door.queue(*asked.split()) is not long] == []
+    assert [asked for asked in SHORT_WORK if door.queue(*asked.split()) is long] == []
 
 
 async def test_g18_large_bodies_fill_a_buffer_of_64_mib_and_small_ones_are_taken_even_so() -> None:
@@ -333,10 +296,7 @@ async def test_g18_large_bodies_fill_a_buffer_of_64_mib_and_small_ones_are_taken
 async def test_g18_a_refusal_reads_no_body_and_asks_postgres_nothing(opens: Opens) -> None:
     """G18. The only request that may be worked on is; others are refused meanwhile, as problem details."""
     async with opens(max_concurrent=1, max_waiting=0) as knowledge:
-        auth = AuthConfig(
-            authenticator=knowledge.authenticator, operator_key="k" * 40, host="localhost", requests_per_second=1e6
-        )
-        app = make_app(knowledge, auth=auth)
+        app = make_app(knowledge, auth=auth_of(knowledge, operator_key="k" * 40))
         pieces: list[bytes] = []
 
         async def body() -> AsyncIterator[bytes]:
@@ -374,12 +334,9 @@ async def test_g18_a_refusal_reads_no_body_and_asks_postgres_nothing(opens: Open
 async def served_with_keys(opens: Opens) -> AsyncIterator[tuple[int, str, str]]:
     """Serve stores over sockets, as they are shipped; give the port, a key that may capture alone, and another's."""
     async with opens() as knowledge:
-        auth = AuthConfig(
-            authenticator=knowledge.authenticator, operator_key=None, host="localhost", requests_per_second=1000
-        )
         theirs = (await knowledge.keys.create(["capture"], workspace="theirs")).secret
         ours = (await knowledge.keys.create(["capture", "query"], workspace="ours")).secret
-        app = make_app(knowledge, auth=auth)
+        app = make_app(knowledge, auth=auth_of(knowledge, host="localhost"))
         with _listen("127.0.0.1", 0) as listener:
             async with serve_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
                 yield listener.getsockname()[1], theirs, ours

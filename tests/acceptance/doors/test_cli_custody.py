@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,8 +15,6 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator.cli.commands.root import app
-from tests.acceptance.memory.test_custody import ADMIN, handed_out
-from tests.conftest import SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 
@@ -62,39 +59,6 @@ def test_what_waits_is_listed_shown_approved_and_rejected(typed: Any) -> None:
     assert "rejected" in typed("review", "reject", second)
     typed("review", "approve", second, code=1)
     typed("review", "reject", first, code=1)
-
-
-def test_a_key_that_told_outcomes_only_is_no_mistyped_one(typed: Any, settings: KnowledgeSettings) -> None:
-    async def tell() -> None:
-        async with open_knowledge(settings, embedder=HashingEmbedder(dims=256)) as knowledge:
-            await knowledge.capture.capture(failure(project_id="other"))
-            await knowledge.checkpoints.process_all()
-            context = await handed_out(knowledge, "third")
-            pattern_id = context.patterns[0].pattern_id
-            await knowledge.for_principal(ADMIN).outcomes.record_outcome(context.context_id, pattern_id, worked=False)
-
-    asyncio.run(tell())
-    assert typed("revoke", "--key", "admin1", "--dry-run", beside=True) == ""
-    assert "0 entries and 1 outcome were deleted" in typed("revoke", "--key", "admin1")
-
-
-def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
-    typed: Any, settings: KnowledgeSettings
-) -> None:
-    """It was kept, and then the command failed: whoever typed it told it once more, or not at all."""
-
-    async def hand_out() -> list[str]:
-        embedder, clock = HashingEmbedder(dims=256), SetClock(datetime.now(UTC) - timedelta(days=800))
-        async with open_knowledge(settings, embedder=embedder, clock=clock) as knowledge:
-            await knowledge.capture.capture(failure(project_id="other"))
-            await knowledge.checkpoints.process_all()
-            context = await handed_out(knowledge, "third")
-            return [str(context.context_id), str(context.patterns[0].pattern_id)]
-
-    ids = asyncio.run(hand_out())
-    kept = f"pattern {ids[1]}: the outcome is stored; the pattern cannot be shown, as no entry of it is live\n"
-    assert typed("outcome", *ids, "--failed") == kept
-    assert json.loads(typed("outcome", *ids, "--failed", "--json")) == {"pattern_id": ids[1]}
 
 
 @pytest.mark.long

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,19 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.cli.commands.root import app
-from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, embedding_by, entry, free_port, lines
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dims=64) as server:
-        yield server
-
-
-@pytest.fixture
-def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
-    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+from tests.support.processes import Commands, entry, free_port, lines
 
 
 @pytest.mark.long

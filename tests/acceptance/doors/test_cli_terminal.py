@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import pty
 import re
 import signal
 import struct
-import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -28,9 +24,7 @@ from typer.testing import CliRunner
 from hardwon.errors import HardwonError
 from orchestrator.cli.commands.root import app
 from tests.acceptance.doors.test_cli import every_command
-from tests.conftest import TEMPLATE
 from tests.support.openai_server import OpenAIServer
-from tests.support.postgres import create_database, drop_database
 from tests.support.processes import STARTER, Commands, embedding_by, entry, lines
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -90,23 +84,6 @@ class Terminal:
                 self._bytes += told
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dims=64) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def beside(postgres_dsn: str, endpoint: OpenAIServer) -> Iterator[Commands]:
-    """Commands beside a running server, which each of them is a client of."""
-    url = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
-    with tempfile.TemporaryDirectory(prefix="hardwon-home-") as home:
-        commands = Commands(Path(home), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
-        with commands.serving():
-            yield commands
-    asyncio.run(drop_database(url))
-
-
 def staged(commands: Commands, workspace: str, number: int, tmp_path: Path) -> None:
     file = tmp_path / "entries.jsonl"
     file.write_text(lines(entry(failure_description=f"failure number {each} of many") for each in range(number)))
@@ -126,11 +103,8 @@ def test_a_terminal_is_shown_a_bar_that_moves_and_gets_its_cursor_back(beside: C
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("columns", [20, 40])
-def test_in_a_narrow_terminal_nothing_breaks_and_the_bar_stays_on_its_line(
-    beside: Commands, tmp_path: Path, columns: int
-) -> None:
-    workspace = f"narrow-{columns}"
+def test_in_a_narrow_terminal_nothing_breaks_and_the_bar_stays_on_its_line(beside: Commands, tmp_path: Path) -> None:
+    columns, workspace = 20, "narrow"
     staged(beside, workspace, 300, tmp_path)
     with Terminal(("checkpoint", "--workspace", workspace), beside.environment(), columns) as terminal:
         assert terminal.end() == 0
@@ -179,16 +153,6 @@ def test_ctrl_c_stops_a_checkpoint_with_130_gives_back_the_cursor_and_loses_noth
         slow.seconds_per_call = 0.0
         commands.json("checkpoint")
         assert commands.json("stats")["entries"] == {"embedded": 20}
-
-
-@pytest.mark.long
-def test_ctrl_c_while_lines_are_typed_keeps_those_that_were(beside: Commands) -> None:
-    with Terminal(("capture", "-", "--workspace", "typed"), beside.environment()) as terminal:
-        terminal.type(json.dumps(entry()).encode() + b"\n")
-        time.sleep(3)
-        terminal.type(CTRL_C)
-        assert terminal.end(seconds=30) == 128 + signal.SIGINT
-    assert "Traceback" not in terminal.said
 
 
 def test_no_help_is_wider_than_eighty_columns_and_no_command_in_it_is_cut_short() -> None:

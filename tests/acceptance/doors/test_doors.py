@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from inspect import isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
 from typing import Any
@@ -42,16 +41,17 @@ from knowledge.access.permissions import OPERATIONS, Reach
 from knowledge.models import EntryType, NewEntry
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
+from knowledge.wiring.stores import check_qdrant
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware import authentication
-from orchestrator.http.middleware.authentication import MAX_BUCKETS, AuthConfig, TokenBuckets
+from orchestrator.http.middleware.authentication import MAX_BUCKETS, TokenBuckets
 from orchestrator.http.openapi.document import REQUESTS, VALUES
 from orchestrator.http.operation_route import is_deeper_than, performs, public, route_operation
 from orchestrator.observability.logging import configure_logs
 from orchestrator.server.serve import _is_loopback, _listen, _require_keys
 from tests.acceptance.doors.test_access import ALL_SCOPES, io_counted
-from tests.conftest import Opens, SetClock
+from tests.support.clients import auth_of
 from tests.support.processes import Commands, entry, free_port
 
 OPERATOR = "an-operators-key-of-more-than-thirty-two-characters"
@@ -68,13 +68,8 @@ class Door:
     app: FastAPI = field(init=False)
 
     def __post_init__(self) -> None:
-        auth = AuthConfig(
-            authenticator=self.knowledge.authenticator,
-            operator_key=self.operator,
-            host="127.0.0.1",
-            requests_per_second=self.per_second,
-        )
-        self.app = make_app(self.knowledge, auth=auth)
+        told = {"operator_key": self.operator, "host": "127.0.0.1", "requests_per_second": self.per_second}
+        self.app = make_app(self.knowledge, auth=auth_of(self.knowledge, **told))
 
     def http(self, key: str | None = None, address: str = "192.0.2.1") -> httpx.AsyncClient:
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False, client=(address, 1))
@@ -193,7 +188,7 @@ async def test_t6_nobody_without_a_key_gets_past_the_door(door: Door) -> None:
             for path in ("/v1/stats", "/v1/nothing", "/openapi.json", "/v1/keys", "/healthz/"):
                 answer = await http.get(path)
                 assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
-            for path in ("healthz", "readyz"):
+            for path in ("healthz", "readyz", "docs"):  # the reference asks for the key itself
                 assert (await http.get(f"/{path}")).status_code == (200 if given is None else 401)
     async with door.http() as http:
         for headers in (
@@ -203,17 +198,6 @@ async def test_t6_nobody_without_a_key_gets_past_the_door(door: Door) -> None:
         ):
             assert (await http.get("/v1/stats", headers=headers)).status_code == 401
         assert (await http.get("/v1/stats", headers={"authorization": f"bearer  {key} "})).status_code == 200
-
-
-async def test_an_agents_key_captures_and_does_nothing_else(door: Door) -> None:
-    async with door.client(await door.key("capture")) as agent:
-        told: dict[str, Any] = entry()
-        await agent.capture.capture(NewEntry(**told))
-        for ask in (agent.stats(), agent.queries.query_for_task("x"), agent.checkpoints.process_all()):
-            with pytest.raises(AccessDenied, match="scope query"):
-                await ask
-        with pytest.raises(AccessDenied, match="scope admin"):
-            await agent.keys.create(["admin"], workspace="ours")
 
 
 # workspaces
@@ -264,41 +248,6 @@ async def test_the_services_of_a_key_that_asks_all_the_time_stay_and_the_longest
             await often.stats()
             assert len(door.app.state.opened) == 3
             assert all(door.app.state.opened[name] is knowledge for name, knowledge in first)
-
-
-async def test_keys_are_made_listed_rotated_and_revoked_over_http(door: Door) -> None:
-    async with door.client(await door.key("admin")) as admin:
-        made = await admin.keys.create(["capture"], workspace="ours", name="n", expires_in=timedelta(days=1))
-        for wrong in ("theirs", None):
-            with pytest.raises(AccessDenied):
-                await admin.keys.create(["capture"], workspace=wrong)
-        new = await admin.keys.rotate(made.key.key_id, overlap=timedelta(0))
-        async with door.client(made.secret) as old, door.client(new.secret) as current:
-            captured: dict[str, Any] = entry()
-            with pytest.raises(AccessDenied, match="is not valid"):
-                await old.capture.capture(NewEntry(**captured))
-            await current.capture.capture(NewEntry(**captured))
-            await admin.keys.revoke(new.key.key_id)
-            with pytest.raises(AccessDenied, match="is not valid"):
-                await current.capture.capture(NewEntry(**captured))
-        assert {key.key_id for key in await admin.keys.list()} >= {made.key.key_id, new.key.key_id}
-        with pytest.raises(NotFound):
-            await admin.keys.revoke("0" * 12)
-
-
-async def test_lists_come_in_pages_that_link_to_the_next(door: Door) -> None:
-    key = await door.key("admin")
-    for _ in range(4):
-        await door.key("capture")
-    async with door.http(key) as http:
-        seen: list[str] = []
-        where = "/v1/keys?limit=2"
-        while where:
-            page = await http.get(where)
-            seen += [each["key_id"] for each in page.json()]
-            where = page.links.get("next", {}).get("url", "")
-    assert len(seen) == len(set(seen)) == 5
-    assert seen == sorted(seen)
 
 
 # what is kept of keys
@@ -448,14 +397,6 @@ def test_t12_buckets_are_kept_in_bounded_memory_and_fill_again() -> None:
     for number in range(2 * MAX_BUCKETS):
         buckets.take(str(number))
     assert len(buckets._buckets) == MAX_BUCKETS
-
-
-@pytest.mark.long
-async def test_the_client_comes_again_when_a_rate_is_exceeded(knowledge: Knowledge) -> None:
-    door = Door(knowledge, per_second=20)
-    async with door.client(await door.key("query")) as client:
-        answers = await asyncio.gather(*(client.stats() for _ in range(50)))
-    assert len(answers) == 50
 
 
 # how much one may bring
@@ -688,14 +629,8 @@ async def test_t24_a_qdrant_beyond_this_machine_without_a_key_is_refused_at_the_
     ],
     ids=str,
 )
-async def test_a_qdrant_here_with_a_key_or_open_on_purpose_is_taken(
-    settings: KnowledgeSettings, told: dict[str, Any]
-) -> None:
-    changed = KnowledgeSettings(
-        home=settings.home, database_url=settings.database_url, embedding_base_url="http://127.0.0.1:9", **told
-    )
-    async with open_knowledge(changed) as knowledge:
-        assert knowledge.workspace == "default"
+def test_a_qdrant_here_with_a_key_or_open_on_purpose_is_taken(told: dict[str, Any]) -> None:
+    check_qdrant(KnowledgeSettings(**told))
 
 
 # names of events, and parts that are down
@@ -734,21 +669,3 @@ async def test_a_part_that_is_down_says_when_to_come_again(door: Door, monkeypat
     async with door.client(key) as client:
         with pytest.raises(StorageUnavailable, match="closed"):
             await asyncio.wait_for(client.stats(), 2)
-
-
-async def test_the_store_being_down_lets_nobody_in(opens: Opens, clock: SetClock) -> None:
-    async with opens() as knowledge:
-        door = Door(knowledge)
-        key = await door.key("query")
-        knowledge.authenticator.invalidate(key.split("_")[1])
-        first_uses = knowledge.authenticator._lookups
-        find_all = first_uses.find_all
-
-        async def broken(_: Collection[str]) -> Mapping[str, FoundKey]:
-            raise StorageUnavailable("gone")
-
-        first_uses.find_all = broken
-        async with door.http(key) as http:
-            assert (await http.get("/v1/stats")).status_code == 503
-            first_uses.find_all = find_all
-            assert (await http.get("/v1/stats")).status_code == 200

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
 import pytest_asyncio
 from pydantic import SecretStr
@@ -28,8 +27,8 @@ from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
-from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
+from tests.support.clients import client_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import over_tcp, socket_of
@@ -78,10 +77,7 @@ async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncI
     if getattr(request, "param", "in process") == "in process":
         yield knowledge
         return
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
-    ) as client:
+    async with client_of(knowledge) as client:
         yield client
 
 
@@ -268,17 +264,6 @@ async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hook
     assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
 
 
-@AT_BOTH_DOORS
-async def test_events_told_again_come_to_the_same(hooks: OrchestratorHooks) -> None:
-    failed = [await fails(hooks) for _ in range(2)]
-    solved = [await solves(hooks) for _ in range(2)]
-    assert failed[0] == failed[1] == solved[0] == solved[1]
-    await hooks.phase_completed("first")
-    await hooks.wait_for_checkpoints()
-    assert await solves(hooks) == solved[0]
-    assert await record(hooks) == (1, 1, 1)
-
-
 async def test_a_solution_that_comes_second_neither_wins_nor_breaks_anything(hooks: OrchestratorHooks) -> None:
     (entry_id,) = (await fails(hooks)).entry_ids
     told = await asyncio.gather(solves(hooks), solves(hooks, solution_steps=OTHER))
@@ -328,16 +313,6 @@ async def test_what_is_handed_out_again_after_a_failure_may_yet_work(hooks: Orch
     assert await record(hooks) == (2, 2, 2)
 
 
-async def test_a_solution_told_back_is_a_success_and_no_entry(hooks: OrchestratorHooks) -> None:
-    await learned(hooks)
-    await started(hooks)
-    (entry_id,) = (await fails(hooks, project_id="second")).entry_ids
-    (echoed,) = (await solves(hooks, project_id="second", solution_steps=f"{SOLUTION}!")).entry_ids
-    assert echoed != entry_id
-    assert await record(hooks) == (2, 2, 2)
-    assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
-
-
 async def test_a_solution_told_back_worked_in_the_run_that_solved_it_alone(
     hooks: OrchestratorHooks, clock: SetClock
 ) -> None:
@@ -356,21 +331,13 @@ async def test_a_solution_told_back_worked_in_the_run_that_solved_it_alone(
     assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
 
 
-async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(
-    hooks: OrchestratorHooks, clock: SetClock
-) -> None:
+async def test_an_agent_that_says_it_went_by_nothing_tells_of_nothing(hooks: OrchestratorHooks) -> None:
     await learned(hooks)
-    pattern = await started(hooks)
+    await started(hooks)
     told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     assert (await hooks.task_solved(**told, tried=[])).outcomes == 0
     assert (await fails(hooks, **told, tried=[])).outcomes == 0
     assert await record(hooks) == (1, 1, 1)
-    assert (await fails(hooks, **told, tried=[pattern.pattern_id])).outcomes == 1
-    assert await record(hooks) == (1, 2, 1)
-    clock.move(MINUTE)
-    pattern = await started(hooks)
-    assert (await hooks.task_solved(**told, tried=[pattern.pattern_id])).outcomes == 1
-    assert await record(hooks) == (2, 2, 2)
 
 
 @AT_BOTH_DOORS
@@ -464,19 +431,6 @@ async def test_a_checkpoint_holds_nobody_up_and_ends_before_its_block(opens: Ope
             await fails(hooks, task_id="T-2")
             assert dict((await knowledge.stats()).entries) == {"open": 1, "staged": 1}
         assert dict((await knowledge.stats()).entries) == {"open": 1, "embedded": 1}
-
-
-async def test_a_checkpoint_that_fails_is_counted_and_leaves_all_staged(
-    knowledge: Knowledge, embedder: HashingEmbedder
-) -> None:
-    embedder.unavailable = "The endpoint is down."
-    async with OrchestratorHooks(knowledge) as hooks:
-        await fails(hooks)
-        await solves(hooks)
-        await hooks.phase_completed("first")
-        await hooks.wait_for_checkpoints()
-        assert hooks.counts["phase_completed_degraded"] == 1
-        assert dict((await knowledge.stats()).entries) == {"staged": 1}
 
 
 class Checkpoints:
@@ -591,20 +545,11 @@ async def test_of_a_text_that_is_too_long_both_ends_are_kept_and_it_says_so(hook
 
 
 @AT_BOTH_DOORS
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Ошибка при сборке: не найден модуль. " * 4000,
-        "构建失败, 找不到模块。" * 6000,
-        '\x1b[31mFAILED\x1b[0m "tests/test_cart.py"\n' * 4000,
-        "\x1b" * 70_000,
-    ],
-    ids=["Cyrillic", "Chinese", "colours", "nothing but what JSON escapes"],
-)
 async def test_an_event_with_all_the_text_it_may_have_is_kept_whatever_it_is_written_in(
-    hooks: OrchestratorHooks, text: str
+    hooks: OrchestratorHooks,
 ) -> None:
     """Over HTTP a failure told in two long texts of Cyrillic was too large a request, and lost."""
+    text = "\x1b" * 70_000  # JSON writes each as six
     failed = await fails(hooks, failure_description=text, error_message=text, task_description=text)
     assert (failed.degraded, len(failed.entry_ids)) == (None, 1)
     solved = await solves(hooks, solution_steps=text, when_to_try=text)
@@ -782,45 +727,6 @@ async def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_ur
         ran = commands.python(snippet)
         assert (ran.returncode, ran.stderr) == (0, "")
         assert commands.json("stats")["entries"] == {"embedded": 2}
-
-
-ORCHESTRATOR = """
-import asyncio, json, sys
-from orchestrator import OrchestratorHooks, connect
-
-async def main():
-    async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
-        print("ready", flush=True)
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            event, told = json.loads(line)
-            kept = await getattr(hooks, event)(**told)
-            await hooks.wait_for_checkpoints()
-            print(json.dumps([str(each) for each in kept.entry_ids] if kept else None), flush=True)
-
-asyncio.run(main())
-"""
-"""An orchestrator in a process of its own: it tells each event that it is given."""
-
-
-@pytest.mark.long
-async def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: Path, database_url: str) -> None:
-    with OpenAIServer(dims=64) as endpoint:
-        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
-        with commands.program(ORCHESTRATOR) as other:
-            with commands.program(ORCHESTRATOR) as owner:
-                failed = (
-                    '["task_failed", {"project_id": "p", "task_id": "T-1", "agent_type": "a",'
-                    ' "failure_description": "it broke"}]'
-                )
-                opened = owner.ask(failed)
-                assert opened == other.ask(failed)
-            solved = (
-                '["task_solved", {"project_id": "p", "task_id": "T-1", "solution_steps": "mend it",'
-                ' "verified_by": "pytest"}]'
-            )
-            assert other.ask(solved) == opened
-            assert other.ask('["phase_completed", {"project_id": "p"}]') == "null"
-            assert commands.owner("GET", "/v1/stats")["entries"] == {"embedded": 1}
 
 
 # what is told beside what is on record

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import inspect
 import json
-import os
 import re
 import signal
 import socket
@@ -16,7 +15,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints
 from uuid import UUID, uuid4
@@ -37,9 +35,8 @@ from hardwon.errors import (
     NotOpen,
     OwnerUnavailable,
     RejectionOnRecord,
-    SpaceMismatch,
 )
-from knowledge.models import Embeddings, EntryId, EntryStatus, EntryType, NewEntry, PatternId
+from knowledge.models import Embeddings, EntryId, PatternId
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
@@ -47,8 +44,9 @@ from orchestrator.http import app as http_api
 from orchestrator.http.app import make_app
 from orchestrator.http.routes.entries import MAX_BATCH
 from orchestrator.server.serve import _listen, run_service
-from tests.conftest import TEMPLATE, Opens, SetClock
+from tests.conftest import TEMPLATE, Opens
 from tests.support.cases import over
+from tests.support.clients import client_of, http_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
@@ -67,21 +65,6 @@ IN_PROCESS = {
 }
 """What takes an open embedder, is called by other services or by the clock, or measures them."""
 SITUATION = str(entry()["failure_description"])
-
-
-@pytest.fixture
-async def http(knowledge: Knowledge) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=make_app(knowledge), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
-        yield client
-
-
-@pytest.fixture
-async def remote(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
-    """The same stores as `knowledge`, over HTTP."""
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
-        yield client
 
 
 async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClient) -> None:
@@ -124,71 +107,32 @@ async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClie
     assert (await http.get(f"/v1/patterns/{found['pattern_id']}")).status_code == 404
 
 
-async def test_a_dry_run_told_where_nobody_looks_for_it_deletes_nothing(
-    http: httpx.AsyncClient, knowledge: Knowledge, clock: SetClock
-) -> None:
-    entry_id = (await http.post("/v1/entries", json=entry())).json()["entry_id"]
-    await knowledge.checkpoints.process_all()
-    clock.move(timedelta(days=400))
-    refused = await http.post("/v1/prune", json={"dry_run": True})
-    assert refused.json()["detail"] == "is read from the query only: send it as ?dry_run=..."
-    assert (await http.post("/v1/prune?dryrun=true")).json()["detail"] == "is not known here"
-    assert (await knowledge.capture.get(entry_id)).status is EntryStatus.EMBEDDED
-    assert (await http.post("/v1/prune?dry_run=true", json={})).json()["entries"] == 1, "an empty object tells nothing"
-    assert (await http.post("/v1/prune", headers={"Content-Type": "application/json"})).json()["entries"] == 1
-
-
 @pytest.mark.parametrize("path", ["/metrics?module=http", "/v1/stats?_=1", "/v1/patterns?limit=1&_=1"])
 async def test_who_only_reads_may_tell_what_nobody_reads(http: httpx.AsyncClient, path: str) -> None:
     """Scrapers with parameters and what gets round caches put theirs on every address."""
     assert (await http.get(path)).status_code == 200
 
 
-async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncClient, knowledge: Knowledge) -> None:
-    """A pattern names its latest hundred entries only; thousands took minutes, as each had the others counted."""
-    await knowledge.capture.capture_all(
-        [
-            NewEntry(
-                entry_type=EntryType.FAILURE_SOLUTION,
-                project_id=f"p{number}",
-                agent_type="coder",
-                failure_description=SITUATION,
-                solution_steps="zero",
-                success_verified=True,
-            )
-            for number in range(1001)
-        ]
-    )
-    await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.query_for_failure(SITUATION, min_relevance=0)
-    assert pattern.success_count == 1001
-    began = time.perf_counter()
-    assert (await http.delete(f"/v1/patterns/{pattern.pattern_id}")).status_code == 204
-    assert time.perf_counter() - began < 2
-    stats = await knowledge.stats()
-    assert (dict(stats.entries), stats.patterns, stats.points) == ({}, 0, 0)
-    assert (await http.delete(f"/v1/patterns/{pattern.pattern_id}")).status_code == 404
+async def test_a_body_that_tells_nothing_is_no_error(http: httpx.AsyncClient) -> None:
+    empty: dict[str, Any] = {"content": b"{}"}
+    for told in (empty, {}):
+        answer = await http.post("/v1/prune", headers={"Content-Type": "application/json"}, **told)
+        assert answer.json()["entries"] == 0, answer.text
 
 
 @over(
     "method, path, body, expected",
     [
         ("POST", "/v1/entries", {"entry_type": "failure_solution"}, (422, "project_id")),
-        ("POST", "/v1/entries", entry(failure_description=" "), (422, "failure_description")),
         ("POST", "/v1/entries", entry(failure_description="a\0"), (422, "failure_description")),
         ("POST", "/v1/entries", entry(failure_description="a\ud800"), (422, "failure_description")),
-        ("POST", "/v1/entries", entry(failure_description="x" * 65_537), (422, "failure_description")),
         ("POST", "/v1/entries", entry(unheard_of=1), (422, "unheard_of")),
-        ("POST", "/v1/entries", entry(project_id=None), (422, "project_id")),
         ("POST", "/v1/entries", entry(workspace="another"), (422, "workspace")),
         ("POST", "/v1/entries", [], (422, "body")),
         ("POST", "/v1/entries", b"{", (422, "body")),
-        ("POST", "/v1/entries", b"\xff", (422, "body")),
         ("POST", "/v1/entries", b"[" * 100_000 + b"]" * 100_000, (422, "body")),
         ("POST", "/v1/entries:batch", {"entries": [{}] * (MAX_BATCH + 1)}, (422, "entries")),
-        ("POST", "/v1/entries:batch", {"entries": 7}, (422, "entries")),
         ("POST", f"/v1/entries/{NOBODY}/resolution", {}, (422, "solution_steps")),
-        ("POST", f"/v1/entries/{NOBODY}/resolution", {"solution_steps": "x"}, (422, "verified_by")),
         ("POST", f"/v1/entries/{NOBODY}/resolution", {"revision_approach": "x"}, (404, None)),
         ("GET", "/v1/entries/none", None, (422, "entry_id")),
         ("GET", f"/v1/entries/{NOBODY}", None, (404, None)),
@@ -199,19 +143,17 @@ async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncCli
         ("POST", "/v1/sweeps", {"staged_for_seconds": -1}, (422, "staged_for_seconds")),
         ("POST", "/v1/queries/task", {}, (422, "task_description")),
         ("POST", "/v1/queries/task", {"task_description": "x", "max_results": 0}, (422, "max_results")),
-        ("POST", "/v1/queries/failure", {"failure_description": "x", "min_relevance": 7}, (422, "min_relevance")),
         ("POST", "/v1/queries/failure", b'{"failure_description":"x","min_relevance":NaN}', (422, "min_relevance")),
+        ("POST", "/v1/queries/gate", {"gate_type": "x" * 51, "proposal": "x"}, (422, "gate_type")),
+        ("POST", "/v1/queries/gate", {"gate_type": "x", "proposal": "x", "project_id": "\0"}, (422, "project_id")),
         ("POST", "/v1/contexts", {"task": {"description": "x", "poem": 1}, "agent_type": "a"}, (422, "task.poem")),
         ("GET", f"/v1/patterns/{NOBODY}", None, (404, None)),
         ("DELETE", f"/v1/patterns/{NOBODY}", None, (404, None)),
         ("POST", "/v1/prune?dry_run=perhaps", None, (422, "dry_run")),
         ("POST", "/v1/prune?dry-run=true", None, (422, "dry-run")),
         ("POST", "/v1/prune", {"dry_run": True}, (422, "dry_run")),
-        ("POST", "/v1/prune", {"days": 30}, (422, "days")),
         ("POST", "/v1/prune", b"dry_run=true", (422, "body")),
-        ("POST", "/v1/prune", [True], (422, "body")),
         ("POST", "/v1/rebuild?dryrun=1", None, (422, "dryrun")),
-        ("POST", "/v1/rebuild", {"dry_run": True}, (422, "dry_run")),
         ("POST", "/v1/verify", {"repair": True}, (422, "repair")),
         ("POST", "/v1/entries?workspace=another", entry(), (422, "workspace")),
         ("DELETE", f"/v1/entries/{NOBODY}?%ED%A0%80=1", None, (422, "\ufffd\ufffd\ufffd")),
@@ -240,15 +182,9 @@ async def test_what_is_wrong_comes_back_as_problem_details_that_name_it(
     assert answer.headers["x-request-id"] == told["request_id"]
 
 
-async def test_a_conflict_is_409(http: httpx.AsyncClient) -> None:
-    assert (await http.post("/v1/entries", json=entry(idempotency_key="k"))).status_code == 201
-    again = await http.post("/v1/entries", json=entry(idempotency_key="k", solution_steps="another"))
-    assert (again.status_code, again.json()["title"]) == (409, "IdempotencyConflict")
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize(
-    ("path", "most"),
+@over("chunked", [False, True])
+@over(
+    "path, most",
     [
         ("/v1/outcomes", MAX_BODY_BYTES),
         ("/v1/entries", MAX_TEXTS_BYTES),
@@ -312,17 +248,6 @@ async def test_a_defect_of_ours_is_told_without_its_trace(http: httpx.AsyncClien
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
-async def test_an_unavailable_part_is_503_and_says_when_to_come_back(
-    http: httpx.AsyncClient, embedder: HashingEmbedder
-) -> None:
-    await http.post("/v1/entries", json=entry())
-    embedder.unavailable = "the endpoint is closed"
-    answer = await http.post("/v1/checkpoints", json={})
-    assert (answer.status_code, answer.json()["title"]) == (503, "EmbedderUnavailable")
-    assert (await http.get("/readyz")).status_code == 200, "capture goes on without an embedder"
-    assert (await http.post("/v1/entries", json=entry(task_id="2"))).status_code == 201
-
-
 async def test_a_probe_takes_a_process_out_of_use_whose_store_changed_to_another_model(
     http: httpx.AsyncClient, knowledge: Knowledge
 ) -> None:
@@ -332,8 +257,7 @@ async def test_a_probe_takes_a_process_out_of_use_whose_store_changed_to_another
     await knowledge.store_upkeep.reembed(HashingEmbedder(model="another"), force=True)
     assert (await http.get("/readyz")).status_code == 200, "this one changed it"
     left = replace(knowledge, stores=replace(knowledge.stores, embedder=HashingEmbedder()))
-    transport = httpx.ASGITransport(app=make_app(left))
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as other:
+    async with http_of(left) as other:
         answer = await other.get("/readyz")
     assert (answer.status_code, answer.json()["title"]) == (503, "IndexUnavailable")
     assert "another embedding model" in answer.json()["detail"]
@@ -371,13 +295,11 @@ async def test_a_server_whose_postgres_takes_no_changes_says_that_it_is_not_read
     )
     async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)):
         pass  # the schema is there, as on a copy
-    async with open_knowledge(read_only, embedder=HashingEmbedder(dims=64)) as knowledge:
-        transport = httpx.ASGITransport(app=make_app(knowledge))
-        async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
-            answer = await http.get("/readyz")
-            assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
-            assert "takes no changes" in answer.json()["detail"]
-            assert (await http.get("/v1/stats")).status_code == 200, "whoever only asks is answered"
+    async with open_knowledge(read_only, embedder=HashingEmbedder(dims=64)) as knowledge, http_of(knowledge) as http:
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
+        assert "takes no changes" in answer.json()["detail"]
+        assert (await http.get("/v1/stats")).status_code == 200, "whoever only asks is answered"
 
 
 async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
@@ -387,49 +309,17 @@ async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
     monkeypatch.setattr(http_api, "READY_SECONDS", 0.3)
     with Relay(str(socket_of(postgres_dsn))) as relay:
         over_wire = settings.model_copy(update={"database_url": SecretStr(over_tcp(database_url, relay.port))})
-        async with open_knowledge(over_wire, embedder=HashingEmbedder(dims=64)) as knowledge:
-            transport = httpx.ASGITransport(app=make_app(knowledge))
-            async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
-                assert (await http.get("/readyz")).status_code == 200
-                relay.be(Wire.HANG)
-                answer = await asyncio.wait_for(http.get("/readyz"), 10)
-                assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
-                assert "have not answered" in answer.json()["detail"]
-                relay.be(Wire.SOUND)
-                async with asyncio.timeout(30):
-                    while (await http.get("/readyz")).status_code != httpx.codes.OK:  # noqa: ASYNC110 - polled
-                        await asyncio.sleep(0.05)
-
-
-async def test_the_openapi_document_is_whole(http: httpx.AsyncClient) -> None:
-    document = (await http.get("/openapi.json")).json()
-    assert document["openapi"].startswith("3.")
-    operations = {
-        f"{method.upper()} {path}": told
-        for path, methods in document["paths"].items()
-        for method, told in methods.items()
-    }
-    promised = {
-        "POST /v1/entries", "POST /v1/entries:batch", "POST /v1/entries/{entry_id}/resolution",
-        "GET /v1/entries/{entry_id}", "DELETE /v1/entries/{entry_id}", "POST /v1/checkpoints",
-        "GET /v1/checkpoints/{checkpoint_id}", "POST /v1/queries/task", "POST /v1/queries/failure",
-        "POST /v1/queries/gate", "POST /v1/contexts", "GET /v1/patterns/{pattern_id}",
-        "DELETE /v1/patterns/{pattern_id}", "GET /v1/stats", "POST /v1/prune", "GET /healthz", "GET /readyz",
-        "GET /metrics", "GET /v1/patterns",
-    }  # fmt: skip
-    assert promised <= set(operations)
-    ids = [told["operationId"] for told in operations.values()]
-    assert len(ids) == len(set(ids))
-    for name, told in operations.items():
-        assert any(status.startswith("2") for status in told["responses"]), name
-        assert told["summary"], name
-        for placeholder in re.findall(r"{(\w+)}", name):
-            assert placeholder in {each["name"] for each in told["parameters"]}, name
-    for reference in re.findall(r'"#/([^"]+)"', json.dumps(document)):
-        found: Any = document
-        for part in reference.split("/"):
-            found = found[part]
-        assert found, reference
+        embedder = HashingEmbedder(dims=64)
+        async with open_knowledge(over_wire, embedder=embedder) as knowledge, http_of(knowledge) as http:
+            assert (await http.get("/readyz")).status_code == 200
+            relay.be(Wire.HANG)
+            answer = await asyncio.wait_for(http.get("/readyz"), 10)
+            assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
+            assert "have not answered" in answer.json()["detail"]
+            relay.be(Wire.SOUND)
+            async with asyncio.timeout(30):
+                while (await http.get("/readyz")).status_code != httpx.codes.OK:  # noqa: ASYNC110 - polled
+                    await asyncio.sleep(0.05)
 
 
 def plain_signature(method: Callable[..., Any]) -> inspect.Signature:
@@ -460,9 +350,8 @@ def test_the_client_has_the_same_services_with_the_same_methods_and_arguments() 
         assert theirs.parameters == ours.parameters
 
 
-async def test_the_client_raises_the_errors_of_the_services(
-    remote: KnowledgeClient, knowledge: Knowledge, embedder: HashingEmbedder
-) -> None:
+async def test_the_client_raises_the_errors_of_the_services(knowledge: Knowledge, embedder: HashingEmbedder) -> None:
+    remote = client_of(knowledge)
     nobody = EntryId(uuid4())
     told: dict[str, Any] = entry() | {"idempotency_key": "k"}
     told.pop("entry_type")
@@ -497,24 +386,7 @@ async def test_the_client_raises_the_errors_of_the_services(
     await raises(InvalidInput, "queries.query_for_failure", "x", max_results=101)
     embedder.unavailable = "the endpoint is closed"
     await raises(EmbedderUnavailable, "checkpoints.process_all")
-
-
-async def test_the_client_answers_as_the_services_do(remote: KnowledgeClient, knowledge: Knowledge) -> None:
-    told: dict[str, Any] = {name: value for name, value in entry().items() if name != "entry_type"}
-    await remote.capture.capture_failure_solution(**told)
-    seen: list[tuple[int, int | None]] = []
-    report = await remote.checkpoints.process_checkpoint(
-        "web-shop", "manual", progress=lambda done, total: seen.append((done, total))
-    )
-    assert report == await knowledge.checkpoints.get(report.checkpoint_id)
-    ours = await knowledge.queries.query_for_failure(SITUATION, min_relevance=0)
-    assert ours
-    assert await remote.queries.query_for_failure(SITUATION, min_relevance=0) == ours
-    assert await remote.stats() == await knowledge.stats()
-    assert await remote.pruning.prune(dry_run=True) == await knowledge.pruning.prune(dry_run=True)
-    assert await remote.pruning.prune_old_knowledge() == 0
-    with pytest.raises(InvalidInput, match="workspace"):
-        remote.in_workspace(" ")
+    await remote.aclose()
 
 
 class Unhurried(HashingEmbedder):
@@ -541,20 +413,6 @@ async def test_progress_over_http_is_that_of_the_checkpoint_and_not_of_other_pro
     assert {total for _, total in seen} <= {None, 3}
     assert (2, 3) in seen
     assert seen == sorted(seen, key=lambda each: each[0])
-
-
-async def test_another_model_than_the_stored_one_is_told_over_http_with_the_command_to_run(
-    opens: Opens,
-) -> None:
-    async with opens() as knowledge:
-        told: dict[str, Any] = {name: value for name, value in entry().items() if name != "entry_type"}
-        await knowledge.capture.capture_failure_solution(**told)
-        await knowledge.checkpoints.process_all()
-    async with opens(embedder=HashingEmbedder(dims=64, model="another")) as knowledge:
-        transport = httpx.ASGITransport(app=make_app(knowledge))
-        async with KnowledgeClient("http://hardwon", transport=transport) as client:
-            with pytest.raises(SpaceMismatch, match="hardwon reembed --model another"):
-                await client.queries.query_for_failure("x")
 
 
 @pytest.mark.parametrize("answer", [b"<html>welcome</html>", b'{"entries": "none"}', b""])
@@ -609,51 +467,17 @@ async def test_a_caller_that_goes_in_the_middle_of_its_body_is_no_defect(knowled
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dims=64) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def of_module(postgres_dsn: str, endpoint: OpenAIServer) -> Iterator[Commands]:
-    url = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
-    with tempfile.TemporaryDirectory(prefix="hardwon-home-") as home:
-        yield Commands(Path(home), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
-    asyncio.run(drop_database(url))
-
-
-@pytest.fixture(scope="module")
 def served(of_module: Commands) -> Iterator[str]:
     """The address of a server that wants a key."""
     with of_module.serving(HARDWON_API_KEY="sesame") as (_, url):
         yield url
 
 
-def test_a_server_with_a_key_answers_health_checks_only_to_those_without(served: str) -> None:
-    for path in ("/healthz", "/readyz", "/docs"):  # the reference asks for the key itself
-        assert httpx.get(served + path).status_code == 200
-    for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "sesame"}, {"Authorization": "Bearer é"}):
-        for path in ("/v1/stats", "/openapi.json", "/v1/nothing", "/healthz/"):
-            bare = {name: value.encode() for name, value in headers.items()}
-            refused = httpx.get(served + path, headers=cast("dict[str, str]", bare))
-            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer"), path
-            assert refused.json()["title"] == "AccessDenied"
-    assert httpx.get(f"{served}/v1/stats", headers={"Authorization": "Bearer sesame"}).status_code == 200
-
-
-async def test_the_client_gives_the_key_and_is_told_where_it_is_wrong(served: str) -> None:
-    async with KnowledgeClient(served, "sesame") as client:
-        assert (await client.stats()).workspace == "default"
-    async with KnowledgeClient(served, "é") as client:
-        with pytest.raises(AccessDenied, match="opens nothing"):
-            await client.stats()
-
-
 def test_commands_go_to_the_server_that_the_settings_name(served: str, home: Path) -> None:
     elsewhere = Commands(home, {"HARDWON_API_URL": served, "HARDWON_API_KEY": "sesame"})
     assert elsewhere.here("stats", "--workspace", "far")["workspace"] == "far"
     assert elsewhere.here("doctor")["well"] is True
-    with pytest.raises(AccessDenied, match="opens nothing"):
+    with pytest.raises(AccessDenied, match="is not valid"):
         elsewhere.here("stats", HARDWON_API_KEY="no")
     with pytest.raises(OwnerUnavailable, match="HARDWON_API_URL"):
         elsewhere.here("stats", HARDWON_API_URL=f"http://127.0.0.1:{free_port()}")
@@ -770,27 +594,6 @@ def test_whoever_is_on_this_machine_and_the_servers_own_pages_reach_it_without_a
     with socket.create_connection(("127.0.0.1", int(port))) as old:  # HTTP/1.0 may name no host, no browser speaks it
         old.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert old.recv(100).startswith(b"HTTP/1.1 200")
-
-
-def test_a_port_for_root_only_is_refused_to_others() -> None:
-    mine = os.geteuid()
-    if mine == 0:
-        os.seteuid(65534)
-    try:
-        if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 81:
-            pytest.skip("here every port is for everybody")
-        with pytest.raises(InvalidInput, match=r"127\.0\.0\.1:81 \(Permission denied\)"):
-            _listen("127.0.0.1", 81)
-    finally:
-        os.seteuid(mine)
-
-
-def test_two_that_start_on_one_port_are_told_apart_at_once() -> None:
-    port = free_port()
-    with _listen("127.0.0.1", port) as listener:
-        with pytest.raises(InvalidInput, match="Address already in use"):
-            _listen("127.0.0.1", port)
-        assert listener.proto == socket.IPPROTO_TCP
 
 
 @pytest.mark.long

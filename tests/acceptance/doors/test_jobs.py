@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +14,6 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import asyncpg
-import httpx
 import pytest
 import sqlalchemy as sa
 
@@ -39,10 +37,9 @@ from knowledge.models import Embeddings, PruneReport, Task
 from knowledge.ports import JobStore
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, SystemClock, open_knowledge
-from orchestrator.client import KnowledgeClient
 from orchestrator.context.builder import OrchestratorContextBuilder
-from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
+from tests.support.clients import client_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import OpenAIServer
@@ -52,13 +49,7 @@ LONG_AGO = datetime(2020, 1, 15, 12, tzinfo=UTC)
 
 
 async def fail(knowledge: Knowledge, description: str = "it broke") -> None:
-    await knowledge.capture.capture_failure_solution(
-        project_id="p",
-        agent_type="coder",
-        failure_description=description,
-        solution_steps="mend it",
-        success_verified=True,
-    )
+    await knowledge.capture.capture(failure(project_id="p", failure_description=description))
 
 
 async def runs(url: str) -> list[tuple[str, int, str | None]]:
@@ -111,8 +102,7 @@ async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetC
     assert await run_job(knowledge, "prune", once_per_slot=True) == 0
     assert await run_job(knowledge, "prune", once_per_slot=True) is None
     assert await run_job(knowledge, "prune", once_per_slot=False) == 0
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport) as client:
+    async with client_of(knowledge) as client:
         assert await run_job(client, "prune", once_per_slot=True) is None
         clock.move(timedelta(days=1))
         assert await run_job(client, "prune", once_per_slot=True) == 0
@@ -252,7 +242,7 @@ async def test_a_clock_ahead_of_the_one_of_postgres_deletes_nothing(
         await fail(knowledge)
         await knowledge.checkpoints.process_all()
         now = real + timedelta(days=370)
-        with pytest.raises(Conflict, match=r"the clock of this machine says .* and that of Postgres .*: set the wrong"):
+        with pytest.raises(Conflict, match=r"the clock of this machine says .* and that of Postgres "):
             await knowledge.pruning.prune()
         now = real + timedelta(minutes=50)
         assert (await knowledge.pruning.prune()).entries == 0
@@ -287,21 +277,6 @@ def test_a_slot_begins_at_the_same_moment_everywhere() -> None:
     assert slot_of(JOBS["prune"], moment + timedelta(hours=9)) == slot_of(JOBS["prune"], moment)
 
 
-async def test_a_job_that_fails_is_on_record_and_the_others_run(
-    opens: Opens, clock: SetClock, database_url: str
-) -> None:
-    closed = HashingEmbedder(dims=256)
-    closed.unavailable = "the endpoint is closed"
-    async with opens(embedder=closed) as knowledge:
-        await fail(knowledge)
-        clock.move(timedelta(days=2))
-        async with until_done(knowledge, database_url, 2):
-            assert await runs(database_url) == [
-                ("prune", 1, None),
-                ("sweep", 1, "EmbedderUnavailable: the endpoint is closed"),
-            ]
-
-
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have jobs that fail tried again after a tenth of a second."""
@@ -334,9 +309,8 @@ async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("replicas", [1, 3])
 async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
-    opens: Opens, clock: SetClock, database_url: str, soon: None, replicas: int
+    opens: Opens, clock: SetClock, database_url: str, soon: None
 ) -> None:
     class Recovering(HashingEmbedder):
         """Fails twice, and sees whether another asks it meanwhile."""
@@ -355,7 +329,7 @@ async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
         await fail(knowledge)
         clock.move(timedelta(days=2))
         async with AsyncExitStack() as schedulers:
-            for _ in range(replicas):
+            for _ in range(3):
                 await schedulers.enter_async_context(run_scheduler(knowledge))
             async with asyncio.timeout(20):
                 while ("sweep", 3, None) not in await runs(database_url):  # noqa: ASYNC110 - told in the database only
@@ -374,6 +348,8 @@ async def test_a_scheduler_that_waits_to_try_again_stops_at_once(
         await fail(knowledge)
         clock.move(timedelta(days=2))
         async with until_done(knowledge, database_url, 2):
+            failed = ("sweep", 1, "EmbedderUnavailable: the endpoint is closed")
+            assert await runs(database_url) == [("prune", 1, None), failed]
             clock_now, began = datetime.now(UTC), time.monotonic()
         assert time.monotonic() - began < 1
         async with asyncio.timeout(1):
@@ -441,15 +417,6 @@ async def expired(opens: Opens, clock: SetClock) -> None:
 
 
 @pytest.mark.long
-def test_cron_prunes_with_one_command(expired: None, database_url: str, home: Path) -> None:
-    commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
-    with OpenAIServer() as endpoint:
-        done = commands.jobs("prune", **embedding_by(endpoint))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "prune: 1 entry\n", "")
-    assert asyncio.run(fetch(database_url, "select status from knowledge_staging")) == []
-
-
-@pytest.mark.long
 def test_a_job_says_what_it_dealt_with(database_url: str, home: Path) -> None:
     commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
     said = [commands.jobs(name).stdout for name in ("index", "reconcile")]
@@ -493,25 +460,6 @@ def test_a_job_under_way_is_finished_on_sigterm(forgotten: None, database_url: s
     assert (code, out) == (0, "sweep: 1 entry\n" if job else "")
     assert err == ("" if job else "scheduler is running; stop it with Ctrl-C\n")
     assert asyncio.run(fetch(database_url, "select status from knowledge_staging")) == [("embedded",)]
-
-
-def test_the_command_for_cron_says_what_is_wrong_in_one_sentence(home: Path) -> None:
-    commands = Commands(home)
-    refused = commands.jobs("prune", HARDWON_EMBEDDING_DIMS="soon")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("error: HARDWON_EMBEDDING_DIMS: ")
-    assert len(refused.stderr.splitlines()) == 1
-
-
-def test_what_libraries_log_is_one_json_line_too(home: Path) -> None:
-    script = (
-        "from orchestrator.observability.logging import configure_logs; import logging; configure_logs();"
-        "logging.getLogger('lib').warning('two\\nlines of %s', 'text'); logging.getLogger('lib').info('no')"
-    )
-    done = Commands(home).python(script)
-    (line,) = done.stderr.splitlines()
-    told = json.loads(line)
-    assert (told["event"], told["level"]) == ("two\nlines of text", "warning")
 
 
 async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them(opens: Opens, clock: SetClock) -> None:

@@ -48,6 +48,8 @@ class Lost:
     def __init__(self, knowledge: Knowledge, home: Path) -> None:
         self._app = httpx.ASGITransport(app=make_app(knowledge), raise_app_exceptions=False)
         self._home = home
+        self.said = b""
+        """What the first owner says before it is killed."""
 
     async def __call__(self, call: Call) -> Any:
         """Return what the call comes to."""
@@ -63,6 +65,8 @@ class Lost:
 
     async def _dying(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._done(reader)
+        writer.write(self.said)
+        await writer.drain()
         writer.close()
 
     async def _answering(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,10 +132,13 @@ async def test_a_key_that_was_made_and_never_told_is_said_to_be_there_and_rotate
     assert (told.key.scopes, told.key.workspace) == (made.scopes, made.workspace)
 
 
-async def test_an_escalation_stays_closed(knowledge: Knowledge, lost: Lost) -> None:
+async def test_an_escalation_stays_closed_though_the_answer_was_cut_in_its_middle(
+    knowledge: Knowledge, lost: Lost
+) -> None:
     journal, now = knowledge.answering.journal, knowledge.answering.clock.now()
     new = NewEscalation(question="how is it done?", transcript=(), passage_ids=(), suggested_fix="write it down")
     escalation = await journal.escalate(new, now)
+    lost.said = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{"
     await lost(lambda client: client.journal.close(escalation.escalation_id))
     assert await journal.escalations(now) == []
 

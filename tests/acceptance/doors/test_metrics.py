@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,21 +16,14 @@ from knowledge.runtime.instrumentation import observe
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
-from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.observability.metrics import STAGES, Metrics
+from tests.support.clients import auth_of, http_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "observability.md"
 SITUATION = str(entry()["failure_description"])
-
-
-@pytest.fixture
-async def http(knowledge: Knowledge) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=make_app(knowledge), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
-        yield client
 
 
 class Series:
@@ -189,11 +181,8 @@ async def test_t6_metrics_are_of_all_workspaces_and_take_an_administrators_key_o
     knowledge: Knowledge, scopes: list[Scope], workspace: str | None, status: int
 ) -> None:
     made = await knowledge.keys.create(scopes, workspace=workspace)
-    authenticator = knowledge.authenticator
-    auth = AuthConfig(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
-    transport = httpx.ASGITransport(app=make_app(knowledge, auth=auth))
     asked = {"Authorization": f"Bearer {made.secret}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
+    async with http_of(make_app(knowledge, auth=auth_of(knowledge))) as client:
         assert (await client.get("/metrics")).status_code == 401
         assert (await client.get("/metrics", headers=asked)).status_code == status
         told = (await client.get("/v1/access", headers=asked)).json()

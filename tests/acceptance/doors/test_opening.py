@@ -21,31 +21,7 @@ from tests.conftest import Opens
 from tests.support.documents import add, find
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
-from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, embedding_by, until
-
-QUIET = """
-import asyncio
-from knowledge import Task
-from orchestrator import OrchestratorContextBuilder, connect
-
-async def main():
-    async with connect() as knowledge:
-        await knowledge.capture.capture_failure_solution(
-            project_id="p", agent_type="coder", failure_description="it broke", solution_steps="mend it",
-            success_verified=True,
-        )
-        await knowledge.checkpoints.process_all()
-        await knowledge.pruning.prune_old_knowledge()
-        await knowledge.store_upkeep.rebuild()
-        async with connect() as client:
-            await client.stats()
-        context = await OrchestratorContextBuilder(knowledge).build_context_for_task(Task(description="x"), "coder")
-        assert context.degraded is None, context.degraded
-
-asyncio.run(main())
-"""
-"""A program that embeds hardwon and sets up no logs."""
+from tests.support.processes import until
 
 
 def serving(home: Path) -> list[str]:
@@ -90,14 +66,6 @@ async def test_opening_that_is_cancelled_at_any_moment_leaves_no_server_running(
         assert read_owner(home) is None
         after += step
         step = 0.1
-
-
-@pytest.mark.long
-def test_a_program_that_embeds_hardwon_and_sets_up_no_logs_sees_none(home: Path, database_url: str) -> None:
-    with OpenAIServer(dims=64) as endpoint:
-        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
-        done = commands.python(QUIET)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 async def test_what_the_index_holds_is_open_before_the_first_question(opens: Opens) -> None:

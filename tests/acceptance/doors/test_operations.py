@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any, get_type_hints
+from urllib.parse import quote
 
 import httpx
 import pytest
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from hardwon.client.documents import RemoteKnowledgeBases
 from hardwon.client.knowledge_client import SERVICES, KnowledgeClient, services
-from hardwon.client.operations import Envelope, Operation, Tool
+from hardwon.client.operations import REQUIRED, Envelope, Operation, Place, Tool, parameters_of, return_type
 from hardwon.client.queries import RemoteQueries
 from hardwon.errors import InvalidInput
 from hardwon.models.access import Scope
@@ -23,6 +25,8 @@ from knowledge.documents.service import KnowledgeBases
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
+from orchestrator.http.openapi.document import ANSWERS, REQUESTS, VALUES
+from orchestrator.http.routes.journal import _CallerJournal
 from orchestrator.mcp.tools import Caller, tool_of
 from tests.support.entries import failure, learn
 
@@ -60,6 +64,69 @@ def test_rows_say_what_they_do_and_have_ids_of_their_own() -> None:
     assert len({row.operation_id for row in ROWS}) == len({(row.verb, row.path) for row in ROWS}) == len(ROWS)
     assert {row.service for row in ROWS} - {""} <= SERVICES.keys()
     assert RemoteKnowledgeBases in services()
+
+
+PLAIN = {bool: True, int: 7, float: 0.5, str: "told"}
+
+
+def _answer_of(row: Operation) -> Any:
+    """Return what a method returns whose answer is that of the examples, or counts and flags where there is none."""
+    kind = row.answer or return_type(row)
+    if kind is type(None):
+        return None
+    hints = get_type_hints(kind) if is_dataclass(kind) else {}
+    plain = {name: PLAIN[hint] for name, hint in hints.items() if hint in PLAIN} or ["told"]
+    return row.unwrap(TypeAdapter(kind).validate_json(json.dumps(ANSWERS.get(row.operation_id, plain))))
+
+
+def _in_address(row: Operation) -> tuple[str, dict[str, Any]]:
+    """Return the path and the query of the example of a row."""
+    needed = {
+        each.wire_name: VALUES[each.wire_name]
+        for each in parameters_of(row)
+        if each.place is Place.PATH or (each.place is Place.QUERY and each.default is REQUIRED)
+    }
+    placed = {each.wire_name for each in parameters_of(row) if each.place is Place.PATH}
+    path = row.path.format_map({name: quote(str(needed[name]), safe="") for name in placed})
+    return path, {name: value for name, value in needed.items() if name not in placed}
+
+
+async def test_every_row_gives_its_method_the_same_arguments_by_http_and_by_the_client_and_both_its_answer(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a method does is tested where it is; that each door gets there is tested here, for all rows."""
+    transport = httpx.ASGITransport(make_app(knowledge))
+    asked: list[dict[str, Any]] = []
+    compared = 0
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http,
+        KnowledgeClient("http://hardwon", transport=transport) as client,
+    ):
+        for row in ROWS:
+            if row.method == "run_job":  # a function of `jobs`
+                continue
+            service = getattr(knowledge, row.service, knowledge)
+            kind: Any = {"kb": KnowledgeBases, "journal": _CallerJournal}.get(row.service, type(service))
+            answer = _answer_of(row)
+
+            async def answering(*args: Any, row: Operation = row, answer: Any = answer, **told: Any) -> Any:
+                bound = inspect.signature(row.declared).bind(*args, **told)
+                bound.apply_defaults()
+                asked.append({k: v for k, v in bound.arguments.items() if k not in {"self", "progress"}})
+                return answer
+
+            with monkeypatch.context() as replaced:
+                replaced.setattr(kind, row.method, answering)
+                asked.clear()
+                path, query = _in_address(row)
+                response = await http.request(row.verb, path, params=query, json=REQUESTS.get(row.operation_id))
+                assert response.status_code == row.status, (row.operation_id, response.text)
+                remote = getattr(client, row.service) if row.service else client
+                found = await getattr(remote, row.method)(**asked[0])
+                assert asked[1:] == asked[:1], row.operation_id
+                assert found == answer, row.operation_id
+            compared += 1
+    assert compared > 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

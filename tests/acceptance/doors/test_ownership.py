@@ -16,12 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from hardwon.errors import StorageUnavailable, StoreInUse
@@ -32,9 +31,10 @@ from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import connect, connection
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import AnyKnowledge, _listen_on_socket, _OwnerTransport, socket_path
+from orchestrator.connection import AnyKnowledge, _listen_on_socket, socket_path
+from tests.acceptance.doors.test_opening import serving
 from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
+from tests.support.processes import Commands, embedding_by, entry, lines, until
 
 OPENS_ALONE = """
 import asyncio, sys
@@ -68,55 +68,11 @@ asyncio.run(main())
 """
 """A program with a worker that outlives its use of the stores, as those of a pool do."""
 
-LOADED = """
-import asyncio, sys
-from orchestrator import connect
-
-async def main():
-    async with connect() as knowledge:
-        await knowledge.stats()
-        print("ready", flush=True)
-        heavy = {"sqlalchemy", "asyncpg", "qdrant_edge", "qdrant_client", "onnxruntime", "openai", "fastapi", "uvicorn"}
-        print(*sorted(heavy & set(sys.modules)), flush=True)
-
-asyncio.run(main())
-"""
-"""A client that names what it has loaded."""
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[OpenAIServer]:
-    with OpenAIServer(dims=64) as server:
-        yield server
-
-
-@pytest.fixture
-def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
-    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
-
 
 def statuses(commands: Commands) -> dict[str, int]:
     """Return the entries by status, as the owner tells them."""
     told: dict[str, int] = commands.owner("GET", "/v1/stats")["entries"]
     return told
-
-
-@pytest.mark.long
-def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> None:
-    with commands.program() as program:
-        owner = read_owner(commands.home)
-        assert owner is not None
-        assert owner.pid == program.pid
-        first = program.ask("first")
-        pruned = commands.jobs("prune")
-        assert (pruned.returncode, pruned.stdout, pruned.stderr) == (0, "prune: 0 entries\n", "")
-        assert commands.json("checkpoint")["embedded"] == 1
-        found = commands.here("query", "failure", "first", "--min-relevance", "0")
-        assert found["patterns"][0]["entry_ids"] == [first]
-        assert program.ask("second")
-        assert statuses(commands) == {"embedded": 1, "staged": 1}
-        assert read_owner(commands.home) == owner
-        assert program.end() == (0, "", "")
 
 
 @pytest.mark.long
@@ -216,15 +172,6 @@ def test_whoever_waits_for_a_stopped_owner_is_told_so_and_goes_on_with_it(comman
         assert (code, json.loads(out)["workspace"]) == (0, "default")
 
 
-def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
-    with commands.program():
-        path = commands.home / "hardwon.sock"
-        assert stat.S_ISSOCK(path.stat().st_mode)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert path.stat().st_uid == os.geteuid()
-    until(lambda: not answers(path))
-
-
 def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_another_thread(tmp_path: Path) -> None:
     """The umask that it was made under is of the whole process: a folder made just then could not be entered."""
     path, done = tmp_path / "hardwon.sock", threading.Event()
@@ -281,22 +228,6 @@ def test_a_place_for_the_socket_that_others_can_open_is_refused(tmp_path: Path) 
             socket_path(long)
     finally:
         private.unlink()
-
-
-@pytest.mark.parametrize(
-    ("below", "says"),
-    [
-        ("", r"\(it is not a directory\): set HARDWON_HOME to another directory$"),
-        ("x", r"file: Not a directory\): set HARDWON_HOME to another directory$"),
-    ],
-)
-def test_a_data_directory_that_can_be_none_is_refused_without_advice_to_change_what_is_there(
-    tmp_path: Path, below: str, says: str
-) -> None:
-    """It said to chown all of it: of /dev/null, and of /etc/hosts."""
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageUnavailable, match=says), owner_lock(tmp_path / "file" / below):
-        pass
 
 
 def test_who_may_not_write_the_data_directory_is_told_who_has_to(
@@ -375,13 +306,6 @@ async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSe
             assert not isinstance(same, Knowledge)
 
 
-async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:
-    async with connect(settings) as first:
-        async with connect(settings, workspace="other") as second:
-            assert (await second.stats()).workspace == "other"
-        assert (await first.stats()).workspace == "default"
-
-
 @pytest.mark.parametrize("sent", ["a document", "an archive"])
 async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
     settings: KnowledgeSettings, sent: str
@@ -455,11 +379,6 @@ async def test_who_leaves_while_becoming_the_owner_leaves_nothing_open(
         assert (await again.stats()).workspace == "default"
 
 
-def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
-    with commands.program(), commands.program(LOADED, fresh=True) as client:
-        assert client.line() == ""
-
-
 @pytest.mark.long
 def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tmp_path: Path) -> None:
     """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
@@ -482,49 +401,4 @@ def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tm
         assert 0 < commands.json("checkpoint")["embedded"] < 30, "no lease was left behind"
         stats = commands.json("stats")
         assert (stats["entries"], stats["points"]) == ({"embedded": 30}, 30)
-        assert sys.platform != "linux" or "postgres" not in {name_of(pid) for pid in children_of(home)}
-
-
-def children_of(home: Path) -> list[Path]:
-    """Return the processes that work inside a data directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").readlink().is_relative_to(home):
-                found.append(process)
-        except OSError:
-            continue
-    return found
-
-
-def name_of(process: Path) -> str:
-    return (process / "comm").read_text().strip()
-
-
-async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again(home: Path) -> None:
-    """Its owner was killed while it answered: what was asked may be done, and is the same when it is done again."""
-    whole = b'{"status": "ok"}'
-
-    def answering(body: bytes) -> Any:
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(whole)}\r\n\r\n"
-            writer.write(head.encode() + body)
-            await writer.drain()
-            writer.close()
-
-        return answer
-
-    class Member:
-        socket = str(home / "killed.sock")
-
-        async def join(self, left: str) -> None:
-            assert left == self.socket
-            self.socket = str(home / "next.sock")
-
-    async with (
-        await asyncio.start_unix_server(answering(whole[:7]), str(home / "killed.sock")),
-        await asyncio.start_unix_server(answering(whole), str(home / "next.sock")),
-        httpx.AsyncClient(transport=_OwnerTransport(Member())) as client,  # type: ignore[arg-type] # who is asked for one
-    ):
-        assert (await client.get("http://hardwon/v1/health")).json() == {"status": "ok"}
+        assert sys.platform != "linux" or "postgres" not in serving(home)

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import httpx
 import pytest
 
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.http.page import FILES, POLICY
 from tests.support.processes import entry
 
@@ -42,13 +40,6 @@ CORPUS = [
     "<!--><img src=x onerror=alert(1)>-->",
     "javascript:alert(1)//",
 ]
-
-
-@pytest.fixture
-async def http(knowledge: Knowledge) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=make_app(knowledge), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
-        yield client
 
 
 class _Looked(HTMLParser):
@@ -106,10 +97,7 @@ async def test_the_reference_shows_every_operation_of_the_document_and_t20_nothi
     operations = [told for methods in document["paths"].values() for told in methods.values()]
     for number, told in enumerate(operations):
         told["summary"] += CORPUS[number % len(CORPUS)]
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no JavaScript engine here to run the page's script in")
-    ran = await asyncio.to_thread(_in_browser, node, json.dumps({"openapi.json": document}), "reference.js")
+    ran = await asyncio.to_thread(_in_browser, json.dumps({"openapi.json": document}), "reference.js")
     assert ran.returncode == 0, ran.stderr
     made = json.loads(ran.stdout)
     assert made["executed"] == []
@@ -152,10 +140,7 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
 
     answers = {"v1/stats": stats.json(), "v1/patterns": patterns.json(), "v1/contexts": context.json()}
     assert len(patterns.json()["patterns"]) == len(CORPUS)
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no JavaScript engine here to run the page's script in")
-    ran = await asyncio.to_thread(_in_browser, node, json.dumps(answers), "page.js")
+    ran = await asyncio.to_thread(_in_browser, json.dumps(answers), "page.js")
     assert ran.returncode == 0, ran.stderr
     made = json.loads(ran.stdout)
     assert set(made["tags"]) <= {"div", "dt", "dd", "li", "small", "strong", "p"}
@@ -165,17 +150,21 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
     assert context.json()["text"] in shown
 
 
-def _in_browser(node: str, told: str, script: str) -> subprocess.CompletedProcess[str]:
-    typed = [node, str(BROWSER), str(PAGE / script)]
+def _node() -> str:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no JavaScript engine here to run the page's script in")
+    return node
+
+
+def _in_browser(told: str, script: str) -> subprocess.CompletedProcess[str]:
+    typed = [_node(), str(BROWSER), str(PAGE / script)]
     return subprocess.run(typed, input=told, capture_output=True, text=True, check=False)
 
 
 def _asked_at_once(script: str, events: list[object], answers: dict[str, object]) -> dict[str, dict[str, object]]:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no JavaScript engine here to run the page's script in")
     ran = subprocess.run(
-        [node, str(AT_ONCE), str(PAGE.parent / script)],
+        [_node(), str(AT_ONCE), str(PAGE.parent / script)],
         input=json.dumps({"events": events, "answers": answers}),
         capture_output=True,
         text=True,
@@ -210,24 +199,3 @@ def test_a_list_that_is_asked_for_twice_stands_there_once() -> None:
     }
     made = _asked_at_once("page/page.js", [["who", "submit", {}], ["who", "submit", {}]], answers)
     assert made["patterns"]["children"] == 20
-
-
-async def test_patterns_are_paged_through_each_once(http: httpx.AsyncClient, knowledge: Knowledge) -> None:
-    for number in range(7):
-        told = entry(failure_description=f"failure {number} of its own {'abcdefg'[number] * 9}", task_id=f"T-{number}")
-        await http.post("/v1/entries", json=told | {"solution_steps": f"mend {number} {'hijklmn'[number] * 9}"})
-    await knowledge.checkpoints.process_all()
-    seen: list[str] = []
-    while True:
-        params: dict[str, str | int] = {"limit": 3, **({"after": seen[-1]} if seen else {})}
-        page = (await http.get("/v1/patterns", params=params)).json()["patterns"]
-        seen += [pattern["pattern_id"] for pattern in page]
-        if len(page) < 3:
-            break
-    everything = await knowledge.queries.browse(limit=100)
-    assert seen == [str(pattern.pattern_id) for pattern in everything]
-    assert len(set(seen)) == len(seen) == (await knowledge.stats()).patterns
-    other = await http.get("/v1/patterns", headers={"Hardwon-Workspace": "other"}, params={"after": seen[0]})
-    assert other.json()["patterns"] == []
-    assert (await http.get("/v1/patterns", params={"limit": 0})).status_code == 422
-    assert (await http.get("/v1/patterns", params={"after": "x"})).status_code == 422

@@ -120,14 +120,9 @@ def test_every_setting_is_in_the_documentation() -> None:
 
 
 def test_every_link_of_the_documentation_leads_somewhere() -> None:
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
-
-
-def test_every_link_of_the_readme_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
 
 
 def test_the_version_of_python_in_the_readme_is_the_one_asked_for() -> None:

@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -15,8 +14,8 @@ from hardwon.models.access import Scope
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator.http.app import make_app
-from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.mcp.http import serve_mcp
+from tests.support.clients import auth_of, http_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
@@ -36,22 +35,11 @@ async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_i
         through = settings.model_copy(update={"database_url": address, "query_deadline_ms": 1000 * PATIENCE})
         async with open_knowledge(through, embedder=HashingEmbedder()) as knowledge:
             now = [0.0]
-            authenticator = replace(knowledge.authenticator, seconds=lambda: now[0])
+            served = replace(knowledge, authenticator=replace(knowledge.authenticator, seconds=lambda: now[0]))
             secret = (await knowledge.keys.create([Scope.QUERY], workspace="default")).secret if keyed else None
-            auth = AuthConfig(
-                authenticator=authenticator,
-                operator_key=None,
-                host="127.0.0.1",
-                requests_per_second=1e6,
-                context_timeout_seconds=PATIENCE,
-            )
-            app = make_app(knowledge, auth=auth)
-            transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-            headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-            async with (
-                serve_mcp(app),
-                httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http,
-            ):
+            app = make_app(knowledge, auth=auth_of(served, host="127.0.0.1", patience_seconds=PATIENCE))
+            headers = {"Host": "127.0.0.1"} | ({"Authorization": f"Bearer {secret}"} if secret else {})
+            async with serve_mcp(app), http_of(app, headers=headers) as http:
 
                 async def over_mcp(name: str, arguments: dict[str, Any]) -> Any:
                     told = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
@@ -100,15 +88,8 @@ async def test_the_operators_key_is_let_in_while_nobody_can_say_whose_others_are
         address = SecretStr(over_tcp(database_url, relay.port))
         through = settings.model_copy(update={"database_url": address, "query_deadline_ms": 1000 * PATIENCE})
         async with open_knowledge(through, embedder=HashingEmbedder()) as knowledge:
-            auth = AuthConfig(
-                authenticator=knowledge.authenticator,
-                operator_key=operator,
-                host="127.0.0.1",
-                requests_per_second=1e6,
-                context_timeout_seconds=PATIENCE,
-            )
-            transport = httpx.ASGITransport(app=make_app(knowledge, auth=auth), raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            doorway = auth_of(knowledge, operator_key=operator, patience_seconds=PATIENCE)
+            async with http_of(make_app(knowledge, auth=doorway)) as http:
 
                 async def asked_with(key: str) -> int:
                     headers = {"Authorization": f"Bearer {key}"}

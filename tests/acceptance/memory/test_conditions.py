@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 
@@ -16,12 +15,10 @@ from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.models import EntryStatus, Pattern
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.client import KnowledgeClient
-from orchestrator.http.app import make_app
-from orchestrator.mcp.tools import TOOLS, Caller
 from tests.acceptance.memory.test_abstention import FAILURES
 from tests.conftest import Opens
 from tests.support.cases import over
+from tests.support.clients import client_of
 from tests.support.entries import CART, failure, learn
 from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
@@ -92,40 +89,25 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
     )
 
 
-@over("remote", [False, True])
 @over("facts", ["3.13", ["version"], 3.13])
-async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: Any, *, remote: bool) -> None:
+async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: Any) -> None:
     """Else a mistake of the caller's hands out what is for another version, and nobody hears of it."""
-    transport = httpx.ASGITransport(app=make_app(learned))
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=learned.workspace, settings=learned.settings
-    ) as client:
-        for task in (Task(description=CART, facts=facts), {"description": CART, "facts": facts}):
-            builder = OrchestratorContextBuilder(client if remote else learned)
-            context = await builder.build_context_for_task(task, "backend")
-            assert context.patterns == ()
-            assert "facts" in (context.degraded or "")
+    for task in (Task(description=CART, facts=facts), {"description": CART, "facts": facts}):
+        context = await OrchestratorContextBuilder(learned).build_context_for_task(task, "backend")
+        assert context.patterns == ()
+        assert "facts" in (context.degraded or "")
 
 
 @over("version", [(3, 13), [3, 13]])
-async def test_through_every_door_a_version_may_be_told_in_numbers(learned: Knowledge, version: Any) -> None:
+async def test_a_version_may_be_told_in_numbers_over_http_too(learned: Knowledge, version: Any) -> None:
     facts = {"technology": "python", "version": version}
     shown = {"for new ones", "for this error", "for all"}
-    assert solutions(await learned.queries.query_for_task(CART, facts=facts)) == shown
-    transport = httpx.ASGITransport(app=make_app(learned))
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=learned.workspace, settings=learned.settings
-    ) as client:
-        assert solutions(await client.queries.query_for_task(CART, facts=facts)) == shown
-        assert solutions(await client.queries.query_for_failure(CART, facts=facts)) == shown
+    async with client_of(learned) as client:
         for knowledge in (client, learned):
-            for task in (Task(description=CART, facts=facts), {"description": CART, "facts": {**facts, "tool": None}}):
-                context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
-                assert solutions(context.patterns) == shown
-    found = await TOOLS["query_for_task"].call(
-        Caller(knowledge=learned, may=lambda _: True), {"task_description": CART, "facts": facts}
-    )
-    assert solutions(found.patterns) == shown
+            assert solutions(await knowledge.queries.query_for_task(CART, facts=facts)) == shown
+            task = {"description": CART, "facts": {**facts, "tool": None}}
+            context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+            assert solutions(context.patterns) == shown
 
 
 async def test_another_entry_for_which_it_may_apply_brings_a_pattern_back(learned: Knowledge) -> None:
@@ -136,35 +118,6 @@ async def test_another_entry_for_which_it_may_apply_brings_a_pattern_back(learne
     newer = AppliesWhen(technology="python", version="<3.14")
     await learn(learned, failure(project_id="c", solution_steps="for old ones", applies_when=newer))
     assert "for old ones" in solutions(await learned.queries.query_for_task(CART, facts=facts))
-
-
-async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
-    ) as client:
-        entry_id = await client.capture.capture(failure(applies_when=NEW))
-        assert (await client.capture.get(entry_id)).applies_when == NEW
-        with pytest.raises(InvalidInput) as refused:
-            await client.capture.capture_failure_solution(
-                project_id="p", agent_type="a", failure_description="f", applies_when=AppliesWhen(error="(a)\\1")
-            )
-        assert refused.value.field == "applies_when.error"
-        await client.checkpoints.process_all()
-        asked = client.queries.query_for_task
-        assert len(await asked(CART, facts={"tool": "pytest"})) == 1
-        assert await asked(CART, facts={"tool": "tox"}) == []
-        assert await client.queries.query_for_failure(CART, facts={"tool": "tox"}) == []
-        for tool, number in (("pytest", 1), ("tox", 0)):
-            context = await client.build_context(Task(description=CART, facts={"tool": tool}), "backend")
-            assert len(context.patterns) == number
-
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
-        told = {"entry_type": "failure_solution", "project_id": "p", "agent_type": "a", "failure_description": "f"}
-        answer = await http.post("/v1/entries", json=told | {"applies_when": {"version": ">=3"}})
-        assert (answer.status_code, answer.json()["field"]) == (422, "applies_when.version")
-        answer = await http.post("/v1/queries/task", json={"task_description": CART, "facts": {"os": "linux"}})
-        assert (answer.status_code, answer.json()["field"]) == (422, "facts")
 
 
 async def test_what_was_learned_of_another_error_of_the_same_kind_is_not_handed_out_unasked(
@@ -190,51 +143,27 @@ async def test_what_was_learned_of_another_error_of_the_same_kind_is_not_handed_
     assert (await builder.build_context_for_task(task, "backend")).patterns == ()
 
 
-async def test_through_every_door_a_resolution_tells_when_it_applies(knowledge: Knowledge) -> None:
+async def test_a_resolution_tells_when_it_applies(knowledge: Knowledge) -> None:
     """What a solution needs is known when there is one; conditions could only be told with the failure."""
-    transport = httpx.ASGITransport(app=make_app(knowledge))
     solved: dict[str, Any] = {"solution_steps": "Mend it", "verified_by": "pytest", "applies_when": NEW}
-    gate: dict[str, Any] = {"project_id": "p", "gate_type": "design_review"}
-    call = {"failure": TOOLS["resolve"].call, "solved": TOOLS["task_solved"].call, "gate": TOOLS["gate_decided"].call}
-    over_mcp = Caller(knowledge=knowledge, may=lambda _: True)
-    told = solved | {"applies_when": {"technology": "python", "version": ">=3.12", "tool": "pytest"}}
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
-    ) as client:
-        resolved = []
-        for place, each in enumerate((knowledge, client, None)):
-            door = each or knowledge
-            unsolved = failure(solution_steps=None, success_verified=False, task_id=f"a{place}")
-            opened = await door.capture.capture(unsolved)
-            failed = await door.capture.capture(replace(unsolved, task_id=f"b{place}"))
-            turned = await door.events.gate_decided(
-                **gate, task_id=f"c{place}", accepted=False, proposal="Rename", human_feedback="No plan"
-            )
-            if each:
-                resolved.append(await each.capture.resolve_failure(opened, **solved))
-                await each.events.task_solved(project_id=unsolved.project_id, task_id=f"b{place}", **solved)
-                await each.events.gate_decided(
-                    **gate, task_id=f"c{place}", accepted=True, approach="Expand", applies_when=NEW
-                )
-            else:
-                await call["failure"](over_mcp, {"entry_id": opened, **told})
-                await call["solved"](over_mcp, {"project_id": unsolved.project_id, "task_id": f"b{place}", **told})
-                accepted = {"accepted": True, "approach": "Expand", "applies_when": told["applies_when"]}
-                await call["gate"](over_mcp, {**gate, "task_id": f"c{place}", **accepted})
-            resolved += [opened, failed, *turned.entry_ids]
-        for entry_id in resolved:
-            entry = await knowledge.capture.get(entry_id)
-            assert (entry.status, entry.applies_when) == (EntryStatus.STAGED, NEW)
-        opened = await knowledge.capture.capture(failure(solution_steps=None, success_verified=False, task_id="d"))
-        for door in (knowledge, client):
-            for wrong, field in ((AppliesWhen(version=">=3"), "version"), (AppliesWhen(error="(a)\\1"), "error")):
-                with pytest.raises(InvalidInput) as refused:
-                    await door.capture.resolve_failure(opened, **solved | {"applies_when": wrong})
-                assert refused.value.field == f"applies_when.{field}"
-        secret = AppliesWhen(error="password=hunter2-Zq81xx-hunter")
-        with pytest.raises(InvalidInput, match="secret"):
-            await knowledge.capture.resolve_failure(opened, **solved | {"applies_when": secret})
-        assert (await knowledge.capture.get(opened)).status is EntryStatus.OPEN
+    gate: dict[str, Any] = {"project_id": "p", "gate_type": "design_review", "task_id": "c"}
+    unsolved = failure(solution_steps=None, success_verified=False)
+    opened, failed, again = [await knowledge.capture.capture(replace(unsolved, task_id=task)) for task in "abd"]
+    turned = await knowledge.events.gate_decided(**gate, accepted=False, proposal="Rename", human_feedback="No plan")
+    await knowledge.capture.resolve_failure(opened, **solved)
+    await knowledge.events.task_solved(project_id=unsolved.project_id, task_id="b", **solved)
+    await knowledge.events.gate_decided(**gate, accepted=True, approach="Expand", applies_when=NEW)
+    for entry_id in (opened, failed, *turned.entry_ids):
+        entry = await knowledge.capture.get(entry_id)
+        assert (entry.status, entry.applies_when) == (EntryStatus.STAGED, NEW)
+    for wrong, says in (
+        (AppliesWhen(version=">=3"), r"^applies_when\.version: "),
+        (AppliesWhen(error="(a)\\1"), r"^applies_when\.error: "),
+        (AppliesWhen(error="password=hunter2-Zq81xx-hunter"), "secret"),
+    ):
+        with pytest.raises(InvalidInput, match=says):
+            await knowledge.capture.resolve_failure(again, **solved | {"applies_when": wrong})
+    assert (await knowledge.capture.get(again)).status is EntryStatus.OPEN
 
 
 @over("told", ["PostgreSQL", "postgresql", "Postgres"], apart=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
@@ -21,14 +19,12 @@ from knowledge.adapters.postgres.memory_tables import metadata
 from knowledge.models import CheckpointReport, EntryId, EntryStatus, Pattern, RefusedDistillation, Task
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.client import KnowledgeClient
-from orchestrator.http.app import make_app
 from tests.acceptance.memory.test_archive import OpensElsewhere, elsewhere, second_url
 from tests.conftest import Opens, SetClock
 from tests.support.archives import as_stream, whole
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
-from tests.support.processes import Commands, embedding_by, entry, lines, until
+from tests.support.processes import Commands, embedding_by, entry, lines
 
 __all__ = ["elsewhere", "second_url"]
 
@@ -141,7 +137,7 @@ async def test_without_a_model_the_setting_is_named_before_anything_is_done(know
 
 
 async def test_openai_without_a_key_stops_the_start(opens: Opens) -> None:
-    with pytest.raises(InvalidSetting, match="HARDWON_CHAT_API_KEY: some-model needs a key"):
+    with pytest.raises(InvalidSetting, match="HARDWON_CHAT_API_KEY"):
         async with opens(chat_model=MODEL):
             pass
 
@@ -167,19 +163,6 @@ async def test_many_patterns_are_described_four_at_a_time(distilling: Knowledge,
         await captured(distilling, 3, failure_description=f"part {number} broke in its own way", solution_steps="mend")
     assert counts(await checkpoint(distilling)) == (12, 12, 0, 0)
     assert server.most_running == 4
-
-
-async def test_two_checkpoints_at_once_pay_for_each_pattern_once(distilling: Knowledge, server: OpenAIServer) -> None:
-    server.seconds_per_call = 0.2
-    for number in range(6):
-        await captured(distilling, 3, failure_description=f"part {number} broke in its own way", solution_steps="mend")
-    await distilling.checkpoints.process_all()
-    both = await asyncio.gather(checkpoint(distilling), checkpoint(distilling))
-    assert sorted(counts(report) for report in both) == [(0, 0, 0, 0), (6, 6, 0, 0)]
-    (left,) = [report.distillation for report in both if counts(report)[0] == 0]
-    assert left is not None
-    assert left.error == "another checkpoint is distilling this workspace's patterns: the due ones are left to it"
-    assert len(server.chats) == 6
 
 
 # what an agent gets
@@ -256,7 +239,7 @@ async def test_an_answer_with_an_invented_name_is_refused_and_said_why(
     assert len(server.chats) == 1
 
 
-@pytest.mark.parametrize("said", [None, "", "No.", '{"title": 1}', json.dumps(WRITTEN | {"title": "a\0b"}), "{" * 5000])
+@pytest.mark.parametrize("said", [None, "No.", json.dumps(WRITTEN | {"title": "a\0b"})])
 async def test_whatever_a_model_says_the_checkpoint_succeeds(
     distilling: Knowledge, server: OpenAIServer, said: str | None
 ) -> None:
@@ -321,23 +304,6 @@ async def test_an_endpoint_that_hangs_is_waited_for_until_the_deadline_only(
 # nothing of a deleted text stays
 
 
-async def test_nothing_a_model_made_of_a_deleted_entry_stays(distilling: Knowledge) -> None:
-    ids = await captured(distilling)
-    await checkpoint(distilling)
-    assert await traces(distilling) == list(WRITTEN.values())
-    pattern = await asked(distilling)
-    made_of = await _sources(distilling)
-    assert made_of <= set(ids)
-    await distilling.capture.delete(min(made_of))
-    assert (await distilling.queries.get(pattern.pattern_id)).distilled is None
-    assert await traces(distilling) == []
-
-
-async def _sources(knowledge: Knowledge) -> set[EntryId]:
-    async with knowledge.engine.connect() as connection:
-        return set((await connection.execute(sa.text("SELECT entry_id FROM distilled_from"))).scalars())
-
-
 async def test_nothing_a_model_made_of_a_deleted_project_stays(distilling: Knowledge, server: OpenAIServer) -> None:
     """Nor what it was refused for: that quotes it."""
     await captured(distilling, 2)
@@ -349,37 +315,6 @@ async def test_nothing_a_model_made_of_a_deleted_project_stays(distilling: Knowl
     await distilling.capture.delete_project("web-shop")
     await distilling.capture.delete_project("secret")
     assert "47.11" not in await everything(distilling)
-
-
-async def test_an_entry_deleted_while_the_model_answers_leaves_nothing_behind(
-    distilling: Knowledge, server: OpenAIServer
-) -> None:
-    ids = await captured(distilling)
-    await distilling.checkpoints.process_all()
-    server.seconds_per_call = 0.5
-    running = asyncio.create_task(checkpoint(distilling))
-    await asyncio.to_thread(until, lambda: server.running)
-    for entry_id in ids:
-        await distilling.capture.delete(entry_id)
-    assert counts(await running) == (1, 0, 0, 1)
-    assert await traces(distilling) == []
-
-
-async def test_it_expires_with_the_first_of_its_entries_and_is_pruned_with_it(
-    distilling: Knowledge, clock: SetClock, server: OpenAIServer
-) -> None:
-    await captured(distilling)
-    await checkpoint(distilling)
-    clock.move(timedelta(days=100))
-    await captured(distilling, 3, project_id="another", verified_by=None)
-    await distilling.checkpoints.process_all()
-    assert (await asked(distilling)).distilled is not None
-    clock.move(timedelta(days=265))
-    assert (await asked(distilling)).distilled is None, "a query knows, whenever the pruner comes"
-    await distilling.pruning.prune_old_knowledge()
-    assert await traces(distilling) == []
-    assert counts(await checkpoint(distilling)) == (1, 1, 0, 0)
-    assert len(server.chats) == 2
 
 
 # through the doors
@@ -399,34 +334,10 @@ async def test_an_archive_leaves_it_out_and_it_is_due_again_after_an_import(
         assert due.pattern_id == (await asked(distilling)).pattern_id
 
 
-async def test_over_http_it_is_the_same(distilling: Knowledge) -> None:
-    await captured(distilling)
-    transport = httpx.ASGITransport(app=make_app(distilling))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=distilling.settings) as client:
-        report = await client.checkpoints.process_checkpoint("web-shop", "phase_completion", distill=True)
-        assert counts(report) == (1, 1, 0, 0)
-        (remote,) = await client.queries.query_for_failure(CART, min_relevance=0)
-        assert remote == await asked(distilling)
-        assert remote.distilled is not None
-
-
-async def test_a_server_without_a_model_says_so_over_http(knowledge: Knowledge) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
-        with pytest.raises(InvalidSetting, match="HARDWON_CHAT_MODEL: is not set"):
-            await client.checkpoints.process_all(distill=True)
-
-
 def commands(home: Path, database_url: str, server: OpenAIServer) -> Commands:
     chat = {"HARDWON_CHAT_MODEL": MODEL, "HARDWON_CHAT_BASE_URL": server.base_url, "HARDWON_CHAT_API_KEY": server.key}
     told = embedding_by(server) | {"HARDWON_DATABASE_URL": database_url}
     return Commands(home, told | chat)
-
-
-def filed(home: Path, entries: Sequence[object]) -> str:
-    path = home / "entries.jsonl"
-    path.write_text(lines(entries))
-    return str(path)
 
 
 @pytest.mark.long
@@ -434,7 +345,7 @@ def test_the_command_distils_and_a_query_shows_it(home: Path, database_url: str,
     ours = commands(home, database_url, server)
     question = ("query", "failure", str(entry()["failure_description"]), "--min-relevance", "0")
     with ours.serving():
-        ours.here("capture", filed(home, [entry(task_id=f"T-{number}") for number in range(3)]))
+        ours.json("capture", "-", told=lines([entry(task_id=f"T-{number}") for number in range(3)]))
         told = ours.here("checkpoint", "--distill")["distillation"]
         assert told == {"due": 1, "distilled": 1, "refused": 0, "overtaken": 0, "refusals": [], "error": None}
         (pattern,) = ours.here(*question)["patterns"]
@@ -447,7 +358,7 @@ def test_the_command_distils_and_a_query_shows_it(home: Path, database_url: str,
 
         server.says = lambda *_: json.dumps(WRITTEN | {"title": "Version 9.9\nbreaks"})
         more = [entry(task_id=f"T-{number}", failure_description="another thing") for number in range(3)]
-        ours.here("capture", filed(home, more))
+        ours.json("capture", "-", told=lines(more))
         done = ours.run("checkpoint", "--distill")
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 of 1 patterns distilled, 1 refused")
         assert "is not distilled: title: names '9.9', which does not occur in the entries" in " ".join(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from knowledge import Task
 from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.models import EmbeddingSpace, Hit, PointFilter, SparseVector, Vector
 from knowledge.wiring.open import Knowledge
@@ -69,29 +70,14 @@ async def test_the_technology_asked_for_comes_first_then_the_untold_then_another
         assert len({pattern.relevance for pattern in found}) == 1, "relevance stays what it is: the order tells"
 
 
-async def test_more_proof_in_another_field_comes_before_less_in_this_one(knowledge: Knowledge) -> None:
-    """D16: a boost, no wall."""
-    proven = [failure(project_id=f"p{number}", technology="go", solution_steps="proven in go") for number in range(9)]
-    mine = [failure(solution_steps=f"once in python {number}") for number in range(5)]
-    await learn(knowledge, *proven, *mine)
-    found = await knowledge.queries.query_for_task(CART, "backend", "bugfix", "python")
-    assert solutions(found)[0] == "proven in go"
-    assert len(found) == 5
-
-
 async def test_nothing_of_the_fields_asked_for_is_no_reason_for_silence(knowledge: Knowledge) -> None:
     """D15, D16."""
     await learn(knowledge, *(failure(solution_steps=f"way {number}") for number in range(3)))
     found = await knowledge.queries.query_for_task(CART, "nobody", "nothing", "nowhere")
     assert len(found) == 3
-    built = await OrchestratorContextBuilder(knowledge).build_context_for_task(_Task(), "nobody")
+    task = Task(description=CART, type="nothing", technology="nowhere")
+    built = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "nobody")
     assert len(built.patterns) == 3
-
-
-class _Task:
-    description = CART
-    type = "nothing"
-    technology = "nowhere"
 
 
 async def test_a_crowd_of_another_technology_does_not_keep_out_the_few_that_fit(

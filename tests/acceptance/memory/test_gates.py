@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-import httpx
 import pytest
 
-from hardwon.errors import InvalidInput
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import Pattern
 from knowledge.wiring.open import Knowledge
-from orchestrator.client import KnowledgeClient
-from orchestrator.http.app import make_app
 from tests.support.entries import approval, failure, learn, rejection
 from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
@@ -43,17 +38,6 @@ async def test_a_gate_is_told_what_was_objected_to_and_what_passed(knowledge: Kn
     ]
     (turned_down,) = [pattern for pattern in found if pattern.entry_type == "gate_rejection"]
     assert turned_down.problem == f"{PROPOSAL}\nThere is no migration plan", "the objection is shown"
-
-
-async def test_neither_kind_of_decision_crowds_out_the_other(knowledge: Knowledge) -> None:
-    passed = [approval(project_id=f"p{n}", proposal=PROPOSAL, approved_approach=f"passed {n}") for n in range(8)]
-    refused = [rejection(revision_approach=f"revised {n}", human_feedback=f"There is no plan {n}") for n in range(2)]
-    await learn(knowledge, *passed, *refused)
-    for places, revisions in ((5, 2), (3, 1), (2, 1)):
-        found = await knowledge.queries.query_for_gate("design_review", PROPOSAL, max_results=places, min_relevance=0)
-        assert [pattern.entry_type.value for pattern in found].count("gate_rejection") == revisions
-        assert len(found) == places
-    assert len(await knowledge.queries.query_for_gate("design_review", PROPOSAL, max_results=1, min_relevance=0)) == 1
 
 
 async def test_other_gates_come_in_only_where_fewer_than_three_of_this_one_are_left(knowledge: Knowledge) -> None:
@@ -102,39 +86,6 @@ async def test_an_unlike_proposal_is_told_nothing(knowledge: Knowledge) -> None:
     assert await knowledge.queries.query_for_gate("design_review", "A louder doorbell for the northern office") == []
 
 
-async def test_over_http_a_gate_is_told_the_same(knowledge: Knowledge) -> None:
-    await learn(knowledge, rejection(), approval(project_id="b", proposal=PROPOSAL))
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient(
-        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
-    ) as client:
-        asked: dict[str, Any] = {"project_id": "b", "max_results": 3, "min_relevance": 0}
-        found = await client.queries.query_for_gate("design_review", PROPOSAL, **asked)
-        assert found == await knowledge.queries.query_for_gate("design_review", PROPOSAL, **asked)
-        assert len(found) == 2
-        with pytest.raises(InvalidInput, match="gate_type"):
-            await client.queries.query_for_gate(" ", PROPOSAL)
-
-
-@pytest.mark.parametrize(
-    ("told", "field"),
-    [
-        ({"gate_type": " "}, "gate_type"),
-        ({"gate_type": "x" * 51}, "gate_type"),
-        ({"proposal": ""}, "proposal"),
-        ({"project_id": "\0"}, "project_id"),
-        ({"max_results": 0}, "max_results"),
-    ],
-)
-async def test_what_is_wrong_with_a_question_is_named(
-    knowledge: Knowledge, told: dict[str, object], field: str
-) -> None:
-    asked: dict[str, object] = {"gate_type": "design_review", "proposal": PROPOSAL} | told
-    with pytest.raises(InvalidInput) as refused:
-        await knowledge.queries.query_for_gate(**asked)  # type: ignore[arg-type]
-    assert refused.value.field == field
-
-
 async def test_a_gate_is_told_no_more_by_an_agents_key_than_its_share(knowledge: Knowledge) -> None:
     agent = knowledge.for_principal(Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), key_id="agent1"))
     told = [rejection(project_id=f"p{n}", human_feedback=f"There is no plan {n}") for n in range(5)]
@@ -142,18 +93,3 @@ async def test_a_gate_is_told_no_more_by_an_agents_key_than_its_share(knowledge:
     await knowledge.checkpoints.process_all()
     found = await knowledge.queries.query_for_gate("design_review", PROPOSAL, min_relevance=0, max_results=5)
     assert len(found) == 1
-
-
-@pytest.mark.parametrize("named", [{}, {"idempotency_key": "k"}])
-async def test_an_approval_that_is_told_again_behind_a_rejection_is_a_duplicate_in_a_batch_too(
-    knowledge: Knowledge, named: dict[str, str]
-) -> None:
-    """One at a time it was one; together the second telling was refused, and its sender told that it was wrong."""
-    first, then = approval(task_id="t", **named), rejection(task_id="t", revision_approach=None)
-    other = approval(task_id="t", approved_approach="Another one")
-    answers = await knowledge.capture.capture_all([first, then, first, other])
-    assert [answer.outcome for answer in answers] == ["accepted", "accepted", "duplicate", "refused"]
-    assert answers[2].entry_id == answers[0].entry_id
-    assert [(await knowledge.capture.capture_all([each]))[0].outcome for each in (first, then, first)] == [
-        "duplicate"
-    ] * 3

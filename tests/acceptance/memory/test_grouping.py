@@ -106,15 +106,6 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
-async def test_what_repeats_the_words_of_either_comes_to_the_pattern_that_was_kept(knowledge: Knowledge) -> None:
-    keep, gone = await patterns_of(knowledge, *await two(knowledge))
-    await knowledge.grouping.join(keep, gone)
-    repeated = [await told(knowledge, text, project="c") for text in (ONE, OTHER)]
-    await knowledge.checkpoints.process_all()
-    assert await patterns_of(knowledge, *repeated) == [keep, keep]
-    assert (await knowledge.queries.get(keep)).success_count == 4
-
-
 @pytest.mark.long
 async def test_a_join_survives_a_rebuild_another_model_and_the_day_its_old_points_are_forgotten(
     knowledge: Knowledge, clock: SetClock
@@ -171,25 +162,6 @@ async def test_ways_that_differ_in_case_alone_can_be_joined_and_split_again(know
     assert await sound(knowledge)
 
 
-async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledge) -> None:
-    one, other = await two(knowledge)
-    keep, gone = await patterns_of(knowledge, one, other)
-    await knowledge.grouping.join(keep, gone)
-    split = await knowledge.grouping.split([one])
-    repeated = [await told(knowledge, text, project="c") for text in (ONE, OTHER)]
-    await knowledge.checkpoints.process_all()
-    assert await patterns_of(knowledge, one, other, *repeated) == [split.pattern_id, keep, split.pattern_id, keep]
-    assert await sound(knowledge)
-
-
-async def test_a_pattern_that_was_joined_to_another_is_found_by_its_old_id(knowledge: Knowledge) -> None:
-    """Contexts and notes hold it: it was not there any more."""
-    keep, other = await patterns_of(knowledge, *(await two(knowledge)))
-    await knowledge.grouping.join(keep, other)
-    assert (await knowledge.queries.get(other)).pattern_id == keep
-    assert (await knowledge.grouping.show(other)).pattern.pattern_id == keep
-
-
 async def test_a_join_while_an_entry_of_either_is_embedded_leaves_nothing_of_the_old_pattern(
     knowledge: Knowledge,
 ) -> None:
@@ -219,16 +191,6 @@ async def test_what_was_split_off_stays_where_it_is_when_the_rest_is_joined_to_a
     assert await patterns_of(knowledge, *again) == [split.pattern_id, await pattern_of(knowledge, third)]
 
 
-async def test_a_split_can_be_joined_again(knowledge: Knowledge) -> None:
-    one, other = await two(knowledge)
-    keep, gone = await patterns_of(knowledge, one, other)
-    await knowledge.grouping.join(keep, gone)
-    split = await knowledge.grouping.split([other])
-    joined = await knowledge.grouping.join(keep, split.pattern_id)
-    assert joined.success_count == 2
-    assert await sound(knowledge)
-
-
 async def test_a_join_and_a_split_whose_answers_were_lost_are_repeated_and_say_the_same(knowledge: Knowledge) -> None:
     one, other = await two(knowledge)
     keep, gone = await patterns_of(knowledge, one, other)
@@ -242,18 +204,6 @@ async def test_a_join_and_a_split_whose_answers_were_lost_are_repeated_and_say_t
     decided = [(row.what, json.loads(row.details)["entries"]) for row in await knowledge.audits.list()]
     assert decided == [("pattern split", 0), ("pattern split", 1), ("patterns joined", 0), ("patterns joined", 1)]
     assert await sound(knowledge)
-
-
-async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(knowledge: Knowledge) -> None:
-    keep, gone = await patterns_of(knowledge, *await two(knowledge))
-    task = Task(description=OTHER, project_id="z", task_id="T", run_id="1")
-    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
-    assert gone in [pattern.pattern_id for pattern in context.patterns]
-    await knowledge.outcomes.record_outcome(context.context_id, gone, worked=False)
-    joined = await knowledge.grouping.join(keep, gone)
-    assert (joined.success_count, joined.attempt_count) == (2, 3)
-    await knowledge.outcomes.record_outcome(context.context_id, keep, worked=True)
-    assert (await knowledge.queries.get(keep)).success_count == 3
 
 
 async def handed_out(knowledge: Knowledge, task_id: str, *ids: PatternId) -> ContextId:
@@ -550,16 +500,12 @@ async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
     await left_with_room(knowledge)
     embedder.refuses = NIGHTLY[-1]
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
-    bound = await knowledge.stores.spaces.bound()
-    assert bound is not None
-    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
-    assert len(shown) == 1, "what is not refused"
+    assert await in_the_index(knowledge) == 1, "what is not refused"
     assert "entry_not_reached" in caplog.text
     assert NIGHTLY[-1] not in caplog.text, "no log holds what is said of a text"
     embedder.refuses = None
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
-    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
-    assert len(shown) == 2
+    assert await in_the_index(knowledge) == 2
 
 
 async def in_the_index(knowledge: Knowledge) -> int:

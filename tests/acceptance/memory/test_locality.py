@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -17,8 +16,6 @@ from hardwon.models.maintenance import ModelChoice
 from knowledge.memory.checkpoint.summaries import CONCURRENCY
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
-from orchestrator.client import KnowledgeClient
-from orchestrator.http.app import make_app
 from tests.acceptance.memory.test_archive import OpensElsewhere, elsewhere, second_url
 from tests.conftest import Opens, SetClock
 from tests.support.archives import as_stream, whole
@@ -49,10 +46,6 @@ async def opened(
         settings.model_copy(update=(remote if endpoint else {}) | more), clock=clock
     ) as knowledge:
         yield knowledge
-
-
-def sent(endpoint: OpenAIServer) -> list[str]:
-    return [text for batch in endpoint.batches for text in batch]
 
 
 async def test_a_checkpoint_sends_nothing_and_says_what_to_do(
@@ -166,16 +159,6 @@ async def test_a_chat_model_at_work_is_asked_no_more_once_a_workspace_stays_here
     assert report.distillation.due == CONCURRENCY + 2
     assert "local only, and distilling with some would send" in (report.distillation.error or "")
     assert 1 <= len(server.chats) <= CONCURRENCY, "those that were asked at the time"
-
-
-async def test_it_is_told_over_http_as_in_process(knowledge: Knowledge) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", workspace="ours", transport=transport) as client:
-        assert not await client.upkeep.local_only()
-        await client.upkeep.keep_local(on=True)
-        assert await client.upkeep.local_only()
-    assert await knowledge.in_workspace("ours").upkeep.local_only()
-    assert not await knowledge.upkeep.local_only()
 
 
 async def test_it_goes_along_in_an_archive_and_is_never_lifted_by_one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,6 +18,7 @@ from hardwon.client.documents import RemoteKnowledgeBases
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.client.transport import path_segment
 from hardwon.errors import InvalidInput, NotFound
+from hardwon.models.access import EntryFilter
 from hardwon.models.documents import DocumentId, NewDocument
 from knowledge.documents.service import LOCAL, KnowledgeBases
 from knowledge.models import ContextId, EntryStatus, PatternId
@@ -25,8 +27,8 @@ from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.cli.commands.answers import LocalAnswers
 from orchestrator.connection import AnyKnowledge
-from orchestrator.http.app import make_app
 from tests.support.cases import over
+from tests.support.clients import client_of
 
 FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"
@@ -46,8 +48,7 @@ async def opened(
     if request.param == "in process":
         yield knowledge
         return
-    transport = httpx.ASGITransport(make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=settings) as client:
+    async with client_of(knowledge) as client:
         yield client
 
 
@@ -170,6 +171,8 @@ def _document(**told: Any) -> NewDocument:
     return NewDocument(**given | told)
 
 
+LIMITS: list[Any] = [0, -1, "5", 2.0, True, 10**30]
+SPANS: list[Any] = [None, 5, timedelta(-1), timedelta(days=10**6)]
 OF_ANOTHER_TYPE: list[tuple[str, Callable[[Knowledge, Any], Awaitable[object]], list[Any]]] = [
     ("question", lambda opened, told: opened.kb.search(told), [5, None, b"x"]),
     ("k", lambda opened, told: opened.kb.search("x", k=told), ["5", 1.5, None, 0]),
@@ -188,6 +191,14 @@ OF_ANOTHER_TYPE: list[tuple[str, Callable[[Knowledge, Any], Awaitable[object]], 
     ("after", lambda opened, told: opened.audits.list(after=told), ["5", 1.5, 2**70, -1]),
     ("head", lambda opened, told: opened.audits.verify(head=told), [5]),
     ("limit", lambda opened, told: opened.keys.list(limit=told), ["5", 1.5, None, 0]),
+    ("limit", lambda opened, told: opened.upkeep.dead(told), LIMITS),
+    ("limit", lambda opened, told: opened.workspaces(limit=told), LIMITS),
+    ("limit", lambda opened, told: opened.reviews.waiting(limit=told), LIMITS),
+    ("limit", lambda opened, told: opened.grouping.suggest(limit=told), LIMITS),
+    ("limit", lambda opened, told: opened.revocations.affected(EntryFilter(key_id="k"), limit=told), LIMITS),
+    ("limit", lambda opened, told: opened.answering.journal.events(limit=told), LIMITS),
+    ("staged_for", lambda opened, told: opened.checkpoints.sweep(staged_for=told), SPANS),
+    ("overlap", lambda opened, told: opened.keys.rotate("0" * 12, overlap=told), SPANS),
     ("after", lambda opened, told: opened.keys.list(after=told), [5]),
     ("workspace", lambda opened, told: opened.keys.create(["query"], workspace=told), [5]),
     ("name", lambda opened, told: opened.keys.create(["query"], workspace=None, name=told), [5]),
@@ -214,6 +225,25 @@ async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowl
     assert await bases(opened).list_documents("global", "") == await bases(opened).list_documents("global", None)
 
 
+@over("told", ["", "..", "x/y", "../../v1/prune", 5, None])
+async def test_what_is_no_id_is_refused_before_it_is_part_of_an_address(told: Any) -> None:
+    """`revoke("../prune")` was asked of another route than the one that is named."""
+
+    def sent(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request.url)
+
+    async with KnowledgeClient("http://hardwon", transport=httpx.MockTransport(sent)) as remote:
+        for call in (
+            remote.journal.review,
+            remote.journal.close,
+            lambda answer: remote.journal.feedback(answer, up=True),
+            remote.keys.revoke,
+            remote.keys.rotate,
+        ):
+            with pytest.raises(InvalidInput):
+                await call(told)
+
+
 @pytest.mark.parametrize("told", ["a/b", "..", ".", ""])
 async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
     for field in ("kb", "principal", "job"):
@@ -224,9 +254,9 @@ async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
 ASKED: list[tuple[str, list[Any]]] = [
     ("max_results", ["5", 1.5, True]),
     ("min_relevance", ["0.5", 1.5, -1, True, float("nan")]),
-    ("agent_type", [5, ["backend"], uuid4()]),
-    ("task_type", [5]),
-    ("technology", [5]),
+    ("agent_type", [5, ["backend"], uuid4(), " ", "\0", "x" * 70_000]),
+    ("task_type", [5, " ", "\0", "x" * 70_000]),
+    ("technology", [5, " ", "\0", "x" * 70_000]),
     ("facts", ["python", ["python"], 5]),
 ]
 

@@ -98,17 +98,6 @@ async def test_an_outcome_of_what_was_not_handed_out_is_refused_by_name(knowledg
     assert record(await the_pattern(knowledge)) == (1, 1, 1)
 
 
-async def test_an_outcome_of_a_pattern_that_is_gone_says_so(knowledge: Knowledge) -> None:
-    entry_id = await learned(knowledge)
-    context = await given(knowledge)
-    await knowledge.capture.delete(entry_id)
-    await knowledge.pruning.prune()
-    stats = await knowledge.stats()
-    assert stats.patterns == 0
-    with pytest.raises(NotFound, match="no live pattern"):
-        await knowledge.queries.get(context.patterns[0].pattern_id)
-
-
 @pytest.mark.long
 async def test_fifty_rounds_of_inject_and_capture_add_no_entry_and_one_success_a_run(knowledge: Knowledge) -> None:
     """D34: a pattern does not feed on itself."""
@@ -129,13 +118,6 @@ async def test_fifty_rounds_of_inject_and_capture_add_no_entry_and_one_success_a
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
-async def test_a_solution_of_ones_own_is_evidence_though_something_was_handed_out(knowledge: Knowledge) -> None:
-    await learned(knowledge)
-    await given(knowledge)
-    (answer,) = await knowledge.capture.capture_all([OWN])
-    assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
-
-
 async def test_a_task_that_is_tried_often_has_what_it_was_handed_out_read_once(knowledge: Knowledge) -> None:
     """Each context holds the same patterns again: a hundred tries read each of them a hundred times."""
     await learned(knowledge)
@@ -143,7 +125,7 @@ async def test_a_task_that_is_tried_often_has_what_it_was_handed_out_read_once(k
         await given(knowledge)
     trips = Trips({})
     (answer,) = await wired(knowledge, trips).capture.capture_all([OWN])
-    assert answer.outcome == "accepted"
+    assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
     assert trips.passed["patterns.get:before"] == 1
 
 
@@ -153,15 +135,6 @@ PUT_RIGHT = (
         "Set pool_size to 50 in the options of the engine, then restart all the workers",
     ),
     ("Retry the payment when the gateway answers 409", "Do not retry the payment when the gateway answers 409"),
-    ("Return `x + 1` from next_page", "Return `x - 1` from next_page"),
-    (
-        "Die Zahlung bei einem Fehler des Gateways noch einmal senden",
-        "Die Zahlung bei einem Fehler des Gateways nicht noch einmal senden",
-    ),
-    ("Set min_idle to 5 and max_idle to 9", "Set min_idle to 9 and max_idle to 5"),
-    ("Run git branch -d for every merged branch", "Run git branch -D for every merged branch"),
-    ("Set python-version: 3.10 in the workflow", "Set python-version: '3.10' in the workflow"),
-    ("Give the rate as base + zone * weight", "Give the rate as (base + zone) * weight"),
     ("Run migrate and then seed", "Run seed and then migrate"),
 )
 """A solution that was handed out, and what solved the failure instead, in nearly the same words."""
@@ -196,17 +169,6 @@ async def test_what_was_handed_out_and_is_set_otherwise_as_prose_is_an_outcome(k
     await knowledge.events.task_failed(**run, agent_type="backend", failure_description=FAILURE)
     await knowledge.events.task_solved(**run, solution_steps=told, verified_by="pytest")
     assert dict((await knowledge.stats()).entries) == {"embedded": 1}
-    assert record(await the_pattern(knowledge)) == (2, 2, 2)
-
-
-@over("told", [f"- {SOLUTION}", f"In cart.py: {SOLUTION}", f"`{SOLUTION}`."], apart=True)
-async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(knowledge: Knowledge, told: str) -> None:
-    longer = f"{SOLUTION}; then mend the prices of the old products by hand and build the catalogue again"
-    await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=longer)
-    await knowledge.checkpoints.process_all()
-    await given(knowledge)
-    (answer,) = await knowledge.capture.capture_all([replace(OWN, solution_steps=told.replace(SOLUTION, longer))])
-    assert answer.outcome == "duplicate"
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
@@ -281,17 +243,6 @@ async def test_what_is_handed_out_for_another_task_is_no_echo(knowledge: Knowled
     await given(knowledge)
     await fail(knowledge, project_id="second", task_id="T-2", failure_description=FAILURE, solution_steps=SOLUTION)
     assert (await knowledge.checkpoints.process_all()).embedded == 1
-
-
-async def test_resolving_with_what_was_handed_out_is_an_outcome(knowledge: Knowledge) -> None:
-    first = await learned(knowledge)
-    opened = await fail(
-        knowledge, project_id="second", task_id="T-1", run_id="1", solution_steps=None, success_verified=False
-    )
-    await given(knowledge)
-    assert await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest") == first
-    assert record(await the_pattern(knowledge)) == (2, 2, 2)
-    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
 
 
 async def test_resolving_with_what_was_handed_out_may_be_repeated_where_the_answer_was_lost(

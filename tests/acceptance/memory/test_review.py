@@ -15,15 +15,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from hardwon.errors import (
-    AccessDenied,
-    Conflict,
-    IdempotencyConflict,
-    InvalidInput,
-    NotFound,
-    NotOpen,
-    RejectionOnRecord,
-)
+from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
 from hardwon.models.access import EntryFilter
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.memory.capture import service
@@ -104,15 +96,6 @@ async def test_t1_orders_are_found_in_whichever_field_they_stand(knowledge: Know
     assert answer.status is EntryStatus.QUARANTINED
 
 
-async def test_t1_a_resolution_is_looked_at_when_it_comes(knowledge: Knowledge) -> None:
-    agent = acting(knowledge, AGENT)
-    entry_id = await agent.capture.capture(failure(solution_steps=None, success_verified=False, verified_by=None))
-    await agent.capture.resolve_failure(entry_id, solution_steps=POISON, verified_by="pytest")
-    entry = await knowledge.capture.get(entry_id)
-    assert (entry.status, entry.resolved_by) == (EntryStatus.QUARANTINED, "agent1")
-    assert "override" in entry.suspicions
-
-
 async def test_t1_a_key_of_an_agent_that_asks_documents_as_well_is_no_more_trusted(knowledge: Knowledge) -> None:
     """Such a key was trusted as an orchestrator's is: nothing that it told waited for anybody."""
     for scopes in itertools.chain.from_iterable(itertools.combinations(Scope, count) for count in range(1, 6)):
@@ -150,13 +133,6 @@ async def test_what_resolves_an_entry_that_waits_is_kept_with_it(knowledge: Know
     assert {entry.entry_id for entry in await knowledge.reviews.waiting()} == set(ids)
     for entry_id in ids:
         assert (await knowledge.reviews.approve(entry_id)).status is EntryStatus.STAGED
-
-
-async def test_whoever_may_query_is_trusted_and_not_held_back(knowledge: Knowledge) -> None:
-    for principal in (ORCHESTRATOR, None):
-        asked = knowledge if principal is None else acting(knowledge, principal)
-        (answer,) = await asked.capture.capture_all([failure(solution_steps=POISON, run_id=str(principal))])
-        assert answer.status is EntryStatus.STAGED
 
 
 @pytest.mark.own_stores
@@ -239,13 +215,6 @@ async def test_an_entry_that_was_approved_meanwhile_is_not_rejected(knowledge: K
     assert (await knowledge.capture.get(entry_id)).status is EntryStatus.STAGED
 
 
-async def test_an_agents_key_reviews_nothing(knowledge: Knowledge) -> None:
-    entry_id = await acting(knowledge, AGENT).capture.capture(failure(solution_steps=POISON))
-    for principal in (AGENT, ORCHESTRATOR):
-        with pytest.raises(AccessDenied):
-            await acting(knowledge, principal).reviews.approve(entry_id)
-
-
 async def test_an_entry_nobody_reviews_goes_after_90_days(knowledge: Knowledge, clock: SetClock) -> None:
     await acting(knowledge, AGENT).capture.capture(failure(solution_steps=POISON))
     clock.move(timedelta(days=91))
@@ -267,19 +236,6 @@ async def test_t2_10000_repeats_by_one_key_count_as_one_success(knowledge: Knowl
     await knowledge.checkpoints.process_all()
     (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
     assert (pattern.success_count, pattern.source) == (3, None)
-
-
-async def test_t2_an_agent_that_repeats_what_it_was_told_for_a_task_proves_it_once(knowledge: Knowledge) -> None:
-    await knowledge.capture.capture(failure())
-    await knowledge.checkpoints.process_all()
-    task = Task(description="TypeError in the cart total when a price is None", project_id="web-shop", task_id="T-1")
-    assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
-    agent = acting(knowledge, AGENT)
-    for run in range(50):
-        await agent.capture.capture(failure(failure_description=f"again {run}", task_id="T-1", run_id=str(run)))
-    await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.query_for_failure(task.description, min_relevance=0.0, max_results=1)
-    assert pattern.success_count == 2
 
 
 async def test_t2_an_agents_key_that_repeats_what_it_was_told_for_many_tasks_is_one_success(
@@ -340,39 +296,12 @@ async def test_t4_what_one_agents_key_tells_near_200_questions_takes_one_of_thre
     assert await knowledge.reviews.alarms() == []
 
 
-async def test_trusted_evidence_speaks_for_a_pattern_before_an_agents_later_word(
-    knowledge: Knowledge, clock: SetClock
-) -> None:
-    await knowledge.capture.capture(failure(verified_by=None, when_to_try="Always"))
-    await knowledge.checkpoints.process_all()
-    clock.move(timedelta(days=1))
-    await acting(knowledge, AGENT).capture.capture(failure(when_to_try="Elsewhere", run_id="2"))
-    await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
-    assert (pattern.when_to_try, pattern.source, pattern.success_count) == ("Always", None, 2)
-
-
 @pytest.mark.own_stores
 async def test_an_old_release_beside_neither_claims_nor_counts_what_waits(knowledge: Knowledge) -> None:
     await acting(knowledge, AGENT).capture.capture(failure(solution_steps=POISON))
     async with knowledge.engine.connect() as connection:
         due = sa.text("SELECT count(*) FROM knowledge_staging WHERE workspace = 'default' AND status = 'staged'")
         assert await connection.scalar(due) == 0
-
-
-@pytest.mark.own_stores
-async def test_an_event_that_approves_what_waits_stands_in_the_log_by_whose_it_is(knowledge: Knowledge) -> None:
-    agent, boss = acting(knowledge, AGENT), acting(knowledge, ORCHESTRATOR)
-    failed: dict[str, Any] = {
-        "project_id": "p",
-        "task_id": "t",
-        "agent_type": "coder",
-        "failure_description": POISON,
-    }
-    await agent.capture.capture_failure_solution(**failed)
-    await boss.events.task_failed(**failed)
-    (noted,) = [row for row in await knowledge.audits.list() if row.what == "entry approved"]
-    assert noted.who == "key boss"
 
 
 async def test_what_agents_resolve_for_a_trusted_key_counts_and_is_shown_by_whose_it_is(knowledge: Knowledge) -> None:
@@ -580,16 +509,7 @@ async def test_others_have_their_turns_while_a_large_batch_is_read(knowledge: Kn
     """Fifteen megabytes by a key that may do nothing but capture stood still for everybody for twelve seconds."""
     text = (inspect.getsource(service) * 4)[:60_000]
     batch = [
-        NewEntry(
-            entry_type=EntryType.FAILURE_SOLUTION,
-            project_id="p",
-            agent_type="a",
-            failure_description=f"{number} {text}",
-            solution_steps="s",
-            success_verified=True,
-            task_id=str(number),
-        )
-        for number in range(30)
+        failure(project_id="p", failure_description=f"{number} {text}", task_id=str(number)) for number in range(30)
     ]
     agent = replace(knowledge.capture, by=Provenance(key_id="k", low_trust=True))
     reading = asyncio.create_task(agent.capture_all(batch))

@@ -10,20 +10,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from pydantic import SecretStr
 
-from hardwon.errors import EmbedderUnavailable, IndexUnavailable, NotFound, StorageUnavailable
-from knowledge.adapters.embedding.openai import OpenAIEmbedder
+from hardwon.errors import NotFound
 from knowledge.models import EntryStatus, NewEntry
-from knowledge.ports import Selection
 from knowledge.wiring.open import Knowledge
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure, learn
-from tests.support.openai_server import OpenAIServer
-
-STAGED = "SELECT count(*) FROM knowledge_staging WHERE status = 'staged'"
-LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
 
 
 async def number(knowledge: Knowledge, query: str) -> int:
@@ -100,21 +93,6 @@ async def test_what_is_pruned_is_gone_from_both_stores_and_nothing_younger_is(
     assert (await knowledge.pruning.prune()).entries == 0
 
 
-async def test_evidence_that_came_later_keeps_a_pattern_alive_without_the_old(
-    knowledge: Knowledge, clock: SetClock
-) -> None:
-    """D10: it is entries that expire; a pattern lives as long as any evidence does, with the counts of what is left."""
-    await learn(knowledge, failure(project_id="first"))
-    clock.move(timedelta(days=200))
-    (later,) = await learn(knowledge, failure(project_id="second"))
-    (before,) = await knowledge.queries.query_for_failure(CART)
-    clock.move(timedelta(days=166))
-    assert (await knowledge.pruning.prune()).entries == 1
-    (after,) = await knowledge.queries.query_for_failure(CART)
-    assert (before.success_count, after.success_count, after.entry_ids) == (2, 1, (later,))
-    assert after.pattern_id == before.pattern_id
-
-
 async def test_what_was_embedded_is_never_embedded_again(small: Knowledge, embedder: HashingEmbedder) -> None:
     """D23: the design never marked an entry, so each checkpoint paid for all of them again."""
     await learn(small, *many(20))
@@ -138,74 +116,6 @@ async def test_checkpoints_side_by_side_embed_each_entry_once(small: Knowledge, 
     assert embedder.texts == 40
     assert await number(small, "SELECT max(attempts) FROM knowledge_staging") == 1
     assert await number(small, "SELECT count(*) FROM points") == await points(small) == 40
-
-
-async def test_what_a_checkpoint_holds_no_other_takes_until_its_lease_ran_out(knowledge: Knowledge) -> None:
-    """D24: and the late one's token is worth nothing any more."""
-    (entry_id,) = await capture(knowledge, failure())
-    entries, patterns = knowledge.stores.entries, knowledge.stores.patterns
-    late = await entries.claim(Selection(), limit=8, lease=timedelta(minutes=1))
-    assert [entry.entry_id for entry in late.entries] == [entry_id]
-    assert (await entries.claim(Selection(), limit=8, lease=timedelta(minutes=1))).entries == ()
-    await entries.extend(late, timedelta(microseconds=1))
-    assert (await knowledge.checkpoints.process_all()).embedded == 1
-
-    now = knowledge.stores.clock.now()
-    async with patterns.begin_decisions(late.token) as deciding:
-        assert await deciding.find_leased([entry_id]) == {}
-    later = now + timedelta(days=1)
-    space = await knowledge.stores.embedder.space()
-    assert await patterns.mark_embedded(late.token, [entry_id], space, embedded_at=later, expires_at=later) == set()
-    assert (await knowledge.capture.get(entry_id)).embedded_at == now
-    assert await entries.extend(late, timedelta(minutes=1)) == 0
-
-
-async def test_an_index_that_is_down_leaves_all_staged_and_nothing_is_lost_or_doubled_after(
-    small: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """D25: points are written before the mark. The repetition uses the same ids, and finds the words counted."""
-
-    async def down(*_: object) -> None:
-        raise IndexUnavailable("The index is down.")
-
-    ids = await capture(small, *many(5))
-    with monkeypatch.context() as outage:
-        outage.setattr(small.stores.index, "upsert", down)
-        for _ in range(2):
-            with pytest.raises(IndexUnavailable):
-                await small.checkpoints.process_all()
-            assert await number(small, STAGED) == 5
-            assert await number(small, LEASED) == 0
-    written = await number(small, "SELECT count(*) FROM points")
-    report = await small.checkpoints.process_all()
-    assert (report.embedded, report.founded, report.joined) == (5, 5, 0)
-    assert written == await number(small, "SELECT count(*) FROM points") == await points(small) == 5
-    for entry_id in ids:
-        entry = await small.capture.get(entry_id)
-        (found,) = await small.queries.query_for_failure(entry.failure_description or "", max_results=1)
-        assert found.entry_ids == (entry_id,), "as relevant as if there had been no outage"
-
-
-async def test_a_mark_that_fails_leaves_nothing_that_is_shown_before_its_time(
-    small: Knowledge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """D25: the points are there and durable, but nothing stands behind them until the mark."""
-
-    async def down(*_: object, **__: object) -> None:
-        raise StorageUnavailable("Postgres is down.")
-
-    await capture(small, *many(5))
-    with monkeypatch.context() as outage:
-        outage.setattr(small.stores.patterns, "mark_embedded", down)
-        with pytest.raises(StorageUnavailable):
-            await small.checkpoints.process_all()
-    assert await points(small) == 5, "written before the mark"
-    assert await number(small, STAGED) == 5
-    assert await number(small, LEASED) == 0
-    assert await small.queries.query_for_failure("failure of part 1", min_relevance=0) == []
-    assert (await small.checkpoints.process_all()).embedded == 5
-    assert await points(small) == 5
-    assert len(await small.queries.query_for_failure("failure of part 1", max_results=5, min_relevance=0)) == 5
 
 
 @pytest.mark.parametrize("written_first", [True, False])
@@ -251,50 +161,6 @@ async def test_a_poisoned_entry_is_buried_alone_with_the_reason(opens: Opens) ->
         assert embedder.calls == before, "the dead are not tried again by themselves"
 
 
-async def test_an_endpoint_that_refuses_two_texts_costs_few_calls_and_no_neighbour(opens: Opens) -> None:
-    """D28, over the real protocol: the refused texts are found inside the embedder and again costs nothing."""
-    with OpenAIServer(poison="nitroglycerine") as server:
-        embedder = OpenAIEmbedder("some-model", base_url=server.base_url, api_key=SecretStr(server.key))
-        async with opens(embedder=embedder) as knowledge:
-            entries = many(64)
-            for place in (3, 50):
-                entries[place] = failure(failure_description=f"nitroglycerine, load {place}")
-            ids = await capture(knowledge, *entries)
-            report = await knowledge.checkpoints.process_all()
-            assert (report.embedded, report.dead) == (62, 2)
-            assert {dead.entry_id for dead in report.dead_entries} == {ids[3], ids[50]}
-            assert all("flagged" in dead.reason for dead in report.dead_entries)
-            assert server.calls <= 1 + 2 * (2 * math.log2(64) + 1), "one to learn the dimensions, then the halving"
-
-
-async def test_an_embedder_that_is_down_leaves_all_staged_and_released_and_buries_none(
-    small: Knowledge, embedder: HashingEmbedder
-) -> None:
-    """D28: an outage is nobody's fault. What was embedded before it stays embedded."""
-    await learn(small, *many(8))
-    await capture(small, *many(20, project_id="another", technology="go", task_description="A task"))
-    embedder.unavailable = "The endpoint is down."
-    for _ in range(3):
-        with pytest.raises(EmbedderUnavailable, match="is down"):
-            await small.checkpoints.process_all()
-    assert await number(small, STAGED) == 20
-    assert await number(small, LEASED) == 0
-    assert (await small.stats()).entries == {"embedded": 8, "staged": 20}
-    embedder.unavailable = None
-    assert (await small.checkpoints.process_all()).embedded == 20
-
-
-async def test_success_is_counted_over_distinct_runs_and_projects(knowledge: Knowledge) -> None:
-    """D32: the design wrote a success count of 1 into every point and never changed it."""
-    for project in ("a", "b"):
-        for run in ("1", "2"):
-            await learn(knowledge, failure(project_id=project, task_id="T-1", run_id=run))
-    await learn(knowledge, failure(project_id="a", task_id="T-1", run_id="2", technology="python 3.13"))
-    await learn(knowledge, failure(project_id="b", task_id="T-2", run_id="1"))
-    (found,) = await knowledge.queries.query_for_failure(CART)
-    assert (found.success_count, found.attempt_count, found.project_count) == (5, 5, 2)
-
-
 async def test_a_lesson_several_tell_before_one_checkpoint_is_found_by_its_own_words(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -310,21 +176,3 @@ async def test_a_lesson_several_tell_before_one_checkpoint_is_found_by_its_own_w
         found = await knowledge.queries.query_for_failure(f"lesson {number_of_lesson}")
         assert found[0].problem == f"lesson {number_of_lesson}"
         assert found[0].success_count == 3
-
-
-async def test_what_waits_in_a_project_that_never_reaches_a_checkpoint_is_swept_up(
-    knowledge: Knowledge, clock: SetClock
-) -> None:
-    """D45: the design embedded at a project's own checkpoints only, so a crashed project's lessons starved."""
-    await capture(knowledge, failure(project_id="crashed"))
-    (open_one,) = await capture(knowledge, failure(project_id="stuck", solution_steps=None))
-    clock.move(timedelta(hours=23))
-    await capture(knowledge, failure(project_id="busy", solution_steps="Another way"))
-    assert await knowledge.checkpoints.sweep(staged_for=timedelta(days=1)) == []
-    clock.move(timedelta(hours=1, microseconds=1))
-    reports = await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
-    assert [(report.project_id, report.checkpoint_type, report.embedded) for report in reports] == [
-        ("crashed", "manual", 1)
-    ]
-    assert (await knowledge.capture.get(open_one)).status is EntryStatus.OPEN
-    assert (await knowledge.stats()).entries == {"embedded": 1, "open": 1, "staged": 1}

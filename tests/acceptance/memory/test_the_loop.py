@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from hardwon.errors import IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
+from hardwon.errors import IdempotencyConflict, RejectionOnRecord
 from knowledge import EntryType, NewEntry, Task
 from knowledge.models import CaptureOutcome, EntryId, EntryStatus
-from knowledge.ports import Selection
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from tests.conftest import Opens, SetClock
+from tests.conftest import Opens
 from tests.support.entries import failure
 from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
@@ -68,18 +66,6 @@ async def test_a_rejection_reaches_others_with_the_revision_that_was_accepted(kn
     assert [pattern.solution for pattern in found] == ["Expand, migrate, contract"]
 
 
-async def test_a_first_attempt_approval_reaches_others(knowledge: Knowledge) -> None:
-    await knowledge.capture.capture_gate_approval(
-        project_id="first",
-        gate_type="design_review",
-        proposal="Cache the product list in the browser",
-        approved_approach="An ETag on the list, five minutes",
-    )
-    await knowledge.checkpoints.process_checkpoint("first", "phase_completion")
-    found = await knowledge.queries.query_for_task("Cache the product list in the browser", "frontend", "feature", "js")
-    assert [pattern.solution for pattern in found] == ["An ETag on the list, five minutes"]
-
-
 async def test_an_approval_after_a_rejection_is_refused_and_says_what_to_do(knowledge: Knowledge) -> None:
     gate: dict[str, Any] = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
     rejected = await knowledge.capture.capture_gate_rejection(**gate, human_feedback="too risky")
@@ -117,41 +103,6 @@ async def test_a_first_attempt_told_again_is_the_same_entry_though_the_gate_turn
         await knowledge.capture.capture_gate_approval(**first | {"approved_approach": "a second attempt"})
 
 
-async def test_a_failure_stays_open_until_its_solution_is_verified(knowledge: Knowledge) -> None:
-    entry_id = await fail(knowledge, solution_steps=None, success_verified=False, verified_by=None)
-    assert (await knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
-    assert (await knowledge.checkpoints.process_checkpoint("web-shop", "manual")).embedded == 0
-
-    await knowledge.capture.resolve_failure(entry_id, solution_steps="zero", verified_by="pytest")
-    again = await knowledge.capture.resolve_failure(entry_id, solution_steps="zero", verified_by="pytest")
-    assert again == entry_id, "the same resolution again changes nothing"
-    with pytest.raises(NotOpen):
-        await knowledge.capture.resolve_failure(entry_id, solution_steps="one", verified_by="pytest")
-    assert (await knowledge.checkpoints.process_checkpoint("web-shop", "manual")).embedded == 1
-
-
-async def test_the_same_lesson_from_several_projects_is_one_pattern_with_more_successes(knowledge: Knowledge) -> None:
-    for project in ("a", "b", "c"):
-        await fail(knowledge, project_id=project)
-    await fail(knowledge, project_id="c", failure_description=f"  {CART.upper()}\n")  # the same words, another run of c
-    await knowledge.checkpoints.process_all()
-
-    (pattern,) = await knowledge.queries.query_for_failure(CART, None, "backend", "bugfix")
-    assert (pattern.success_count, pattern.project_count, len(pattern.entry_ids)) == (4, 3, 4)
-
-
-async def test_a_replay_of_one_run_counts_once(knowledge: Knowledge) -> None:
-    run = {"task_id": "T-1", "run_id": "1"}
-    first = await fail(knowledge, **run)
-    assert await fail(knowledge, **run) == first, "the same event again is a duplicate"
-    await fail(knowledge, **run, technology="python 3.12")  # told with more, but the same task and run
-    await fail(knowledge, **run | {"run_id": "2"})
-    await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.query_for_failure(CART)
-    assert pattern.success_count == 2
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("run", [{"task_id": "T-1", "run_id": "1"}, {}, {"idempotency_key": "k"}])
 async def test_ten_thousand_replays_of_one_capture_are_one_success(knowledge: Knowledge, run: dict[str, str]) -> None:
     """D33: of one task's run, of an event that names neither, and of one with a key; before a checkpoint and after."""
@@ -179,88 +130,6 @@ async def test_what_fails_when_it_is_tried_sinks_below_what_nobody_tried(knowled
     found = await knowledge.queries.query_for_failure(CART)
     assert [pattern.pattern_id for pattern in found] == [untried.pattern_id, tried.pattern_id]
     assert (found[1].success_count, found[1].attempt_count) == (1, 2)
-
-
-async def test_another_solution_to_the_same_failure_is_another_pattern(knowledge: Knowledge) -> None:
-    await fail(knowledge)
-    await fail(knowledge, solution_steps="Reject a product without a price")
-    await knowledge.checkpoints.process_all()
-    found = await knowledge.queries.query_for_failure(CART)
-    assert {pattern.solution for pattern in found} == {
-        "Treat a missing price as zero",
-        "Reject a product without a price",
-    }
-
-
-async def test_the_more_proven_of_two_alike_comes_first(knowledge: Knowledge) -> None:
-    await fail(knowledge, solution_steps="tried once")
-    for project in "abcde":
-        await fail(knowledge, project_id=project, solution_steps="tried five times")
-    await knowledge.checkpoints.process_all()
-    found = await knowledge.queries.query_for_failure(CART)
-    assert [pattern.solution for pattern in found] == ["tried five times", "tried once"]
-
-
-async def test_knowledge_is_found_for_a_year_and_never_after(knowledge: Knowledge, clock: SetClock) -> None:
-    clock.time = datetime(2024, 2, 29, 12, tzinfo=UTC)
-    await fail(knowledge)
-    await knowledge.checkpoints.process_all()
-    clock.time = datetime(2025, 2, 28, 11, 59, tzinfo=UTC)
-    assert await knowledge.queries.query_for_failure(CART)
-    clock.time = datetime(2025, 2, 28, 12, tzinfo=UTC)
-    assert not await knowledge.queries.query_for_failure(CART), "expired, though the pruner has not run"
-
-    assert (await knowledge.pruning.prune(dry_run=True)).entries == 1
-    assert await knowledge.pruning.prune_old_knowledge() == 1
-    stats = await knowledge.stats()
-    assert (sum(stats.entries.values()), stats.patterns, stats.points) == (0, 0, 0)
-
-
-async def test_what_was_never_resolved_is_deleted_after_ninety_days(knowledge: Knowledge, clock: SetClock) -> None:
-    entry_id = await fail(knowledge, solution_steps=None, success_verified=False)
-    clock.move(timedelta(days=90))
-    assert (await knowledge.pruning.prune()).never_resolved == 0
-    clock.move(timedelta(seconds=1))
-    assert (await knowledge.pruning.prune()).never_resolved == 1
-    with pytest.raises(NotFound):
-        await knowledge.capture.get(entry_id)
-
-
-async def test_what_an_embedder_refused_is_deleted_after_ninety_days(knowledge: Knowledge, clock: SetClock) -> None:
-    """It survived every prune: a text that nobody could find was kept for good."""
-    await fail(knowledge)
-    lease = await knowledge.stores.entries.claim(Selection(), limit=1, lease=timedelta(minutes=1))
-    await knowledge.stores.entries.bury(lease.token, lease.entries[0].entry_id, "too long")
-    clock.move(timedelta(days=90))
-    assert (await knowledge.pruning.prune()).never_resolved == 0
-    clock.move(timedelta(seconds=1))
-    assert (await knowledge.pruning.prune(dry_run=True)).never_resolved == 1
-    assert (await knowledge.pruning.prune()).never_resolved == 1
-    assert (await knowledge.pruning.prune(dry_run=True)).never_resolved == 0
-    assert sum((await knowledge.stats()).entries.values()) == 0
-
-
-async def test_a_project_of_which_nothing_is_left_is_forgotten_and_with_the_last_one_its_workspace(
-    knowledge: Knowledge, clock: SetClock
-) -> None:
-    """Their names stayed for good, and every job went through a workspace of which nothing else was left."""
-    other = knowledge.in_workspace("customer")
-    await fail(other, project_id="secret")
-    await other.checkpoints.process_all()
-    await fail(knowledge, project_id="open", solution_steps=None, success_verified=False)
-    await other.pruning.prune()
-    assert await knowledge.workspaces() == ["customer", knowledge.stores.workspace]
-    clock.move(timedelta(days=366))
-    await fail(knowledge, project_id="stays")
-    for workspace in (other, knowledge):
-        await workspace.pruning.prune()
-    assert await knowledge.workspaces() == [knowledge.stores.workspace]
-    clock.move(timedelta(days=2))
-    for workspace in (other, knowledge):
-        await workspace.pruning.prune()
-    assert await knowledge.jobs.workspaces_with_work() == [knowledge.stores.workspace]
-    await fail(other, project_id="secret")
-    assert await knowledge.workspaces() == ["customer", knowledge.stores.workspace]
 
 
 @pytest.mark.parametrize(
@@ -295,33 +164,6 @@ async def test_each_checkpoint_takes_what_the_table_says(
     assert await knowledge.checkpoints.get(report.checkpoint_id) == report
 
 
-async def test_a_deleted_entry_is_gone_everywhere_and_the_counts_follow(knowledge: Knowledge) -> None:
-    first = await fail(knowledge, project_id="a")
-    second = await fail(knowledge, project_id="b")
-    await knowledge.checkpoints.process_all()
-    await knowledge.capture.delete(first)
-    (pattern,) = await knowledge.queries.query_for_failure(CART)
-    assert (pattern.success_count, pattern.project_count, pattern.entry_ids) == (1, 1, (second,))
-
-    await knowledge.capture.delete(second)
-    assert not await knowledge.queries.query_for_failure(CART, min_relevance=0)
-    stats = await knowledge.stats()
-    assert (stats.patterns, stats.points) == (0, 0)
-
-
-@pytest.mark.own_stores
-async def test_workspaces_never_learn_from_each_other(knowledge: Knowledge) -> None:
-    await fail(knowledge)
-    await knowledge.checkpoints.process_all()
-    other = knowledge.in_workspace("other")
-    assert not await other.queries.query_for_failure(CART, min_relevance=0)
-    assert (await other.checkpoints.process_all()).embedded == 0
-    await fail(other, solution_steps="the other's own")
-    await other.checkpoints.process_all()
-    assert [p.solution for p in await other.queries.query_for_failure(CART)] == ["the other's own"]
-    assert await knowledge.workspaces() == ["default", "other"]
-
-
 async def test_everything_is_still_there_after_the_stores_were_closed(opens: Opens) -> None:
     async with opens() as knowledge:
         await fail(knowledge)
@@ -329,20 +171,3 @@ async def test_everything_is_still_there_after_the_stores_were_closed(opens: Ope
     async with opens() as knowledge:
         assert await knowledge.queries.query_for_failure(CART)
         assert (await knowledge.checkpoints.process_all()).embedded == 0, "D23: nothing is embedded twice"
-
-
-async def test_a_batch_answers_each_entry_and_one_refusal_stops_no_other(knowledge: Knowledge) -> None:
-    good = NewEntry(
-        entry_type=EntryType.FAILURE_SOLUTION,
-        project_id="p",
-        agent_type="coder",
-        failure_description="it broke",
-        solution_steps="mend it",
-        success_verified=True,
-        task_id="1",
-    )
-    blank = NewEntry(entry_type=EntryType.FAILURE_SOLUTION, project_id="p", agent_type="coder", failure_description=" ")
-    answers = await knowledge.capture.capture_all([good, blank, good])
-    assert [answer.outcome for answer in answers] == ["accepted", "refused", "duplicate"]
-    assert answers[1].field == "failure_description"
-    assert answers[2].entry_id == answers[0].entry_id

@@ -14,7 +14,6 @@ import pytest
 from hardwon.errors import IndexUnavailable, SpaceMismatch
 from jobs.table import run_job
 from knowledge import Task
-from knowledge.adapters.postgres.memory.points import PostgresPoints
 from knowledge.text import bm25
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -41,13 +40,6 @@ async def learn(knowledge: Knowledge, number: int, *, first: int = 0) -> None:
     await knowledge.checkpoints.process_all()
 
 
-async def test_a_sound_index_has_no_faults(knowledge: Knowledge) -> None:
-    await learn(knowledge, 40)
-    report = await knowledge.upkeep.verify()
-    assert report.sound
-    assert report.points == len(await in_index(knowledge)) == 54
-
-
 @pytest.mark.long
 async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(knowledge: Knowledge) -> None:
     """G14. Deleted, added and corrupted points, 100 % found, no false one, and repair converges."""
@@ -64,23 +56,6 @@ async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(kn
     again = await knowledge.upkeep.verify(repair=True)
     assert (again.repaired, again.sound) == (0, True)
     assert await in_index(knowledge) == before
-
-
-@pytest.mark.long
-async def test_verify_beside_captures_and_checkpoints_reports_no_fault(knowledge: Knowledge) -> None:
-    await learn(knowledge, 50)
-
-    async def work() -> None:
-        for at in range(1, 8):
-            await learn(knowledge, 20, first=at * 1000)
-
-    working = asyncio.create_task(work())
-    reports = []
-    while not working.done():
-        reports.append(await knowledge.upkeep.verify())
-    await working
-    assert len(reports) > 1
-    assert all(report.sound for report in reports), reports
 
 
 async def test_g15_a_rebuild_gives_the_same_ids_and_answers_and_embeds_nothing(
@@ -129,7 +104,7 @@ async def test_a_rebuild_reads_and_counts_the_words_of_texts_anew(
 ) -> None:
     """As where a release reads writing without blanks otherwise than the one before it did."""
     with monkeypatch.context() as before:
-        before.setattr(bm25, "unspaced", lambda _: False)
+        before.setattr(bm25, "has_unspaced_script", lambda _: False)
         await fail(knowledge, failure_description="夜間バッチが二重に実行され在庫が減る", solution_steps="排他を取る")
         await knowledge.checkpoints.process_all()
     asked = bm25.term_counts("夜間バッチの二重実行")
@@ -265,27 +240,6 @@ async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowled
     assert await knowledge.queries.query_for_failure(CART) == []
 
 
-@pytest.mark.long
-async def test_nothing_is_taken_for_lost_while_checkpoints_and_deletions_come_and_go(
-    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PostgresPoints, "mark_all_dirty", pytest.fail)
-    await learn(knowledge, 40)
-    *going, _ = [await fail(knowledge, failure_description=f"case {n} broke") for n in range(30)]
-
-    async def delete() -> None:
-        for entry_id in going:
-            await knowledge.capture.delete(entry_id)
-            await asyncio.sleep(0.002)
-
-    async def work(first: int) -> None:
-        for at in range(first, first + 50, 5):
-            await learn(knowledge, 5, first=at)
-
-    await asyncio.gather(delete(), work(1000), work(2000), knowledge.upkeep.verify(repair=True))
-    assert (await knowledge.upkeep.verify()).sound
-
-
 async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_wait_for_the_rest(
     knowledge: Knowledge,
 ) -> None:
@@ -358,8 +312,10 @@ async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at
     async with opens() as knowledge:
         await learn(knowledge, 30)
         await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128, model="another"))
+        (gone, *_) = await knowledge.queries.browse()
+        await knowledge.capture.delete(gone.entry_ids[0])
     old = HashingEmbedder(dims=256)
-    async with opens(embedder=old) as knowledge:
+    async with opens(embedder=old) as knowledge:  # G14: what went meanwhile is in the old collection no orphan
         with pytest.raises(SpaceMismatch, match="hardwon reembed --model hashing"):
             await knowledge.queries.query_for_failure(CART)
         back = await knowledge.store_upkeep.reembed(old)

@@ -162,9 +162,6 @@ async def test_g12_an_expired_point_is_not_put_back_for_pruning_has_taken_it(
     await knowledge.checkpoints.process_all()
     clock.move(timedelta(days=400))
 
-    async def rebuild() -> None:
-        await knowledge.store_upkeep.rebuild()
-
-    await wired(knowledge, Trips({"patterns.prune:before:1": rebuild})).pruning.prune()
+    await wired(knowledge, Trips({"patterns.prune:before:1": knowledge.store_upkeep.rebuild})).pruning.prune()
     assert (await knowledge.stats()).points == 0
     assert (await knowledge.upkeep.verify()).sound
