@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from hardwon.models.access import Scope
@@ -32,13 +33,9 @@ class Requirement:
 
 _CAPTURE = Requirement(frozenset({Scope.CAPTURE}))
 _QUERY = Requirement(frozenset({Scope.QUERY}))
-_BOTH = Requirement(frozenset({Scope.CAPTURE, Scope.QUERY}))
-_DOCUMENTS = Requirement(frozenset({Scope.DOCUMENTS}))
-_REVIEW = Requirement(frozenset({Scope.REVIEW}))
 _ADMIN = Requirement(frozenset({Scope.ADMIN}))
-_KEYS = Requirement(frozenset({Scope.ADMIN}), authenticated=True)
 _STORE = Requirement(frozenset({Scope.ADMIN}), Reach.STORE)
-OPERATIONS: Final[Mapping[str, Requirement]] = {
+_WITHOUT_A_ROW: Final[Mapping[str, Requirement]] = {
     "capture.capture": _CAPTURE,
     "capture.capture_all": _CAPTURE,
     "capture.capture_failure_solution": _CAPTURE,
@@ -46,66 +43,39 @@ OPERATIONS: Final[Mapping[str, Requirement]] = {
     "capture.capture_gate_rejection": _CAPTURE,
     "capture.resolve_failure": _CAPTURE,
     "capture.resolve_gate_rejection": _CAPTURE,
-    "capture.get": _QUERY,
-    "capture.unresolved": _QUERY,
-    "capture.delete": _ADMIN,
-    "capture.delete_pattern": _ADMIN,
-    "capture.delete_project": _ADMIN,
-    "events.task_failed": _BOTH,
-    "events.task_solved": _BOTH,
-    "events.gate_decided": _BOTH,
     "checkpoints.process_checkpoint": _QUERY,
     "checkpoints.process_all": _QUERY,
-    "checkpoints.get": _QUERY,
-    "checkpoints.sweep": _ADMIN,
-    "queries.query_for_task": _QUERY,
-    "queries.query_for_failure": _QUERY,
-    "queries.query_for_gate": _QUERY,
     "queries.weigh_failure": _ADMIN,
-    "queries.get": _QUERY,
-    "queries.browse": _QUERY,
     "contexts.record": _QUERY,
     "contexts.find_open_failure": _QUERY,
     "contexts.find_failed_patterns": _QUERY,
     "outcomes.record_outcome": _QUERY,
-    "grouping.suggest": _REVIEW,
-    "grouping.show": _REVIEW,
-    "grouping.join": _REVIEW,
-    "grouping.split": _REVIEW,
-    "pruning.prune": _ADMIN,
     "pruning.prune_old_knowledge": _ADMIN,
-    "reviews.waiting": _REVIEW,
-    "reviews.show": _REVIEW,
-    "reviews.approve": _REVIEW,
-    "reviews.reject": _REVIEW,
-    "reviews.alarms": _REVIEW,
-    "revocations.revoke": _ADMIN,
-    "revocations.affected": _ADMIN,
-    "audits.list": _ADMIN,
-    "audits.verify": _ADMIN,
-    "upkeep.verify": _ADMIN,
-    "upkeep.dead": _ADMIN,
-    "upkeep.retry_dead": _ADMIN,
-    "upkeep.local_only": _ADMIN,
     "upkeep.keep_local": _ADMIN,
-    "store_upkeep.rebuild": _STORE,
-    "store_upkeep.reembed_to": _STORE,
     "store_upkeep.finish": _STORE,
     "archives.export_archive": _STORE,
     "archives.export_entries": _STORE,
     "archives.import_archive": _STORE,
-    "keys.create": _KEYS,
-    "keys.list": _KEYS,
-    "keys.rotate": _KEYS,
-    "keys.revoke": _KEYS,
     "keys.prune": _STORE,
-    "documents.for_principal": _DOCUMENTS,
-    "documents.manage": _ADMIN,
-    "answering.ask": _DOCUMENTS,
-    "stats": _QUERY,
     "holds_anything": _QUERY,
     "progress": _QUERY,
-    "workspaces": _STORE,
-    "run_job": _STORE,
 }
-"""Requirements by service and method, or by method of `Knowledge` itself. Operations not listed are denied to all."""
+"""Requirements of what the client writes out by hand, and of what only this process asks for."""
+
+
+@cache
+def operations() -> Mapping[str, Requirement]:
+    """Return the requirement of every operation: of the rows of the table, and of those without a row.
+
+    The keys are service and method, or a method of `Knowledge` itself. Operations not listed are denied to all.
+    """
+    from hardwon.client.knowledge_client import services  # noqa: PLC0415 - loads the HTTP client, at the first check
+
+    rows = {
+        row.permission: Requirement(
+            frozenset(map(Scope, row.scopes)), Reach.STORE if row.whole_store else Reach.WORKSPACE, row.authenticated
+        )
+        for service in services()
+        for row in service.operations
+    }
+    return {**rows, **_WITHOUT_A_ROW}

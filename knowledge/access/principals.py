@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from hardwon.errors import AccessDenied, StorageUnavailable
 from hardwon.models.access import Scope
-from knowledge.access.permissions import OPERATIONS, Reach, Requirement
+from knowledge.access.permissions import Reach, Requirement, operations
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
 
@@ -42,7 +42,7 @@ class Principal:
 
     def may(self, operation: str) -> bool:
         """Return whether an operation is allowed; unknown operations are not."""
-        requirement = OPERATIONS.get(operation)
+        requirement = operations().get(operation)
         if requirement is None or not self._has_scopes(requirement):
             return False
         if requirement.authenticated and self.trust is Trust.NOTHING:
@@ -66,7 +66,7 @@ class Principal:
             raise AccessDenied("this key belongs to another workspace: leave the workspace out")
 
     def _refusal(self, operation: str) -> str:
-        requirement = OPERATIONS.get(operation)
+        requirement = operations().get(operation)
         if requirement is None:
             return f"{operation} is not an operation"
         if requirement.authenticated and self.trust is Trust.NOTHING:
@@ -108,5 +108,5 @@ class _GuardedService:
 
 
 def guard_service(service: _Service, name: str, principal: Principal) -> _Service:
-    """Return a proxy of a service that denies a principal the methods that OPERATIONS does not allow."""
+    """Return a proxy of a service that denies a principal the methods that the permission table does not allow."""
     return cast(_Service, _GuardedService(service, name, principal))

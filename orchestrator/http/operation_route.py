@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import WORKSPACE_HEADER, WorkProgress
 from hardwon.errors import AccessDenied, InvalidInput
-from knowledge.access.permissions import OPERATIONS
+from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER, Principal
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Progress
@@ -120,7 +120,7 @@ def performs(operation: str, *, problems: tuple[int, ...] = ()) -> Callable[[_En
     409: a conflict with stored data, such as another embedding model, or a request too late or too early. 502: an
     endpoint may refuse for good. 404: something that the path does not name may be missing.
     """
-    if operation not in OPERATIONS:
+    if operation not in operations():
         raise ValueError(f"unknown operation {operation}: add it to the table of permissions")
     return _mark(RouteOperation(operation, problems))
 

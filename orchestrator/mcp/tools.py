@@ -20,7 +20,7 @@ from hardwon.client.operations import Operation, Tool, return_type
 from hardwon.errors import AccessDenied, NotFound, Unavailable
 from hardwon.models.answers import ToolAnswer
 from hardwon.truncation import truncate_middle
-from knowledge.access.permissions import OPERATIONS
+from knowledge.access.permissions import operations
 from knowledge.models import (
     CheckpointReport,
     Context,
@@ -179,7 +179,7 @@ def _make_unresolved(entry: Entry) -> UnresolvedEntry:
 async def _build_context(caller: Caller, payload: Mapping[str, Any]) -> Context:
     arguments: ContextArguments = _parse(ContextArguments, payload)
     if not caller.sees(TOOLS["build_context"]):  # the builder, which never fails, would answer without knowledge
-        scopes = sorted({scope for name in TOOLS["build_context"].operations for scope in OPERATIONS[name].scopes})
+        scopes = sorted({scope for name in TOOLS["build_context"].operations for scope in operations()[name].scopes})
         raise AccessDenied(f"this takes a key of scope {' and '.join(scopes)}, and this one has another")
     task = Task(
         description=arguments.task_description,

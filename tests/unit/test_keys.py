@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from hardwon.errors import AccessDenied, HardwonError, InvalidSetting, StorageUnavailable
 from hardwon.models.access import Scope
 from knowledge.access.keys import FILE, load_pepper
-from knowledge.access.permissions import OPERATIONS, Reach
+from knowledge.access.permissions import Reach, operations
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 
 # the pepper
@@ -53,23 +53,23 @@ def of(*scopes: Scope, workspace: str | None = "ours") -> Principal:
 
 def test_d49_what_an_agents_key_may_do_is_to_capture() -> None:
     """D49."""
-    allowed = {name for name in OPERATIONS if of(Scope.CAPTURE).may(name)}
-    assert allowed == {name for name in OPERATIONS if name.startswith(("capture.capture", "capture.resolve"))}
+    allowed = {name for name in operations() if of(Scope.CAPTURE).may(name)}
+    assert allowed == {name for name in operations() if name.startswith(("capture.capture", "capture.resolve"))}
 
 
 def test_admin_includes_the_others_and_nobody_else_deletes_or_makes_keys() -> None:
-    assert all(of(Scope.ADMIN, workspace=None).may(name) for name in OPERATIONS)
-    assert all(OWNER.may(name) for name in OPERATIONS)
-    assert {name for name in OPERATIONS if not ANYONE.may(name)} == {
+    assert all(of(Scope.ADMIN, workspace=None).may(name) for name in operations())
+    assert all(OWNER.may(name) for name in operations())
+    assert {name for name in operations() if not ANYONE.may(name)} == {
         "keys.create", "keys.list", "keys.rotate", "keys.revoke"
     }  # fmt: skip
-    for name in OPERATIONS:
+    for name in operations():
         if name.startswith(("keys.", "pruning.", "archives.", "store_upkeep.")) or "delete" in name:
             assert not of(Scope.CAPTURE, Scope.QUERY, Scope.REVIEW, workspace=None).may(name)
 
 
 def test_a_key_of_one_workspace_does_nothing_to_the_whole_store_and_enters_no_other() -> None:
-    for name, needed in OPERATIONS.items():
+    for name, needed in operations().items():
         assert of(Scope.ADMIN).may(name) is (needed.reach is Reach.WORKSPACE)
     with pytest.raises(AccessDenied, match="a key of all workspaces"):
         of(Scope.ADMIN).require("workspaces")

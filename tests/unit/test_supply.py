@@ -121,5 +121,7 @@ def test_a_wheel_holds_the_tokenizer_whose_it_is_the_schema_and_the_examples(tmp
         names = packed.namelist()
         told = packed.read("knowledge/adapters/embedding/minilm/tokenizer.json")
     assert told == bundled_model().tokenizer.read_bytes()
-    assert [name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/minilm/NOTICE")], names
+    assert [
+        name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/embedding/minilm/NOTICE")
+    ], names
     assert {"migrations/versions/0026_baseline.sql", "orchestrator/http/openapi/examples.json"} <= set(names)

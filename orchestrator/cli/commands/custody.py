@@ -81,7 +81,7 @@ add_command(
     review,
     "show",
     OperationCommand(
-        "reviews.show", "custody:print_whole_entry", "Show all of an entry.", options={"entry_id": _Entry}
+        "reviews.show", "custody_report:print_whole_entry", "Show all of an entry.", options={"entry_id": _Entry}
     ),
 )
 
@@ -215,7 +215,7 @@ add_command(
     "verify",
     OperationCommand(
         "audits.verify",
-        "custody:print_chain",
+        "custody_report:print_chain",
         "Check that no row was changed, removed or moved. Exit code 1 if one was.",
         options={
             "head": Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import Callable
@@ -26,6 +25,8 @@ def run_jobs(
     as_json: Json = False,
 ) -> None:
     """Run a job once, for cron, or the scheduler until it is stopped."""
+    import asyncio
+
     from jobs.table import JOBS
 
     if name is not None and name not in JOBS:
@@ -39,6 +40,8 @@ def run_jobs(
 
 
 async def _run_once(name: str, *, once_per_slot: bool, as_json: bool) -> None:
+    import asyncio
+
     from jobs.scheduler import STOP_GRACE_SECONDS
     from jobs.table import JOBS, run_job
     from knowledge.settings.model import KnowledgeSettings
@@ -66,6 +69,8 @@ async def _run_once(name: str, *, once_per_slot: bool, as_json: bool) -> None:
 
 
 async def _run_always() -> None:
+    import asyncio
+
     from jobs.scheduler import run_scheduler
     from knowledge.settings.model import KnowledgeSettings
     from orchestrator import connect
@@ -79,6 +84,8 @@ async def _run_always() -> None:
 
 
 def _add_signal_handlers(stop: Callable[[], object]) -> None:
+    import asyncio
+
     for number in end_signals():
         with contextlib.suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(number, stop)

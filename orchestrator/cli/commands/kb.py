@@ -291,7 +291,7 @@ add_command(
     "calibrate",
     OperationCommand(
         "kb.calibrate",
-        "kb:print_calibrated",
+        "kb_report:print_calibrated",
         "Measure the scale of relevance on what is indexed. No questions are needed.",
         warm=True,
     ),

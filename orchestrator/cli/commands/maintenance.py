@@ -16,7 +16,7 @@ workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this ma
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
 _VERIFY = OperationCommand(
     "upkeep.verify",
-    "memory:print_verify",
+    "memory_report:print_verify",
     "Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end.",
     options={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
     stage="Verifying",
@@ -24,7 +24,7 @@ _VERIFY = OperationCommand(
 )
 _DEAD = OperationCommand(
     "upkeep.dead",
-    "memory:print_dead",
+    "memory_report:print_dead",
     "Show entries that the embedder refused, and why. The latest first; retry-dead stages them again.",
 )
 
@@ -151,7 +151,10 @@ add_command(
     workspace_,
     "list",
     OperationCommand(
-        "workspaces", "memory:print_workspaces", "Show the workspaces that hold anything.", options={"limit": Limit}
+        "workspaces",
+        "memory_report:print_workspaces",
+        "Show the workspaces that hold anything.",
+        options={"limit": Limit},
     ),
 )
 
@@ -204,7 +207,7 @@ add_command(
     "project",
     OperationCommand(
         "capture.delete_project",
-        "memory:print_deleted",
+        "memory_report:print_deleted",
         "Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays.",
         options={"project_id": Annotated[str, typer.Argument(help="The project's id.")]},
         stage="Deleting",

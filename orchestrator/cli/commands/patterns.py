@@ -16,7 +16,7 @@ add_command(
     "suggest",
     OperationCommand(
         "grouping.suggest",
-        "patterns:print_pairs_of_patterns",
+        "pattern_report:print_pairs_of_patterns",
         "Show patterns that are probably the same. The likeliest first; `patterns join` makes two of them one.",
         options={"limit": Annotated[int, typer.Option(min=1, max=1000, help="At most so many pairs.")]},
     ),
@@ -25,7 +25,7 @@ add_command(
     patterns,
     "list",
     OperationCommand(
-        "queries.browse", "patterns:print_listed", "Show patterns in the order of their ids, to look through."
+        "queries.browse", "pattern_report:print_listed", "Show patterns in the order of their ids, to look through."
     ),
 )
 add_command(
@@ -33,7 +33,7 @@ add_command(
     "show",
     OperationCommand(
         "grouping.show",
-        "patterns:print_details",
+        "pattern_report:print_details",
         "Show a pattern with its entries, likely twins and rivals.",
         options={"pattern_id": Annotated[UUID, typer.Argument(help="The pattern's id.")]},
     ),
@@ -43,7 +43,7 @@ add_command(
     "join",
     OperationCommand(
         "grouping.join",
-        "patterns:print_grouped",
+        "pattern_report:print_grouped",
         "Make two patterns one, for good. No text is changed; `patterns split` takes entries out again.",
         options={
             "keep": Annotated[UUID, typer.Argument(help="The pattern to keep.")],
@@ -56,7 +56,7 @@ add_command(
     "split",
     OperationCommand(
         "grouping.split",
-        "patterns:print_grouped",
+        "pattern_report:print_grouped",
         "Give entries a pattern of their own, for good. Entries with the same words go along.",
         options={
             "entry_ids": Annotated[list[UUID], typer.Argument(help="The entries that are to leave, of one pattern.")]

@@ -45,7 +45,7 @@ def parse_facts(texts: list[str] | None, option: str = "--fact") -> dict[str, st
     return facts or None
 
 
-_REPORT = "memory:print_patterns"
+_REPORT = "memory_report:print_patterns"
 _OPTIONS = {
     "agent_type": AgentType,
     "task_type": TaskType,

@@ -8,14 +8,13 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
-from knowledge.settings.model import KnowledgeSettings
 from orchestrator.cli.commands.answers import add_answers
 from orchestrator.cli.commands.custody import add_custody
 from orchestrator.cli.commands.evaluate import evaluate
@@ -30,6 +29,9 @@ from orchestrator.cli.commands.query import Facts, TaskType, Technology, parse_f
 from orchestrator.cli.commands.resolve import add_resolve
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
+
+if TYPE_CHECKING:
+    from knowledge.settings.model import KnowledgeSettings
 
 
 async def migrate_now(settings: KnowledgeSettings) -> bool:
@@ -290,7 +292,7 @@ add_command(
     "prune",
     OperationCommand(
         "pruning.prune",
-        "memory:print_prune",
+        "memory_report:print_prune",
         "Delete what is past its year, from both stores.",
         options={"dry_run": Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]},
         stage="Pruning",
@@ -299,7 +301,9 @@ add_command(
 add_command(
     app,
     "stats",
-    OperationCommand("stats", "memory:print_stats", "Show how much is stored: entries by status, patterns, points."),
+    OperationCommand(
+        "stats", "memory_report:print_stats", "Show how much is stored: entries by status, patterns, points."
+    ),
 )
 
 

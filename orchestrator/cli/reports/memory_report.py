@@ -19,6 +19,7 @@ from knowledge.models import (
     Context,
     DeadEntry,
     DistillationReport,
+    Entry,
     EntryId,
     Pattern,
     PatternId,
@@ -27,6 +28,7 @@ from knowledge.models import (
 )
 from knowledge.text.pluralize import count_of
 from orchestrator.cli.support.terminal import (
+    format_time,
     json_line,
     notes,
     out,
@@ -37,6 +39,7 @@ from orchestrator.cli.support.terminal import (
 )
 from orchestrator.context.rendering import label
 from orchestrator.context.sanitize import sanitize
+from orchestrator.entries import text_to_resolve
 
 if TYPE_CHECKING:
     from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
@@ -470,3 +473,31 @@ def _program_name() -> str:
     """Return the command to type for this program: `make demo` runs it from an environment that is not on the PATH."""
     program = Path(sys.argv[0]).absolute()
     return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"
+
+
+_MAX_SUMMARY_CHARS = 200
+
+
+def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
+    """Print unresolved entries: their origin and the beginning of their text."""
+    if as_json:
+        print_json({"unresolved": [asdict(entry) for entry in entries]})
+        return
+    if not entries:
+        print_text("nothing waits for its resolution")
+        return
+    for entry in entries:
+        out.print(f"{entry.entry_id}  {entry.entry_type}", style="bold", markup=False)
+        print_text(f"   {_origin(entry)}")
+        print_text(f"   {_one_line(text_to_resolve(entry))[:_MAX_SUMMARY_CHARS]}")
+    notes.print("hardwon resolve ENTRY --solution or --revision resolves one", markup=False)
+
+
+def _origin(entry: Entry) -> str:
+    pairs = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
+    fields = [f"{name} {_one_line(value)}" for name, value in pairs if value]
+    return ", ".join([format_time(entry.captured_at), *fields])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(sanitize(text).split())

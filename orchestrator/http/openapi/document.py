@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from hardwon.client.transport import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_TYPE, PROBLEM
-from knowledge.access.permissions import OPERATIONS, Reach
+from knowledge.access.permissions import Reach, operations
 from orchestrator.http.operation_route import RouteOperation, route_operation
 
 _FILE: Final[dict[str, dict[str, Any]]] = json.loads(
@@ -102,7 +102,7 @@ def _add_scopes(performs: RouteOperation, operation: dict[str, Any]) -> None:
     if performs.operation is None:
         operation["security"] = []
         return
-    needed = OPERATIONS[performs.operation]
+    needed = operations()[performs.operation]
     scopes = " and ".join(f"`{scope}`" for scope in sorted(needed.scopes))
     reach = ", of all workspaces" if needed.reach is Reach.STORE else ""
     operation["description"] = f"{operation.get('description', '')}\n\nTakes a key of scope {scopes}{reach}."

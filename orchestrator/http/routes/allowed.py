@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.routing import Route
 
-from knowledge.access.permissions import OPERATIONS
+from knowledge.access.permissions import operations
 from orchestrator.http.operation_route import caller_knowledge
 
 PATH = "/v1/access"
@@ -20,5 +20,5 @@ def add_access(app: FastAPI) -> None:
 async def _get_access(request: Request) -> JSONResponse:
     """Return the operations that the caller may use, in one workspace, or in all (null)."""
     principal = caller_knowledge(request).principal
-    allowed = sorted(operation for operation in OPERATIONS if principal.may(operation))
+    allowed = sorted(operation for operation in operations() if principal.may(operation))
     return JSONResponse({"operations": allowed, "workspace": principal.workspace})

@@ -16,7 +16,7 @@ from knowledge.documents.access import Permission, Principal
 from knowledge.documents.answering.rendering import SELECTION_GUIDANCE
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.commands.answers import LocalAnswers
+from orchestrator.cli.reports.answer_report import LocalAnswers
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from orchestrator.qa.document_selection import DocumentSelection

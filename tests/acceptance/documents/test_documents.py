@@ -20,7 +20,7 @@ from knowledge.documents.ingestion.queue import MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import PassageHit, PassagePoint, Query
 from knowledge.models import Embeddings
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.commands.answers import LocalAnswers
+from orchestrator.cli.reports.answer_report import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable
 from tests.support.embedders import HashingEmbedder

@@ -18,8 +18,8 @@ from knowledge.documents.answering.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.ingestion.service import MAX_BYTES
 from knowledge.documents.parsing.decode import Unreadable
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.commands.answers import LocalAnswers, print_answer
 from orchestrator.cli.files.folders import files_at, files_of, read_contents
+from orchestrator.cli.reports.answer_report import LocalAnswers, print_answer
 from orchestrator.cli.reports.kb_report import FolderChanges, excerpt, print_added, print_passages, print_reports
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app

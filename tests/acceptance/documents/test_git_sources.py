@@ -35,7 +35,7 @@ from knowledge.adapters.postgres.documents.sources import PostgresSources
 from knowledge.documents.ingestion.url_policy import check_url, commit_of, is_inside, link_of
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.commands.answers import LocalAnswers
+from orchestrator.cli.reports.answer_report import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import writable
 

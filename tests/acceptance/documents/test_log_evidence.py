@@ -20,7 +20,7 @@ from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.service import Documents
 from knowledge.text.pluralize import plain_count_of
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.commands.answers import LocalAnswers
+from orchestrator.cli.reports.answer_report import LocalAnswers
 from orchestrator.http.app import make_app
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.conftest import Opens

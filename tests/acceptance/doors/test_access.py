@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from hardwon.errors import AccessDenied, HardwonError
 from hardwon.models.access import Scope
 from jobs.table import run_job
-from knowledge.access.permissions import OPERATIONS
+from knowledge.access.permissions import operations
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.models import NewEntry
 from knowledge.wiring.open import SERVICES, Knowledge
@@ -61,7 +61,7 @@ def io_counted(knowledge: Knowledge) -> Iterator[list[str]]:
 def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) -> None:
     services = {f"{name}.{method}" for name in (*SERVICES, "keys") for method in public(getattr(knowledge, name))}
     facade = {"holds_anything", "stats", "workspaces"}
-    assert set(OPERATIONS) == (services - IN_PROCESS) | facade | DOCUMENTS | {"run_job", "progress"}
+    assert set(operations()) == (services - IN_PROCESS) | facade | DOCUMENTS | {"run_job", "progress"}
     assert set(public(knowledge)) == facade | {"in_workspace", "for_principal", "warm_up", "ready"}
 
 
@@ -96,7 +96,7 @@ async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any
     """T6. Nothing is disallowed and succeeds; nothing that is refused has reached a store."""
     allowed = refused = 0
     for scopes in ALL_SCOPES:
-        for operation in OPERATIONS:
+        for operation in operations():
             if operation == "progress":  # of the HTTP door alone
                 continue
             principal = who(scopes, None)
@@ -114,7 +114,7 @@ async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any
                 else:
                     assert principal.may(operation), operation
                     allowed += 1
-    assert allowed + refused == 2 ** len(Scope) * (len(OPERATIONS) - 1)
+    assert allowed + refused == 2 ** len(Scope) * (len(operations()) - 1)
     assert min(refused, allowed) > 250
 
 

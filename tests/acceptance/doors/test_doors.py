@@ -37,7 +37,7 @@ from hardwon.errors import (
 )
 from hardwon.models.access import Scope
 from knowledge.access.authentication import LOOKUP_INTERVAL_SECONDS, FoundKey
-from knowledge.access.permissions import OPERATIONS, Reach
+from knowledge.access.permissions import Reach, operations
 from knowledge.models import EntryType, NewEntry
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
@@ -104,7 +104,7 @@ def routes(app: FastAPI) -> Iterator[tuple[APIRoute, str, str]]:
 def test_every_route_has_its_operation_and_every_operation_that_is_asked_for_over_http_its_route(door: Door) -> None:
     asked_for = {route.name: route_operation(route).operation for route, _, _ in routes(door.app)}
     assert {name for name, operation in asked_for.items() if operation is None} == {"healthz", "readyz"}
-    assert set(asked_for.values()) - {None} <= set(OPERATIONS)
+    assert set(asked_for.values()) - {None} <= set(operations())
     assert set(REQUESTS) <= set(asked_for)
 
 
@@ -153,7 +153,7 @@ async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_bod
                 operation = route_operation(route).operation
                 if operation is None:
                     continue
-                needed = OPERATIONS[operation]
+                needed = operations()[operation]
                 has = Scope.ADMIN in scopes or needed.scopes <= scopes
                 if has and needed.reach is Reach.WORKSPACE:
                     continue

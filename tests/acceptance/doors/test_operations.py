@@ -18,8 +18,7 @@ from hardwon.client.knowledge_client import SERVICES, KnowledgeClient, services
 from hardwon.client.operations import REQUIRED, Envelope, Operation, Place, Tool, parameters_of, return_type
 from hardwon.client.queries import RemoteQueries
 from hardwon.errors import InvalidInput
-from hardwon.models.access import Scope
-from knowledge.access.permissions import OPERATIONS, Reach, Requirement
+from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER
 from knowledge.documents.service import KnowledgeBases
 from knowledge.memory.query.service import RAGQueryService
@@ -50,13 +49,6 @@ def test_rows_have_the_arguments_and_defaults_of_the_methods_they_call(knowledge
         assert _parameters(row.declared) == _parameters(getattr(kind, row.method)), row.declared.__qualname__
         compared += 1
     assert compared > 50
-
-
-def test_rows_take_what_the_table_of_permissions_says() -> None:
-    for row in ROWS:
-        reach = Reach.STORE if row.whole_store else Reach.WORKSPACE
-        needed = Requirement(frozenset(map(Scope, row.scopes)), reach, row.authenticated)
-        assert OPERATIONS[row.permission] == needed, row.declared.__qualname__
 
 
 def test_rows_say_what_they_do_and_have_ids_of_their_own() -> None:
@@ -155,7 +147,9 @@ async def test_a_row_and_a_method_are_a_new_operation_over_http_of_the_client_an
 ) -> None:
     monkeypatch.setitem(SERVICES, "queries", (__name__, "QueriesWithOneMore"))
     monkeypatch.setattr(RAGQueryService, "count_large", _count_large, raising=False)
-    monkeypatch.setitem(OPERATIONS, "queries.count_large", Requirement(frozenset({Scope.QUERY})))
+    monkeypatch.setattr("knowledge.access.principals.operations", operations.__wrapped__)
+    monkeypatch.setattr("orchestrator.http.operation_route.operations", operations.__wrapped__)
+    monkeypatch.setattr("orchestrator.http.openapi.document.operations", operations.__wrapped__)
     await learn(knowledge, failure(), failure(project_id="another"), failure(failure_description="The disk is full"))
     app = make_app(knowledge)
     assert app.openapi()["paths"]["/v1/patterns:large"]["get"]["x-hardwon-scopes"] == ["query"]

@@ -25,7 +25,7 @@ from knowledge.models import ContextId, EntryStatus, PatternId
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.cli.commands.answers import LocalAnswers
+from orchestrator.cli.reports.answer_report import LocalAnswers
 from orchestrator.connection import AnyKnowledge
 from tests.support.cases import over
 from tests.support.clients import client_of

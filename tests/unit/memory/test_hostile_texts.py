@@ -14,7 +14,7 @@ from itertools import islice, product
 import pytest
 
 from hardwon.models.documents import DocumentType
-from knowledge import documents, search
+from knowledge import documents, retrieval, text
 from knowledge.documents.parsing.chunking import split_document
 from knowledge.documents.parsing.decode import MAX_NAME_CHARS, MAX_TAGS, read
 from knowledge.documents.parsing.log_lines import read_lines
@@ -48,7 +48,7 @@ AT_ONE_PLACE = {
 def patterns() -> dict[str, re.Pattern[str]]:
     """Return the regular expressions of documents and of what is searched by their names."""
     found = {}
-    for package in (documents, search):
+    for package in (documents, retrieval, text):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, value in vars(importlib.import_module(module.name)).items():
                 if isinstance(value, re.Pattern):
