@@ -63,8 +63,8 @@ _QUANTITY: Final = re.compile(
 _WHEN: Final = re.compile(
     r"(?i)\b(?:first|last|earliest|latest|newest|oldest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b"
 )
-_LISTING: Final = re.compile(r"(?i)\b(?:all|every|each|list|show|give|which|what)\b")
-_ALL: Final = re.compile(r"(?i)\b(?:all|every|list|show)\b")
+_LISTING: Final = re.compile(r"(?i)\b(?:(all|every|list|show)|each|give|which|what)\b")
+"""Asks for lines; the words in the group do so in any question, the others only in one about logs."""
 _SOUGHT: Final = re.compile(
     r"(?i)\b(?:what|which|any|all|every|list|show|give)\b[^?!]{0,60}\b(?:errors|warnings)\b"
     r"|\b(?:errors|warnings)\s+(?:(?:are|were|is|was|there|found)\s+){0,2}(?:in|from|of)\b"
@@ -158,8 +158,8 @@ _UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2
 
 def may_ask_logs(question: str) -> bool:
     """Return whether a question has any word that a question about logs may have: only then it is worth parsing."""
-    cues = (_QUANTITY, _WHEN, _ALL, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
-    return any(each.search(question) for each in cues)
+    cues = (_QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
+    return any(_listing_words(question)) or any(each.search(question) for each in cues)
 
 
 def addresses_logs(question: str) -> bool:
@@ -213,7 +213,8 @@ class _Reading:
             severities += [Severity.CRITICAL] if each[1] else _OF_PLAIN[each[2].lower()]
         when, named = bool(_WHEN.search(question)), bool(severities or statuses or terms)
         sought = bool(plain and _SOUGHT.search(question))
-        which = _ALL.search(question) or (addressed and not plain and not when and _LISTING.search(question))
+        listing = _listing_words(question)
+        which = any(listing) or (addressed and not plain and not when and bool(listing))
         timed = not when and (query.since is not None or query.until is not None)
         listed = bool(ends) or (not counted and bool(timed or (named and which)))
         if not (counted or when or sought or listed) or not (addressed or (named and (counted or when or listed))):
@@ -268,6 +269,11 @@ def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 5:
         return word[:-3] + "y"
     return re.sub(r"(?<=ss|sh|ch)es\Z|(?<=\w\w[^\Ws])s\Z", "", word)
+
+
+def _listing_words(question: str) -> list[str]:
+    """Return the words that ask for lines; empty for each that does so only in a question about logs."""
+    return _LISTING.findall(question)
 
 
 def severities_in(question: str) -> Iterator[Severity]:

@@ -12,7 +12,7 @@ from typing import Final
 
 MAX_DEPTH: Final = 6
 
-_ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1+[ \t]*")
+_ADORNMENTS: Final = "=-`:.'\"~^_*+#<>"
 _SHORT_ADORNMENT: Final = 4
 """Minimum length of an underline that is shorter than its heading."""
 _DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+(?:[a-z]+:)?([a-z][\w-]*)::[ \t]*(.*)")
@@ -42,8 +42,6 @@ _VERSIONS: Final[Mapping[str, str]] = {
 }
 _SINCE = re.compile(r"([ND])((?:ew in|eprecated since) version [^:]{1,40})\.")
 _BORDER = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*")
-_SIMPLE_BORDER = re.compile(r"[ \t]*=+(?: +=+)+[ \t]*")
-_SIMPLE_SPAN = re.compile(r"[ \t]*-+(?: +-+)*[ \t]*")
 _MAX_ROWS: Final = 5000
 _MAX_OUTDENTS: Final = 8
 """Maximum times that the text of a file is outdented in total: once for each directive around a line."""
@@ -53,7 +51,6 @@ _CELL = re.compile(r"([ \t]+)(\* )?- ?(.*)")
 _SIGNED_HEADING = re.compile(r"(={1,6}|\*{1,6})[ \t]+(\S.*)")
 """Of AsciiDoc by `=`, of Org by `*`."""
 _ADOC_MARKS: Final = "=-~^+"
-_ADOC_CODE = re.compile(r"(?:-{4,}|\.{4,})[ \t]*")
 _ORG_TITLE = re.compile(r"#\+title:[ \t]*(\S.*)", re.IGNORECASE)
 _ORG_CODE = re.compile(r"[ \t]*#\+(begin|end)_(?:src|example)\b[ \t]*(\w*).*", re.IGNORECASE)
 
@@ -123,18 +120,29 @@ def _write_headings(lines: list[str]) -> None:
 
 def _has_overline(lines: Sequence[str], at: int) -> bool:
     """Return whether a line is a heading with an overline and an underline."""
-    if not at or not lines[at].strip() or _ADORNMENT.fullmatch(lines[at]):
+    if not at or not lines[at].strip() or _is_adornment(lines[at]):
         return False
     above, below = lines[at - 1].rstrip(), lines[at + 1].rstrip()
-    return bool(_ADORNMENT.fullmatch(above)) and above == below and len(above) >= len(lines[at].rstrip())
+    return _is_adornment(above) and above == below and len(above) >= len(lines[at].rstrip())
 
 
 def _has_underline(lines: Sequence[str], at: int) -> bool:
     """Return whether a line is a heading with an underline, at the start of a paragraph."""
     title, below = lines[at].rstrip(), lines[at + 1].rstrip()
-    if not title or title[0].isspace() or (at and lines[at - 1].strip()) or _ADORNMENT.fullmatch(title):
+    if not title or title[0].isspace() or (at and lines[at - 1].strip()) or _is_adornment(title):
         return False
-    return bool(_ADORNMENT.fullmatch(below)) and len(below) >= min(len(title), _SHORT_ADORNMENT)
+    return _is_adornment(below) and len(below) >= min(len(title), _SHORT_ADORNMENT)
+
+
+def _is_adornment(line: str) -> bool:
+    """Return whether a line can stand above or below a heading."""
+    return _repeats_mark(line, _ADORNMENTS, 2)
+
+
+def _repeats_mark(line: str, marks: str, least: int) -> bool:
+    """Return whether a line is one of some marks, repeated at least so often."""
+    told = line.rstrip(" \t")
+    return len(told) >= least and told[0] in marks and len(set(told)) == 1
 
 
 # tables
@@ -145,7 +153,7 @@ def _write_tables(lines: list[str]) -> None:
     while at < len(lines):
         if _BORDER.fullmatch(lines[at]):
             at = _write_grid(lines, at)
-        elif _SIMPLE_BORDER.fullmatch(lines[at]):
+        elif _is_simple_border(lines[at]):
             at = _write_simple(lines, at)
         elif (found := _DIRECTIVE.fullmatch(lines[at])) and found[2] == "list-table":
             at = _write_list_table(lines, at, found[3])
@@ -175,11 +183,16 @@ def _write_grid(lines: list[str], start: int) -> int:
     return end
 
 
+def _is_simple_border(line: str) -> bool:
+    """Return whether a line is a border of `===  ===`."""
+    return set(line.strip(" \t")) == {"=", " "}
+
+
 def _write_simple(lines: list[str], start: int) -> int:
     """Write a table between borders of `===  ===`; return the index of the line after it."""
     borders = [start]
     for at in range(start + 1, min(start + _MAX_ROWS, len(lines))):
-        if _SIMPLE_BORDER.fullmatch(lines[at]):
+        if _is_simple_border(lines[at]):
             borders.append(at)
             if len(borders) > 2 or at + 1 == len(lines) or not lines[at + 1].strip():
                 break
@@ -192,7 +205,7 @@ def _write_simple(lines: list[str], start: int) -> int:
     for at in range(start + 1, borders[-1]):
         if at in borders:
             headers = len(rows)
-        elif not lines[at].strip() or _SIMPLE_SPAN.fullmatch(lines[at]):
+        elif not lines[at].strip() or set(lines[at].strip(" \t")) <= {"-", " "}:
             continue
         elif (cells := [lines[at][a:b].strip() for a, b in edges]) and (cells[0] or not rows or len(rows) == headers):
             rows.append((at, 1, cells))
@@ -353,7 +366,7 @@ def _convert_asciidoc(lines: Sequence[str]) -> Iterator[str]:
         if below:
             below = False
             yield ""
-        elif _ADOC_CODE.fullmatch(line) and code in {"", line.rstrip()}:
+        elif _repeats_mark(line, "-.", 4) and code in {"", line.rstrip()}:
             code = "" if code else line.rstrip()
             yield "```"
         elif (

@@ -12,7 +12,6 @@ from knowledge.documents.parsing.sentences import sentences
 from knowledge.text.alignment import Span
 
 _KEY = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=](?=\s|$|[\"'\w\[{])[ \t]*(.*)")
-_DASH = re.compile(r"\A-[ \t]+")
 _REMARK = re.compile(r"\s#.*")
 _SECTION = re.compile(r"\A\[+([^\[\]\",]+)\]+")
 _OPENING = frozenset({"", "{", "[", "|", "|-", ">", ">-"})
@@ -58,13 +57,13 @@ def config_lines(text: str) -> Iterator[ConfigLine]:
             if line.startswith("[["):
                 path += _item(-1, itertools.takewhile(lambda each: not _SECTION.fullmatch(each.text), lines[at + 1 :]))
             continue
-        dash = _DASH.match(line)
+        dash = line.startswith(("- ", "-\t"))
         path = [each for each in path if each.inset < inset or (dash and each.inset == inset and not each.item)]
         if line == "{" and inset:
             path += _item(inset, _children(lines, at))
         if not any(map(str.isalnum, line)):
             continue
-        begin = len(dash[0]) if dash else 0
+        begin = len(line) - len(line[1:].lstrip(" \t")) if dash else 0
         first = _Line(span, line[begin:], inset + begin)
         item = _item(inset, itertools.chain([first], _children(lines, at))) if dash else []
         found = _KEY.match(line)

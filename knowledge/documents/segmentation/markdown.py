@@ -7,11 +7,15 @@ from collections.abc import Collection, Sequence
 
 from knowledge.documents.parsing.markup import OPTION
 
-ITEM = re.compile(r"([ \t]*)(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+\S")
+ITEM = re.compile(r"[ \t]*(?:[-*+\u2022]|(\d{1,3})[.)])[ \t]+\S")
+"""Begins an item of a list; its number, where it has one."""
 _UNDERLINE = re.compile(r"[ \t]{0,3}([=~^\"'`*+#.:-])\1{2,}[ \t]*\n?")
-_TAGS = re.compile(r"(?:[ \t]*+</?[A-Za-z][\w-]*+(?:\s[^<>]*+)?/?>)++[ \t]*\n?")
+_TAGS_OR_IMAGES = re.compile(
+    r"(?:(?:[ \t]*+</?[A-Za-z][\w-]*+(?:\s[^<>]*+)?/?>)++"
+    r"|(?:[ \t]*+\[?+!\[[^\]\n]*+\]\([^)\n]*+\)(?:\]\([^)\n]*+\))?+)++)[ \t]*\n?"
+)
+"""A line of tags alone, or of images alone."""
 _COMMENT, _COMMENT_END = "<!--", "-->"
-_IMAGES = re.compile(r"(?:[ \t]*+\[?+!\[[^\]\n]*+\]\([^)\n]*+\)(?:\]\([^)\n]*+\))?+)++[ \t]*\n?")
 _DIRECTIVE = re.compile(r"[ \t]*\.\.[ \t]+(?!\[)(?:([\w-]+)::)?")
 _OF_CODE = frozenset({"code-block", "code", "sourcecode", "doctest", "parsed-literal"})
 _OF_WORDS = frozenset({
@@ -73,7 +77,7 @@ def unread(lines: Sequence[str], code: Collection[int] = ()) -> frozenset[int]:
         comment = comment or (told.startswith(_COMMENT) and number <= last_end)
         ended, _, after = told.partition(_COMMENT_END) if comment else ("", "", "")
         directive = (directive and OPTION.match(line) is not None) or _is_directive(line)
-        if (comment and not after.strip()) or directive or _TAGS.fullmatch(line) or _IMAGES.fullmatch(line):
+        if (comment and not after.strip()) or directive or _TAGS_OR_IMAGES.fullmatch(line):
             found.add(number)
         elif _is_underline(lines, number):
             above = number - 2 if number > 1 and _UNDERLINE.fullmatch(lines[number - 2]) else number - 1

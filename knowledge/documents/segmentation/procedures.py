@@ -16,7 +16,6 @@ from knowledge.text.alignment import Span
 MAX_STEPS_CHARS: Final = 1_100
 """Characters of a numbered list that are told at once, in whole items: a claim takes little more."""
 
-_NUMBERED = re.compile(r"[ \t]*(\d{1,3})[.)][ \t]+\S")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _MAX_GAP_CHARS: Final = 400
 """Characters that may stand between two steps and further out than they do, such as a command: ours."""
@@ -107,7 +106,7 @@ def find_numbered_lists(text: str) -> Iterator[ItemList]:
     """
     now: _Open | None = None
     for at, line, kind in _kinds(text):
-        number = _NUMBERED.match(line) if kind is _Kind.OTHER else None
+        number = ITEM.match(line) if kind is _Kind.OTHER else None
         if kind is _Kind.HEADING:
             if now:
                 yield from now.item_lists(text)
@@ -141,6 +140,8 @@ def _kinds(text: str) -> Iterator[tuple[int, str, _Kind]]:
         elif HEADING.match(line):
             kind = _Kind.HEADING
         else:
-            kind = _Kind.OTHER if _NUMBERED.match(line) or not (parted or ITEM.match(line)) else _Kind.APART
+            item = ITEM.match(line)
+            apart = not item[1] if item else parted
+            kind = _Kind.APART if apart else _Kind.OTHER
         yield at, line, kind
         parted = False

@@ -15,8 +15,9 @@ from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import All, Json, Limit, Workspace, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from hardwon.models.documents import AddedDocument, SyncReport
     from orchestrator.cli.files.folders import Files
 
 kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
@@ -59,20 +60,17 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add files, folders or repositories. A file that was added before is replaced if it changed."""
-    from hardwon.errors import InvalidInput
     from hardwon.models.documents import NewDocument, NewSource
     from orchestrator import connect
     from orchestrator.cli.files.kb_client import Base
-    from orchestrator.cli.reports.kb_report import FolderChanges, is_unreadable, print_added, print_reports
+    from orchestrator.cli.reports.kb_report import FolderChanges, print_added, print_reports
     from orchestrator.cli.support.terminal import stages
 
     kb_name, scope_id = select_base(case, user, team)
 
     async def work() -> None:
-        found, folders = _files_and_folders(paths)
+        found, folders = _files_and_folders(paths, title)
         files, left_out = found.taken, [each.uri for each in found.left_out]
-        if title is not None and len(files) > 1:
-            raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         urls = [each for each in paths if "://" in each]
         sources = [NewSource(url=each, branch=branch, subdir=subdir, globs=tuple(glob or ())) for each in urls]
         async with connect(workspace=workspace) as knowledge:
@@ -94,14 +92,16 @@ def add(
         else:
             left = FolderChanges(out=left_out, gone=list(gone), deleted=delete_gone)
             print_added(added, indexed, passed, reports, left=left, as_json=as_json)
-        if passed or any(map(is_unreadable, added)) or any(report.error for report in reports):
-            raise typer.Exit(1)
+        _exit_on_errors(reports, added, passed)
 
     run(work)
 
 
-def _files_and_folders(paths: Sequence[str]) -> tuple[Files, list[Path]]:
-    """Return the files at some paths, and the folders among the paths; addresses are neither."""
+def _files_and_folders(paths: Sequence[str], title: str | None) -> tuple[Files, list[Path]]:
+    """Return the files at some paths, and the folders among the paths; addresses are neither.
+
+    Raises InvalidInput for an empty path, and for a title of several files.
+    """
     from hardwon.errors import InvalidInput
     from orchestrator.cli.files.folders import files_at, folders_among
 
@@ -110,7 +110,20 @@ def _files_and_folders(paths: Sequence[str]) -> tuple[Files, list[Path]]:
             "path", "is empty: name a file, a folder or an address"
         )  # an empty path would be the working directory
     here = [Path(path) for path in paths if "://" not in path]
-    return files_at(here), folders_among(here)
+    files = files_at(here)
+    if title is not None and len(files.taken) > 1:
+        raise InvalidInput("title", f"is of one file, these are {len(files.taken)}: add it by itself")
+    return files, folders_among(here)
+
+
+def _exit_on_errors(
+    reports: Iterable[SyncReport], added: Iterable[AddedDocument] = (), passed: Sequence[str] = ()
+) -> None:
+    """Exit with status 1 if a repository could not be fetched or a file could not be read or sent."""
+    from orchestrator.cli.reports.kb_report import is_unreadable
+
+    if passed or any(map(is_unreadable, added)) or any(report.error for report in reports):
+        raise typer.Exit(1)
 
 
 @kb.command("sync")
@@ -137,8 +150,7 @@ def sync(
                 reports = await base.sync()
                 await base.index(await base.list_waiting(), sum(report.added for report in reports))
         print_reports(reports, as_json=as_json)
-        if any(report.error for report in reports):
-            raise typer.Exit(1)
+        _exit_on_errors(reports)
 
     run(work)
 

@@ -179,13 +179,13 @@ AnswerTelemetry = Annotated[Telemetry, Depends(_telemetry)]
 
 def add_answers(app: FastAPI) -> None:
     """Add the routes of answers to an app."""
-    _add_answering(app)
+    _add_kb_query(app)
+    _add_documentation_qa(app)
+    _add_ask(app)
     _add_agent(app)
 
 
-def _add_answering(app: FastAPI) -> None:
-    results = PlannerResults()
-
+def _add_kb_query(app: FastAPI) -> None:
     @app.post("/api/kb/query", tags=["answers"])
     @performs("answering.ask")
     async def query_knowledge_base(
@@ -195,6 +195,10 @@ def _add_answering(app: FastAPI) -> None:
         return await KnowledgeBaseQuery(knowledge.answering, telemetry).query_knowledge_base(
             body.query, principal, kb=body.kb, scope_id=body.scope, conversation=_as_dicts(body.conversation)
         )
+
+
+def _add_documentation_qa(app: FastAPI) -> None:
+    results = PlannerResults()
 
     @app.post("/subagents/documentation-qa", tags=["answers"])
     @performs("answering.ask")
@@ -225,6 +229,8 @@ def _add_answering(app: FastAPI) -> None:
         subagent = DocumentationQASubagent(knowledge.answering, telemetry)
         return BestEffort(answer=await subagent.best_effort(body.question, principal))
 
+
+def _add_ask(app: FastAPI) -> None:
     @app.post("/api/ask", tags=["answers"])
     @performs("answering.ask")
     async def ask_documents(
