@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from dulwich import porcelain
-from dulwich.repo import Repo
 
 from hardwon.models.access import Scope
-from hardwon.models.documents import NewSource
 from jobs.table import JOBS, run_job
 from knowledge.access.principals import ANYONE, Principal, Trust
 from tests.conftest import Opens
@@ -39,22 +35,6 @@ async def test_whoever_may_run_jobs_may_run_each_of_them(opens: Opens, principal
         acting = knowledge.for_principal(principal)
         done = {job: await run_job(acting, job, once_per_slot=True) for job in JOBS}
     assert done == {job: 2 if job == "index" else 0 for job in JOBS}
-
-
-async def test_repositories_are_synced_and_indexed(opens: Opens, tmp_path: Path) -> None:
-    """X-30, A1-03."""
-    repo = Repo.init(str(tmp_path / "handbook"), mkdir=True)
-    (tmp_path / "handbook/pool.md").write_bytes(GUIDE)
-    porcelain.add(repo, [str(tmp_path / "handbook/pool.md")])
-    porcelain.commit(repo, message=b"first", author=b"Ann <a@b.c>", committer=b"Ann <a@b.c>")
-    repo.close()
-    async with opens(fetch=f"file://{tmp_path}") as knowledge:
-        await knowledge.kb.add_source("team", "platform", NewSource(url=f"file://{tmp_path}/handbook"))
-        await knowledge.kb.add_source("team", "platform", NewSource(url=f"file://{tmp_path}/nothing"))
-        assert await run_job(knowledge, "sync", once_per_slot=False) == 1
-        assert (await find(knowledge, "ERR-4521", "team", "platform")).passages
-        errors = [source.last_error for source in await knowledge.kb.sources("team", "platform")]
-        assert sum(error is not None for error in errors) == 1
 
 
 async def test_closed_cases_are_swept_and_the_index_is_put_right(opens: Opens) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import httpx
 import pytest
@@ -26,7 +25,6 @@ from knowledge.documents.answering.profiles import GlobalKBConfig
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.qa import document_qa_tool
-from orchestrator.qa.agent import Conversation, MainAgent
 from orchestrator.qa.document_qa_tool import DocumentQATool
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
 from tests.conftest import Opens, SetClock
@@ -39,7 +37,6 @@ from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 __all__ = ["knowledge", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
-CONFIG = b"database:\n  timeout: 30000\n  max_connections: 100\n"
 WHERE = "Where do I look for ERR-4521 in the log of the connection pool?"
 BASES = [("case", "7", 0), ("user", "ann", 1), ("global", None, 2), ("team", "x", 3)]
 
@@ -90,13 +87,12 @@ async def test_a0_10_a0_20_a0_21_a0_22_a0_23_a0_30_each_tool_answers_from_its_ow
     assert answer["citations"][0]["quote"] in GUIDE.decode()
 
 
-@pytest.mark.parametrize(("kb", "scope_id", "place"), BASES)
 async def test_a0_12_a0_13_a0_15_a0_36_a_model_answers_and_every_quote_is_in_the_document(
-    opens: Opens, server: OpenAIServer, kb: str, scope_id: str | None, place: int
+    opens: Opens, server: OpenAIServer
 ) -> None:
     async with opens(**with_model(server)) as knowledge:
-        await add(knowledge, "runbook.md", GUIDE, kb, scope_id)
-        answer = await ask(tool(knowledge, place), scope_id, WHERE)
+        await add(knowledge, "runbook.md", GUIDE, "case", "7")
+        answer = await ask(tool(knowledge, 0), "7", WHERE)
     assert answer["status"] == "answered", answer
     assert not answer["extractive"]
     assert {"answer", "sources", "chunk_count", "confidence"} <= answer.keys()
@@ -120,7 +116,7 @@ async def test_nothing_comes_into_an_answer_as_what_is_missing_of_it(opens: Open
             assert (missing in told["answer"]) is shown
 
 
-@pytest.mark.parametrize("fault", [Status(400, "too long"), declined, Status(401), broken_off])
+@pytest.mark.parametrize("fault", [Status(401), declined, broken_off])
 async def test_what_stands_of_an_answer_is_kept_where_the_model_fails_when_asked_to_mend_the_rest(
     opens: Opens, server: OpenAIServer, fault: Fault
 ) -> None:
@@ -169,15 +165,6 @@ async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(
         await AnswerFromCaseEvidence(knowledge.answering, ADMIN)("", "What?")
     with pytest.raises(ValueError, match="user_id required"):
         await tool(knowledge, 1).call({"question": "What?"})
-
-
-@over("told", [42, UUID(int=42), b"42"])
-async def test_a0_24_a_scope_that_is_no_text_is_named_as_what_it_is(knowledge: Knowledge, told: Any) -> None:
-    refusal = f"^scope_id: must be a text, not {type(told).__name__}$"
-    with pytest.raises(InvalidInput, match=refusal):
-        await AnswerFromCaseEvidence(knowledge.answering, ADMIN)(told, "What?")
-    with pytest.raises(InvalidInput, match=refusal):
-        await knowledge.kb.list_documents("case", told)
 
 
 @over("kb, place", [("case", 0), ("user", 1), ("team", 3)])
@@ -346,25 +333,16 @@ async def test_d5_f8_a_lying_model_is_asked_once_more_and_then_not_believed(open
     assert "this is not in source 1" in server.chats[1]["messages"][-1]["content"]
 
 
-async def test_f6_an_answer_that_is_no_json_is_asked_for_once_more(opens: Opens, server: OpenAIServer) -> None:
-    said = iter(["I think it is in the log.", '{"found": tru'])
-    server.converses = lambda _: {"content": next(said)}
-    async with opens(**with_model(server)) as knowledge:
-        await add(knowledge, "runbook.md", GUIDE)
-        answer = await ask(tool(knowledge, 2), None, WHERE)
-    assert answer["status"] == "not_found"
-    assert server.calls == 2
-
-
 @pytest.mark.parametrize("said", ["I think it is in the log.", answered(("Look for ERR-9999.", [(1, "ERR-9999")]))])
 async def test_what_a_model_wrote_amiss_is_asked_for_again_the_next_time_and_that_nothing_is_found_is_kept(
     opens: Opens, server: OpenAIServer, said: str
 ) -> None:
-    """After an hour of nonsense from a model its questions had no answer for a week."""
+    """F6: after an hour of nonsense from a model its questions had no answer for a week."""
     async with opens(**with_model(server)) as knowledge:
         await add(knowledge, "runbook.md", GUIDE)
         server.converses = lambda _: {"content": said}
         assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "not_found"
+        assert server.calls == 2, "once more"
         server.converses = None
         assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "answered"
         server.says = lambda *_: answered()
@@ -460,61 +438,12 @@ async def test_a0_09_a0_82_a0_84_a0_86_x_13_a_conversation_is_used_where_it_is_g
         assert "What is ERR-4521?" not in kept
 
 
-async def test_a0_51_a_value_of_a_configuration_comes_with_its_line(opens: Opens, server: OpenAIServer) -> None:
-    server.says = quotes_line_with("timeout")
-    async with opens(**with_model(server)) as knowledge:
-        await add(knowledge, "config.yaml", CONFIG, "case", "7")
-        answer = await ask(tool(knowledge, 0), "7", "What's the database timeout configured in config.yaml?")
-    assert answer["answer"].startswith("timeout: 30000 [config.yaml:2]"), answer["answer"]
-
-
 def log_lines() -> bytes:
     lines = []
     for number in range(1, 201):
         level = "CRITICAL" if number in {42, 99, 150, 151, 152, 180, 199} else "INFO"
         lines.append(f"2025-10-19T14:{number // 60:02}:{number % 60:02}Z {level} request {number} of /api/payment")
     return "\n".join(lines).encode()
-
-
-async def test_a0_48_a0_49_a0_50_exact_questions_of_a_log_are_answered_exactly(knowledge: Knowledge) -> None:
-    await add(knowledge, "app.log", log_lines(), "case", "7")
-    case = tool(knowledge, 0)
-    line = await ask(case, "7", "What's on line 42 of the log?")
-    assert "request 42 of /api/payment" in line["answer"]
-    every = await ask(case, "7", "Show me all CRITICAL entries with timestamps")
-    for number in (42, 99, 150, 151, 152, 180, 199):
-        assert f"request {number} of" in every["answer"]
-    counts = await ask(case, "7", "How many CRITICAL entries are in app.log?")
-    assert "7" in counts["answer"]
-
-
-async def test_a0_27_a0_60_a0_62_a0_63_the_agent_picks_the_tool_and_keeps_its_answer(
-    opens: Opens, server: OpenAIServer
-) -> None:
-    with OpenAIServer() as main:
-
-        def converses(asked: dict[str, Any]) -> dict[str, Any]:
-            if asked["messages"][-1]["role"] == "tool":
-                return {"content": "Line 42 is critical."}
-            names = [offered["function"]["name"] for offered in asked["tools"]]
-            name = next(each for each in names if "case" in each)
-            function = {"name": name, "arguments": '{"case_id": "7", "question": "What is on line 42 of the log?"}'}
-            return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
-
-        main.converses = converses
-        server.says = quotes_line_with("request 42")
-        async with opens(**with_model(server), **with_model(main, "main")) as knowledge:
-            await add(knowledge, "app.log", log_lines(), "case", "7")
-            model = await knowledge.answering.main()
-            assert model is not None
-            conversation = Conversation()
-            agent = MainAgent(model, document_tools(knowledge.answering, ADMIN))
-            reply = await agent.reply("What error is on line 42 of the log I uploaded?", conversation)
-        assert reply == "Line 42 is critical."
-        assert [entry.tool for entry in conversation.entries] == [None, "answer_from_case_evidence", None]
-        assert "request 42" in conversation.entries[1].text
-        assert {chat["model"] for chat in main.chats} == {"main-model"}
-        assert {chat["model"] for chat in server.chats} == {"synthesis-model"}
 
 
 def alarms(count: int) -> list[str]:
@@ -566,7 +495,7 @@ def investigates(told: dict[str, Any]) -> dict[str, Any]:
     return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
 
 
-async def test_a0_60_a0_61_a1_23_what_tools_answered_goes_along_from_phase_to_phase(
+async def test_a0_27_a0_60_a0_61_a0_62_a0_63_a1_23_what_tools_answered_goes_along_from_phase_to_phase(
     opens: Opens, server: OpenAIServer
 ) -> None:
     """Over HTTP too: the third message's prompt holds what the first and the second found out."""
@@ -602,6 +531,8 @@ async def test_a0_60_a0_61_a1_23_what_tools_answered_goes_along_from_phase_to_ph
                 assert "connection pool." not in prompt
         asked = [turn["tool"] for turn in again["conversation"] if turn["tool"]]
         assert asked == [name for name, *_ in PHASES]
+        assert {chat["model"] for chat in main.chats} == {"main-model"}
+        assert {chat["model"] for chat in server.chats} == {"synthesis-model"}
 
 
 async def test_a0_28_tools_share_stores_and_without_stores_there_are_none(knowledge: Knowledge) -> None:

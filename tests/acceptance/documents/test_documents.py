@@ -11,11 +11,11 @@ from typing import Any, Literal
 import pytest
 import sqlalchemy as sa
 
-from hardwon.errors import Conflict, InvalidInput, NoAccess, NotFound
+from hardwon.errors import InvalidInput, NoAccess, NotFound
 from hardwon.models.documents import Document, DocumentStatus, NewDocument
 from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.postgres.engine.database import transaction
-from knowledge.documents.access import Permission, Principal, Scope
+from knowledge.documents.access import Permission, Principal
 from knowledge.documents.ingestion.queue import MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import PassageHit, PassagePoint, Query
 from knowledge.models import Embeddings
@@ -59,12 +59,6 @@ async def test_what_was_added_to_another_scope_is_not_found(knowledge: Knowledge
         assert found.empty_scope
 
 
-def test_a_scope_cannot_be_made_by_hand() -> None:
-    """A0-40."""
-    with pytest.raises(PermissionError):
-        Scope(workspace="default", partitions=("case_1",), principal="ann", label="", permission=Permission.READ)
-
-
 async def test_each_base_has_its_partition_and_its_readers(knowledge: Knowledge) -> None:
     """A0-30, A0-34."""
     access = knowledge.documents.access
@@ -81,21 +75,6 @@ async def test_each_base_has_its_partition_and_its_readers(knowledge: Knowledge)
     for odd in ("../x", "a b", "", "a/b", "x" * 200, "-"):
         with pytest.raises(InvalidInput):
             await access.scope(ADMIN, "case", odd)
-
-
-async def test_access_that_is_taken_away_is_gone_at_the_next_question(knowledge: Knowledge) -> None:
-    """A0-34."""
-    await add(knowledge, "timeouts.md", GUIDE, "case", "42")
-    library, access = knowledge.documents.library, knowledge.documents.access
-    await library.grant(ADMIN, "case", "42", "ann")
-    assert (await access.everything(ANN)).partitions == ("case_42", "global_kb", "user_ann_kb")
-    assert (await knowledge.documents.for_principal(ANN).search("ERR-4521")).passages
-    assert await library.revoke(ADMIN, "case", "42", "ann")
-    assert (await knowledge.documents.for_principal(ANN).search("ERR-4521")).passages == ()
-    with pytest.raises(NoAccess):
-        await knowledge.documents.for_principal(ANN).search("ERR-4521", kb="case", scope_id="42")
-    with pytest.raises(NoAccess):
-        await library.grant(ANN, "case", "42", "ann")
 
 
 async def test_a_newer_version_replaces_the_one_before_under_the_same_id(knowledge: Knowledge) -> None:
@@ -154,19 +133,8 @@ async def test_a_deleted_document_is_hidden_at_once_and_leaves_nothing(knowledge
     assert again.document_id != document.document_id
 
 
-async def test_a_closed_case_lets_go_of_its_documents_and_takes_no_more(knowledge: Knowledge) -> None:
-    """A0-33, X-22, A0-74."""
-    await add(knowledge, "a.md", GUIDE, "case", "42")
-    await add(knowledge, "a.md", GUIDE, "case", "43")
-    assert await knowledge.kb.close_case("42") == 1
-    assert (await find(knowledge, "ERR-4521", "case", "42")).passages == ()
-    assert (await find(knowledge, "ERR-4521", "case", "43")).passages
-    with pytest.raises(Conflict, match="closed"):
-        await put(knowledge, "b.md", GUIDE, "case", "42")
-
-
 async def test_a_case_that_is_kept_for_a_while_is_swept_when_that_is_over(opens: Opens) -> None:
-    """A0-74, X-22."""
+    """A0-33, A0-74, X-22."""
     async with opens(case_retention_days=1) as knowledge:
         await add(knowledge, "a.md", GUIDE, "case", "42")
         assert await knowledge.kb.close_case("42") == 0
@@ -201,19 +169,6 @@ async def test_a_file_that_cannot_be_read_says_why_and_the_version_before_stays(
     mended = await add(knowledge, "notes.txt", b"The pool has 41 connections.\n")
     assert mended.status is DocumentStatus.INDEXED
     assert mended.error is None
-
-
-async def test_a_document_is_put_off_while_the_embedder_is_away(opens: Opens) -> None:
-    """A4-20: and the reason stands at the document."""
-
-    embedder = HashingEmbedder(dims=256)
-    async with opens(embedder=embedder) as knowledge:
-        embedder.unavailable = "the endpoint asks to wait"
-        document = await put(knowledge, "a.md", GUIDE)
-        assert (await knowledge.documents.indexing.run()).postponed == 1
-        now = await knowledge.documents.library.documents.get("global_kb", document.document_id)
-        assert (now.status, now.error) == (DocumentStatus.PENDING, "the endpoint asks to wait")
-        assert (await knowledge.documents.quotes.counts(await readable(knowledge))) == (0, 1)
 
 
 async def test_no_secret_of_a_document_is_stored_and_lines_stay_where_they_were(knowledge: Knowledge) -> None:
@@ -266,20 +221,6 @@ async def test_three_times_as_many_are_looked_at_and_ranked_by_sense_and_words(
     most = max(each.lexical or 0.0 for each in found)
     for each in found:
         assert each.score == pytest.approx(0.7 * each.relevance + 0.3 * (each.lexical or 0.0) / most)
-
-
-@pytest.mark.long
-async def test_a_chosen_document_is_found_among_a_hundred_others(knowledge: Knowledge) -> None:
-    """A4-06, A4-03: the filter is the index's own."""
-    for number in range(100):
-        await put(knowledge, f"team/{number}.md", b"# Pool\n\nThe pool is exhausted, raise pool_size to 40.\n")
-    hidden = await put(knowledge, "team/odd.md", b"# Odd\n\nTulips are planted in autumn near the pool.\n")
-    await knowledge.documents.indexing.run()
-    scope = await readable(knowledge)
-    query = Query(question="pool_size of the exhausted pool", k=3, documents=frozenset({hidden.document_id}))
-    found = await knowledge.documents.search.search(query, scope)
-    assert [passage.document_id for passage in found.passages] == [hidden.document_id]
-    assert len(await knowledge.documents.quotes.documents(scope)) == 101
 
 
 async def test_pieces_that_touch_come_as_one_passage_with_the_text_of_the_document(knowledge: Knowledge) -> None:
@@ -345,18 +286,6 @@ async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Op
         assert "planted in autumn" in told["answer"], "what was answered without it is not answered again"
         put_right = await knowledge.documents.upkeep.reconcile()
         assert (put_right.written, put_right.removed) == (0, 0)
-
-
-async def test_points_that_nothing_stands_for_are_removed(knowledge: Knowledge) -> None:
-    """A0-74."""
-    document = await add(knowledge, "timeouts.md", GUIDE)
-    room = await knowledge.documents.indexing.active_space()
-    page = await knowledge.documents.indexing.store.points(room.space, after=None, limit=10)
-    await knowledge.documents.library.delete(await writable(knowledge), [document.document_id])
-    await knowledge.documents.indexing.run()
-    await knowledge.passages.upsert(room.space, [point for point, _ in page])
-    assert (await knowledge.documents.upkeep.reconcile()).removed == len(page)
-    assert await knowledge.passages.count(room.space, "default") == 0
 
 
 class Meeting(HashingEmbedder):

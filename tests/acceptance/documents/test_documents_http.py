@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +14,6 @@ from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from tests.support.documents import GUIDE, readable
-from tests.support.processes import Commands
 
 
 @pytest.fixture
@@ -99,32 +96,3 @@ async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient,
     assert found.passages == 40
     assert abs(found.low) < 0.15
     assert 0.4 < found.high < 0.8
-
-
-@pytest.mark.long
-def test_the_commands_add_a_folder_search_it_and_delete_from_it(database_url: str, home: Path, tmp_path: Path) -> None:
-    """F7: hardwon kb."""
-    commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "timeouts.md").write_bytes(GUIDE)
-    (folder / "server.log").write_text("2025-10-19T14:32:15Z ERROR ERR-4521 pool exhausted\n")
-    (folder / "odd.pdf").write_bytes(b"%PDF-1.4 nothing")
-    added = commands.run("kb", "add", str(folder), "--case", "42", "--json")
-    told = json.loads(added.stdout)
-    assert added.returncode == 1, "one of them cannot be read"
-    assert told["indexed"]["indexed"] == 2
-    assert {each["document"]["uri"]: bool(each["document"]["error"]) for each in told["added"]} == {
-        "docs/odd.pdf": True,
-        "docs/server.log": False,
-        "docs/timeouts.md": False,
-    }
-    found = commands.run("kb", "search", "Where do I see ERR-4521?", "--case", "42")
-    assert "Look for ERR-4521" in found.stdout
-    assert "docs/timeouts.md:" in found.stdout
-    assert "there are no documents here" in commands.run("kb", "search", "ERR-4521").stdout
-    listed = json.loads(commands.run("kb", "list", "--case", "42", "--json").stdout)["documents"]
-    gone = commands.run("kb", "delete", listed[1]["document_id"], "--case", "42", "--json")
-    assert json.loads(gone.stdout) == {"documents": 1}
-    closed = commands.run("kb", "delete", "--all", "--case", "42", "--json")
-    assert json.loads(closed.stdout) == {"documents": 2}

@@ -6,24 +6,22 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import UUID
 
 import httpx
 import pytest
 
 from hardwon.errors import InvalidInput
-from hardwon.models.documents import NewDocument, SourceId, SyncReport
+from hardwon.models.documents import NewDocument
 from knowledge.adapters.files.conversion import SubprocessConverter
-from knowledge.documents.answering.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.ingestion.service import MAX_BYTES
 from knowledge.documents.parsing.decode import Unreadable
 from knowledge.wiring.open import Knowledge
 from orchestrator.cli.files.folders import files_at, files_of, read_contents
 from orchestrator.cli.reports.answer_report import LocalAnswers, print_answer
-from orchestrator.cli.reports.kb_report import FolderChanges, excerpt, print_added, print_passages, print_reports
+from orchestrator.cli.reports.kb_report import FolderChanges, excerpt, print_added, print_passages
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from tests.support.documents import add, put
+from tests.support.documents import add
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by
 
@@ -53,6 +51,7 @@ def commands(database_url: str, home: Path) -> Iterator[Commands]:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: Path) -> None:
+    """F7: hardwon kb."""
     early = commands.run("kb", "ask", "How many connections does the pool hold?")
     assert "No documents found" in early.stdout
     assert "hardwon kb add FILE" in early.stderr
@@ -77,17 +76,12 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     assert indexing.startswith(("Indexing", "  ")), "a long wait is no silence"
     assert "docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have" in added.stdout
     assert "docs/odd.md: not a text file, and not a supported format" in added.stdout
-    told = json.loads(commands.run("kb", "add", str(files / "docs"), "--json").stdout)
-    assert [each["changed"] for each in told["added"]] == [False, False]
-    assert told["passed_over"] == ["docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have"]
 
     answer = commands.run("kb", "ask", "How many connections does the connection pool hold?")
     assert answer.stdout.startswith("The connection pool of the api holds forty connections.")
     unknown = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?")
     assert (unknown.returncode, unknown.stdout.strip()) == (0, "The knowledge base does not say.")
     assert "hardwon kb search" in unknown.stderr
-    strictly = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?", "--strict")
-    assert "quoted word for word" not in strictly.stderr
 
 
 @pytest.mark.long
@@ -102,10 +96,8 @@ def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_aske
         (folder / name).write_text(f"# {name}\n\nThe note of {name}.\n")
     (files / "notes.md").write_text("A file beside the folder.\n")
     assert commands.run("kb", "add", str(folder), str(files / "notes.md")).returncode == 0
-    assert json.loads(commands.run("kb", "add", str(folder), "--json").stdout)["gone"] == []
     (folder / "goes.md").unlink()
     (folder / "old/goes.md").unlink()
-
     kept = commands.run("kb", "add", str(folder))
     assert (kept.returncode, kept.stdout) == (0, "0 new or changed, 1 as before\n")
     assert "kept, though their files are gone: notes/goes.md, notes/old/goes.md (2 in all)" in kept.stderr
@@ -113,7 +105,6 @@ def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_aske
     assert "2 deleted, whose files are gone: notes/goes.md, notes/old/goes.md\n" in deleted.stdout
     left = json.loads(commands.run("kb", "list", "--json").stdout)["documents"]
     assert [each["uri"] for each in left] == ["notes.md", "notes/stays.md"]
-    assert commands.run("kb", "add", str(folder), "--delete-gone").stdout == "0 new or changed, 1 as before\n"
 
 
 @pytest.mark.long
@@ -121,27 +112,14 @@ def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_aske
 def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are_refused(
     commands: Commands, files: Path
 ) -> None:
-    nothing = commands.run("kb", "list")
-    assert nothing.stdout == "no documents here: hardwon kb add FILE\n"
-    assert commands.run("kb", "list", "--sources").stdout == "no repositories here: hardwon kb add https://...\n"
-    for contradiction in (
-        ("ask", "Who?", "--strict", "--case", "9"),
-        ("ask", "Who?", "--all", "--strict"),
-        ("search", "pool", "--anywhere", "--case", "9"),
-    ):
-        refused = commands.run("kb", *contradiction)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert contradiction[2] in refused.stderr
-
+    refused = commands.run("kb", "search", "pool", "--anywhere", "--case", "9")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--anywhere" in refused.stderr
     assert commands.run("kb", "add", str(files / "docs/pool.md"), str(files / "odd.xyz")).returncode == 0
-    assert commands.run("kb", "add", str(files / "docs/pool.md")).stdout == "0 new or changed, 1 as before\n"
     unknown = commands.run("kb", "delete", "pool.md", "nowhere.md")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "there is no nowhere.md here: hardwon kb list shows ids and names" in unknown.stderr
+    assert "there is no nowhere.md here" in unknown.stderr
     assert commands.run("kb", "delete", "pool.md", "odd.xyz").stdout == "2 documents deleted\n"
-    stranger = commands.run("kb", "delete", str(UUID(int=7)))
-    assert (stranger.returncode, stranger.stdout) == (1, "0 documents deleted\n")
-    assert "hardwon kb list shows what is" in stranger.stderr
     closed = commands.run("kb", "delete", "--all", "--case", "9")
     assert (closed.returncode, closed.stdout) == (0, "0 documents deleted; case 9 is closed and takes no more\n")
 
@@ -159,25 +137,12 @@ def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
             added = commands.run("kb", "add", str(files / "docs/pool.md"))
             assert "0 indexed, 0 failed, 1 put off" in added.stdout
             assert "HARDWON_EMBEDDING_API_KEY" in added.stdout
-            assert "once that is repaired" in added.stderr
-            as_before = commands.run("kb", "add", str(files / "docs/pool.md"))
-            assert (as_before.returncode, as_before.stdout.splitlines()[0]) == (0, "0 new or changed, 1 as before")
-            again = commands.run("kb", "retry")
-            assert again.returncode == 1
-            assert again.stdout.startswith("1 document begun again: 0 indexed, 0 failed, 1 put off\n")
-            assert "HARDWON_EMBEDDING_API_KEY" in again.stdout
             listed = commands.run("kb", "list").stdout
             assert "pending  pool.md" in listed
             assert "HARDWON_EMBEDDING_API_KEY" in listed
             server.always = None
             again = commands.run("kb", "retry")
             assert (again.returncode, again.stdout) == (0, "1 document begun again: 1 indexed, 0 failed\n")
-            told = json.loads(commands.run("kb", "retry", "--json").stdout)
-            assert (told["documents"], told["indexed"]["indexed"]) == (0, 0)
-        assert commands.run("kb", "add", str(files / "docs/pool.md"), "--team", "a", "--no-wait").returncode == 0
-        for command in ("sync", "retry"):
-            assert commands.run("kb", command).returncode == 0
-        assert "pending  pool.md" in commands.run("kb", "list", "--team", "a").stdout, "others are not waited for"
 
 
 @pytest.mark.long
@@ -197,17 +162,10 @@ def test_a_file_whose_name_no_document_may_have_stops_no_other(commands: Command
         ("docs/odd.md", "failed"),
         ("docs/pool.md", "indexed"),
     ]
-    bad = os.fsdecode(b"caf\xe9")
-    for command, says in (
-        (("search", bad), "q: holds a lone surrogate, which is no Unicode text"),
-        (("list", "--after", bad), "after: holds a lone surrogate"),
-        (("members", "--case", "9", "--add", bad), "principal: holds a lone surrogate"),
-        (("add", str(files / "docs/pool.md"), "--tag", bad), "tag: holds a lone surrogate"),
-    ):
-        refused = commands.run("kb", *command)
-        assert refused.returncode == 1
-        assert says in refused.stderr
-        assert "Traceback" not in refused.stderr
+    refused = commands.run("kb", "search", os.fsdecode(b"caf\xe9"))
+    assert refused.returncode == 1
+    assert "q: holds a lone surrogate" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_files_that_would_get_one_name_are_refused_before_anything_is_added(files: Path) -> None:
@@ -245,25 +203,6 @@ def test_what_is_left_out_of_folders_is_told_of_beside_the_result(capsys: pytest
     shown = capsys.readouterr()
     assert "left out" not in shown.out
     assert "docs/9.xyz, ... (1,200 files and folders in all)" in shown.err
-    print_added([], None, left=FolderChanges(out=["docs/build/"]), as_json=False)
-    assert "left out of folders: docs/build/ (1 " in capsys.readouterr().err
-    print_added([], None, as_json=False)
-    assert capsys.readouterr().err == ""
-
-
-def test_files_and_repositories_that_are_added_together_are_told_of_in_one_document(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    report = SyncReport(source_id=SourceId(UUID(int=1)), url="https://example.org/a", added=1)
-    print_added([], None, ["huge.txt: it is large"], [report], as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["synced"][0]["url"], told["passed_over"]) == ("https://example.org/a", ["huge.txt: it is large"])
-
-
-def test_files_of_a_repository_that_cannot_be_read_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    report = SyncReport(source_id=SourceId(UUID(int=1)), url="https://example.org/a", added=2, unreadable=1)
-    print_reports([report], as_json=False)
-    assert "2 new or changed, 0 as before, 0 deleted, 1 could not be read: hardwon kb list" in capsys.readouterr().out
 
 
 CODE = """class Lease:
@@ -307,16 +246,6 @@ async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with KnowledgeClient("http://test", transport=transport) as opened:
         yield opened
-
-
-async def test_the_page_asks_where_there_is_nothing_yet_and_is_told_so(
-    client: KnowledgeClient, knowledge: Knowledge
-) -> None:
-    early = await client.answers.ask("How many connections does the pool hold?")
-    assert (early["status"], early["answer"]) == ("empty_scope", NOTHING_YET)
-    await put(knowledge, "pool.md", POOL.encode())
-    waiting = await client.answers.ask("How many connections does the pool hold?")
-    assert (waiting["status"], waiting["answer"]) == ("indexing", STILL_INDEXING)
 
 
 async def test_a_document_of_the_size_that_is_promised_goes_over_http(client: KnowledgeClient) -> None:

@@ -52,15 +52,6 @@ GAUGES = """# Gauges
 | pressure gauge | 4 bar at most, else the valve closes | hand |
 | level gauge | 2 m at least, else it opens | hand |
 """
-VALVES = """# Valves
-
-The valve is made to bleed when a valve bleeds: whoever bleeds a valve has to know what valves do.
-
-| command | does |
-| --- | --- |
-| `valve bleed [--slow]` | lets the air out of the pipe |
-| `valve test` | opens and closes it once |
-"""
 SENTENCE = "Only the controller reads the pressure gauge; operators never do."
 WHO = "Who reads the pressure gauge?"
 
@@ -70,7 +61,6 @@ async def plant(opens: Opens) -> AsyncIterator[Knowledge]:
     async with opens(embedder=LocalEmbedder()) as opened:
         await put(opened, "README.md", STATION.encode())
         await put(opened, "gauges.md", GAUGES.encode())
-        await put(opened, "valves.md", VALVES.encode())
         await opened.documents.indexing.run()
         yield opened
 
@@ -90,7 +80,7 @@ async def test_the_sentence_that_answers_is_quoted_and_no_row_and_no_example_of_
     assert (answer.citations[0].uri, answer.citations[0].section) == ("README.md", "Pump station")
     assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
 
-    monkeypatch.setattr(question_terms.Question, "echoed", lambda *_: False)
+    monkeypatch.setattr(question_terms.Question, "shows_question", lambda *_: False)
     monkeypatch.setattr(question_terms, "HANDICAPS", dict.fromkeys(question_terms.HANDICAPS, 0.0))
     monkeypatch.setattr(extractor, "READING", 0)
     assert any(WHO in claim.text for claim in (await ask(plant, WHO)).claims)
@@ -106,11 +96,6 @@ async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quot
     assert [each.quote for each in answer.citations] == ["| `PUMP_RATE` | 40 | litres in a second, at most |"]
 
 
-async def test_a_row_about_just_what_is_asked_comes_before_sentences_with_the_same_words(plant: Knowledge) -> None:
-    answer = await ask(plant, "What does valve bleed do?")
-    assert answer.claims[0].text == "command: `valve bleed [--slow]`; does: lets the air out of the pipe"
-
-
 @over("said", ["What is", "What's", "What\u2019s", "Show me what is", "Please tell us what's"])
 async def test_a_question_is_answered_alike_however_it_is_said(plant: Knowledge, said: str) -> None:
     """A0-21: "What's my standard rollback procedure?" is an example of the tool's own description."""
@@ -119,11 +104,6 @@ async def test_a_question_is_answered_alike_however_it_is_said(plant: Knowledge,
         for begun in (said, "What is")
     ]
     assert signs[0] == signs[1] > 0
-
-
-async def test_a_question_that_a_document_asks_is_quoted_with_its_answer(plant: Knowledge) -> None:
-    answer = await ask(plant, "Who repairs a broken pump?")
-    assert answer.claims[0].text.endswith("The night shift of the plant next door, within two hours.")
 
 
 async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
@@ -140,54 +120,6 @@ async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
     monkeypatch.setattr(extractor, "READING", 0)
     without = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, WHO)
     assert SENTENCE not in {claim.text for claim in without.claims}
-
-
-SCHEDULER = """The timer
-=========
-
-It runs jobs at their hours. The kinds of stores where jobs may be kept are these:
-
-* Memory
-* Redis
-* any database with a driver
-
-Building
---------
-
-The tests of the timer are run with:
-
-    timer test --all
-"""
-
-
-@pytest.mark.parametrize(
-    ("question", "section", "told"),
-    [
-        ("Which kinds of stores may the timer keep jobs in?", "The timer", "* Redis"),
-        ("How do I run the tests of the timer?", "The timer > Building", "timer test --all"),
-    ],
-)
-async def test_what_answers_is_told_with_what_it_leads_to(opens: Opens, question: str, section: str, told: str) -> None:
-    async with opens(embedder=LocalEmbedder()) as opened:
-        await put(opened, "timer.md", SCHEDULER.encode())
-        await opened.documents.indexing.run()
-        answer = await ask(opened, question)
-    assert told in answer.claims[0].text
-    assert answer.citations[0].section == section
-    assert answer.citations[0].quote in SCHEDULER
-
-
-@pytest.mark.long
-async def test_a_row_about_what_is_asked_is_as_near_as_itself_and_not_as_its_table(opens: Opens) -> None:
-    """All the other rows of a passage are about something else, and made it too far from any question."""
-    names = ["mustard", "granite", "violins", "harbours", "candles", "parrots", "tunnels", "biscuits", "glaciers"]
-    rows = [f"DE-{at + 400},{name} of {names[at % 7]},{at} litres,hall {at % 5}" for at, name in enumerate(names * 7)]
-    async with opens(embedder=LocalEmbedder()) as opened:
-        await put(opened, "stock.csv", "\n".join(["code,holds,amount,place", *rows]).encode())
-        await opened.documents.indexing.run()
-        answer = await ask(opened, "What is DE-433?")
-    told = "code: DE-433; holds: tunnels of parrots; amount: 33 litres; place: hall 3"
-    assert [claim.text for claim in answer.claims] == [told]
 
 
 RELEASES = """# Changelog
@@ -239,12 +171,8 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
     [
         ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
         ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
-        ("Which glibc does the pump need in 4.0.0?", "glibc 2.28", "2.31"),
-        ("What is the default of threads in Osprey 4?", "is 16", "is 4"),
         ("What is the default of threads in Osprey 3?", "is 4", "is 16"),
         ("How many workers has the queue invoices?", "queues > invoices > workers: 2", "workers: 4"),
-        ("How many workers has the queue mails?", "queues > mails > workers: 4", "workers: 2"),
-        ("What was the mooring fee of a barge in 2025?", "17 euros", "12 euros"),
         ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
     ],
 )

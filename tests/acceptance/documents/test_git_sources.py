@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -16,10 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from dulwich import porcelain
 from dulwich.objects import Blob, ObjectID, Tree
 from dulwich.refs import Ref
@@ -40,6 +35,7 @@ from tests.conftest import Opens
 from tests.support.documents import writable
 
 WHO = b"Ann <ann@example.org>"
+LOCALHOST = Path(__file__).parents[2] / "support" / "localhost.pem"
 POOL = "# Pool\n\nThe pool has 40.\n"
 
 
@@ -280,7 +276,6 @@ async def test_a_closed_case_keeps_no_copy_of_a_repository_and_takes_none(
     [
         ({"subdir": "dosc"}, "subdir: no file below dosc/ is of a kind that hardwon reads"),
         ({"subdir": "docs", "globs": ("*.rst",)}, "subdir: no file below docs/ matches *.rst"),
-        ({"globs": ("*.rst", "*.adoc")}, "globs: no file in it matches *.rst or *.adoc"),
     ],
 )
 async def test_a_source_that_nothing_is_taken_from_says_so(
@@ -375,12 +370,6 @@ def of_another_format(writes: Writes) -> None:
     set_git(writes, "extensions", "ofTomorrow", "true")
 
 
-def without_a_tree(writes: Writes) -> None:
-    writes.repo.refs[Ref(b"refs/heads/master")] = writes.repo.get_worktree().commit(
-        b"x", committer=WHO, author=WHO, tree=ObjectID(b"2" * 40), ref=None
-    )
-
-
 def with_a_torn_pack(writes: Writes) -> None:
     porcelain.gc(writes.repo, prune=True, grace_period=None)
     (pack,) = (writes.folder / ".git/objects/pack").glob("*.pack")
@@ -393,7 +382,6 @@ def with_a_torn_pack(writes: Writes) -> None:
     ("spoil", "says"),
     [
         (of_another_format, "its format is not supported (ofTomorrow)"),
-        (without_a_tree, f"it is incomplete: {'2' * 40} is missing"),
         (with_a_torn_pack, "a file of it is not whole"),
     ],
 )
@@ -412,37 +400,18 @@ async def test_a_repository_that_git_cannot_read_stops_no_other(
         assert [each.error for each in reports] == [f"file://{bad.folder} cannot be fetched: {says}", None]
 
 
-def certified(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Return the certificate of a server on this machine, which nobody else trusts, and what serves with it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "key.pem").write_bytes(secret)
-    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+def certified() -> ssl.SSLContext:
+    """Return what serves with the certificate of a server on this machine, which nobody else trusts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    return folder / "certificate.pem", context
+    context.load_cert_chain(LOCALHOST)
+    return context
 
 
 @pytest.fixture
-def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Serve nothing but refusals over https; give the address."""
-    trusted, context = certified(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    monkeypatch.setenv("SSL_CERT_FILE", str(LOCALHOST))
+    context = certified()
     with ThreadingHTTPServer(("127.0.0.1", 0), _Unauthorised) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         serving = Thread(target=server.serve_forever, daemon=True)
@@ -633,17 +602,7 @@ def cut_short(copy: Path) -> None:
         pack.write_bytes(pack.read_bytes()[:40])
 
 
-def without_its_list(copy: Path) -> None:
-    for listed in (copy / "objects/pack").glob("*.idx"):
-        listed.chmod(0o600)
-        listed.write_bytes(b"")
-
-
-def without_packs(copy: Path) -> None:
-    shutil.rmtree(copy / "objects/pack")
-
-
-@pytest.mark.parametrize("damaged", [half_made, cut_short, without_its_list, without_packs])
+@pytest.mark.parametrize("damaged", [half_made, cut_short])
 async def test_a_copy_of_a_repository_that_is_not_whole_is_fetched_anew(
     opens: Opens, writes: Writes, home: Path, tmp_path: Path, damaged: Callable[[Path], None]
 ) -> None:

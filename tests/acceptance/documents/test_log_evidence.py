@@ -20,7 +20,6 @@ from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.service import Documents
 from knowledge.text.pluralize import plain_count_of
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.reports.answer_report import LocalAnswers
 from orchestrator.http.app import make_app
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.conftest import Opens
@@ -94,17 +93,6 @@ async def test_counts_times_lines_and_listings_of_a_long_log_are_exact(knowledge
     await _check_selected(knowledge, written)
 
 
-async def test_all_entries_of_a_severity_are_listed_with_their_times(knowledge: Knowledge) -> None:
-    """A0-49: more of them than k."""
-    lines = [f"2025-10-19T14:{m:02}:00Z {'CRITICAL disk' if m % 2 else 'INFO ok'} {m}" for m in range(60)]
-    await add(knowledge, "server.log", "\n".join(lines).encode(), "case", "1")
-    told = await facts(knowledge.documents, "Show me all CRITICAL entries with timestamps", knowledge)
-    assert told[0].startswith("server.log: 30 CRITICAL entries.\nFirst at 2025-10-19T14:01:00Z, line 2: ")
-    listed = told[1].split("\n")
-    assert listed[0] == "server.log: all 30 CRITICAL entries:"
-    assert [line.split(": ", 1)[1] for line in listed[1:]] == [line for line in lines if "CRITICAL" in line]
-
-
 MIDNIGHTS = b"""2025-10-18T23:00:00Z ERROR one
 2025-10-19T00:00:00Z ERROR two
 2025-10-19T14:32:05Z ERROR three
@@ -120,16 +108,9 @@ MIDNIGHTS = b"""2025-10-18T23:00:00Z ERROR one
     [
         ("on 2025-10-19", 3),
         ("at 2025-10-19T14:32Z", 1),
-        ("at 2025-10-19T14:32:05Z", 1),
         ("before 2025-10-20", 4),
         ("until 2025-10-20", 6),
-        ("until 2025-10-20T00:00Z", 5),
-        ("from 2025-10-19 to 2025-10-20", 5),
-        ("between 2025-10-19 and 2025-10-20", 5),
         ("between 2025-10-19 14:33 and 2025-10-20 01:00", 3),
-        ("between 14:00 and 14:32:30 on 2025-10-19", 1),
-        ("on 2025-10-19 from 14:32 to 15:00", 2),
-        ("on 2025-10-19, 0:00-14:33", 3),
         ("after 14:33 on 2025-10-19", 4),
     ],
 )
@@ -148,32 +129,6 @@ VISITS = b"""10.0.0.4 - - [03/May/2026:08:00:03 +0000] "GET /api/orders HTTP/1.1
 """
 
 
-@over(
-    "question, told",
-    [
-        ("How many requests came from 10.0.0.4?", "2 lines with '10.0.0.4'"),
-        ("How many requests came from 10.0.0.99?", "0 lines with '10.0.0.99'"),
-        ("How many POST requests are there?", "2 lines with 'POST'"),
-        ("How many 500 responses are in access.log?", "1 line with status 500"),
-        (
-            "How many requests to /api/orders failed with 500?",
-            "1 line with '/api/orders' and status 500; none of these lines holds 'failed'",
-        ),
-        ("How many 404 errors are there?", "1 line with status 404"),
-        ("When was the first login?", "1 line with 'login'"),
-        ("How many purchases were made by robots?", f"no line holds 'purchase' or 'robot'{OTHER_WORDS}"),
-        ("How many lines does access.log have?", "4 lines"),
-        ("How many requests are there in all?", "4 lines"),
-    ],
-)
-async def test_what_a_question_says_of_lines_is_counted_and_not_the_whole_log(
-    knowledge: Knowledge, question: str, told: str
-) -> None:
-    """2,400 lines were the answer to how many came from one address, and marked as complete."""
-    await add(knowledge, "access.log", VISITS, "case", "1")
-    assert (await facts(knowledge.documents, question, knowledge))[0].startswith(f"access.log: {told}.")
-
-
 GATEWAY = (
     VISITS
     + b'10.0.0.5 - - [03/May/2026:08:00:19 +0000] "GET /api/orders HTTP/1.1" 502 15005\n'
@@ -181,31 +136,26 @@ GATEWAY = (
 )
 
 
-async def test_a_status_is_looked_for_where_access_logs_have_it_and_each_is_told_apart(knowledge: Knowledge) -> None:
-    """No line has two statuses, and 1,500 bytes are none."""
+async def test_what_a_question_says_of_lines_is_counted_and_each_status_told_apart(knowledge: Knowledge) -> None:
+    """Neither the whole log is the answer to how many came from one address, nor are 1,500 bytes a status."""
     await add(knowledge, "access.log", GATEWAY, "case", "1")
     for question, told in (
-        ("How many 404s are there?", ["2 lines with status 404"]),
-        ("How many 200s?", ["2 lines with status 200"]),
+        ("How many requests came from 10.0.0.99?", ["0 lines with '10.0.0.99'"]),
+        ("How many POST requests are there?", ["2 lines with 'POST'"]),
         ("How many 5xx?", ["2 lines with status 500-599"]),
-        ("How many server errors are there?", ["2 lines with status 500-599"]),
-        ("How many client errors?", ["2 lines with status 400-499"]),
         ("How many 404 and 500 errors are there?", ["2 lines with status 404", "1 line with status 500"]),
-        ("How many 404 or 502 responses?", ["2 lines with status 404", "1 line with status 502"]),
         ("How many requests from 10.0.0.4 and 10.0.0.5?", ["2 lines with '10.0.0.4'", "2 lines with '10.0.0.5'"]),
-        ("How many requests from 10.0.0.4 and/or 10.0.0.5?", ["2 lines with '10.0.0.4'", "2 lines with '10.0.0.5'"]),
-        ("When was the first 502?", ["1 line with status 502"]),
-        ("When was the first 502 in access.log?", ["1 line with status 502"]),
-        ("When was the last 500?", ["1 line with status 500"]),
+        ("When was the last 500 in access.log?", ["1 line with status 500"]),
         ("How many requests failed?", [f"no line holds 'failed'{OTHER_WORDS}"]),
         ("How many 15005 responses?", ["2 lines with '15005'"]),
-        ("How many 503s?", ["0 lines with status 503"]),
         ("How many visitors came from 10.0.0.4?", ["2 lines with '10.0.0.4'; none of these lines holds 'visitor'"]),
     ):
         found = [each.split("\n")[0] for each in await facts(knowledge.documents, question, knowledge)]
         assert found == [f"access.log: {each}." for each in told], question
     listed = (await facts(knowledge.documents, "List all 404s in access.log", knowledge))[1]
     assert [line.split(":")[0].strip() for line in listed.split("\n")[1:]] == ["3", "6"]
+    (counted,) = await facts(knowledge.documents, "Which path has the most requests?", knowledge)
+    assert counted.split("\n") == ["access.log: 6 lines.", "/api/orders: 5 lines.", "/login: 1 line."]
 
 
 SHOP = b"""2025-10-19T14:00:00Z ERROR user=u3 [stock] query failed, will retry
@@ -215,77 +165,19 @@ SHOP = b"""2025-10-19T14:00:00Z ERROR user=u3 [stock] query failed, will retry
 """
 
 
-async def test_words_beside_errors_narrow_them_or_are_said_to_be_in_no_line(knowledge: Knowledge) -> None:
-    """All errors were told as those of one user, and 0 lines with "querie" as no queries."""
-    await add(knowledge, "app.log", SHOP, "case", "1")
-    for question, told in (
-        ("How many errors did user u3 have?", "1 ERROR entry with 'u3' and 'user'"),
-        ("How many errors by user u3?", "1 ERROR entry with 'u3' and 'user'"),
-        ("How many errors with user u9?", "0 ERROR entries with 'u9'"),
-        ("How many errors are there for stock?", "1 ERROR entry with 'stock'"),
-        ("How many errors for service stock?", f"no line holds 'service'{OTHER_WORDS}"),
-        ("How many ERROR entries of user u3?", "1 ERROR entry with 'u3' and 'user'"),
-        ("List all ERROR entries of user u3", "1 ERROR entry with 'u3' and 'user'"),
-        ("Show all errors of user u5", "0 ERROR entries with 'u5' and 'user'"),
-        ("How many errors from u3 and u4?", "1 ERROR entry with 'u3'"),
-        ("What are the first 10 errors?", "2 ERROR entries"),
-        ("How many errors are there according to app.log?", "2 ERROR entries"),
-        ("How many errors were logged in app.log?", "2 ERROR entries"),
-        ("How many users logged in?", "1 line with 'user' and 'logged'"),
-        ("How many queries?", "2 lines with 'query'"),
-        ("How many retries?", "1 line with 'retry'"),
-        ("How many successful calls?", f"no line holds 'successful'{OTHER_WORDS}"),
-        ("How many timeouts done?", f"no line holds 'timeout' and 'done' together{OTHER_WORDS}"),
-    ):
-        counted = (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0]
-        assert counted == f"app.log: {told}.", question
-
-
-async def test_words_beside_a_severity_narrow_it_beside_documents_too(knowledge: Knowledge) -> None:
-    await add(knowledge, "app.log", SHOP, "case", "1")
-    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
-    told = await facts(knowledge.documents, "How many ERROR entries did user u3 have?", knowledge)
-    assert [each.split("\n")[0] for each in told] == ["app.log: 1 ERROR entry with 'u3' and 'user'."]
-
-
 async def test_severities_of_a_log_that_names_none_are_never_told_as_none(knowledge: Knowledge) -> None:
+    """A0-50: a 0 would say that all was well."""
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
     nameless = "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
-    for question in ("How many ERROR entries are there?", "How many errors are there?", "List all WARN lines"):
+    for question in ("How many ERROR entries are there?", "What errors are there?", "List all WARN lines"):
         assert await facts(knowledge.documents, question, knowledge) == [nameless]
 
 
-@over(
-    "question",
-    [
-        *("How many requests per minute?", "How many distinct IPs are there?", "How many different paths are there?"),
-        *("What is the average response time?", "How many bytes were sent?", "What is the most frequent status code?"),
-        *("Which user has the most requests?", "Who made the most requests?", "How many errors were there yesterday?"),
-    ],
-)
-async def test_what_no_plan_holds_is_left_to_the_search(knowledge: Knowledge, question: str) -> None:
-    await add(knowledge, "access.log", GATEWAY, "case", "1")
-    assert await facts(knowledge.documents, question, knowledge) == []
-
-
-async def test_requests_are_counted_by_path(knowledge: Knowledge) -> None:
-    await add(knowledge, "access.log", GATEWAY, "case", "1")
-    (told,) = await facts(knowledge.documents, "Which path has the most requests?", knowledge)
-    assert told.split("\n") == ["access.log: 6 lines.", "/api/orders: 5 lines.", "/login: 1 line."]
-
-
-async def test_the_first_and_the_last_lines_of_a_log_are_told(knowledge: Knowledge) -> None:
+async def test_the_last_lines_of_a_log_are_told(knowledge: Knowledge) -> None:
     await add(knowledge, "app.log", SHOP, "case", "1")
     (told,) = await facts(knowledge.documents, "Show the last 2 lines of app.log", knowledge)
     assert told.split("\n")[0] == "app.log: the last 2 of 4 lines:"
     assert [line.split(":")[0].strip() for line in told.split("\n")[1:]] == ["3", "4"]
-    lines = SHOP.decode().splitlines()
-    for question, end, line in (
-        ("What is the first line of app.log?", "first", f"1: {lines[0]}"),
-        ("What is the last entry of app.log?", "last", f"4: {lines[-1]}"),
-    ):
-        (told,) = await facts(knowledge.documents, question, knowledge)
-        assert told == f"app.log: the {end} 1 of 4 lines:\n  {line}"
 
 
 async def test_a_time_of_day_alone_is_of_the_only_day_of_a_log_and_counts_nothing_where_it_has_more(
@@ -372,17 +264,11 @@ async def test_a_time_without_a_zone_is_one_of_the_logs_own(knowledge: Knowledge
     for question, told in (
         ("How many errors between 08:15 and 08:30?", "3 ERROR entries since 2025-11-04T08:15:00+01:00"),
         ("How many ERROR entries since 07:20 UTC?", "8 ERROR entries since 2025-11-04T08:20:00+01:00"),
-        ("How many errors from 07:15 to 07:30 UTC?", "3 ERROR entries since 2025-11-04T08:15:00+01:00"),
-        ("How many errors within 08:00 and 08:10?", "2 ERROR entries since 2025-11-04T08:00:00+01:00"),
         ("How many errors on 2025-11-04?", "12 ERROR entries since 2025-11-04T00:00:00+01:00"),
-        ("How many errors on 2025-11-05?", "0 ERROR entries since 2025-11-05T00:00:00+01:00"),
     ):
         counted = (await facts(knowledge.documents, question, knowledge))[0]
         assert counted.startswith(f"worker.log: {told}"), question
-    counted = (await facts(knowledge.documents, "How many errors since 08:00?", knowledge))[0]
     assert "First at 2025-11-04T08:00:13.577000+01:00, line 1: " in counted
-    overview = (await facts(knowledge.documents, "How many lines are there?", knowledge))[0]
-    assert "First entry 2025-11-04T08:00:13.577000+01:00" in overview
 
 
 async def test_a_time_of_a_log_over_a_change_of_zone_is_one_of_the_zone_printed_then(knowledge: Knowledge) -> None:
@@ -390,34 +276,12 @@ async def test_a_time_of_a_log_over_a_change_of_zone_is_one_of_the_zone_printed_
     winter = "".join(f"2025-10-{day}T10:15:00+01:00 ERROR job\n" for day in (26, 27, 28))
     await add(knowledge, "worker.log", (summer + winter).encode(), "case", "1")
     for when, number in (
-        ("at 10:15 on 2025-10-25", 1),
         ("at 10:15 on 2025-10-27", 1),
-        ("at 11:15 on 2025-10-27", 0),
         ("between 2025-10-25 10:10 and 2025-10-27 10:20", 3),
         ("at 08:15 UTC on 2025-10-25", 1),
-        ("since 10:16 on 2025-10-27", 1),
     ):
         counted = (await facts(knowledge.documents, f"How many errors were there {when}?", knowledge))[0]
         assert counted.startswith(f"worker.log: {plain_count_of(number, 'ERROR entry')} "), when
-
-
-async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) -> None:
-    await add(knowledge, "worker.log", ZONED.encode(), "case", "1")
-    for question, lines in (
-        ("What happened at 08:17 in worker.log?", [18]),
-        ("Show entries between 08:15 and 08:17 in worker.log", [16, 17]),
-    ):
-        listed = (await facts(knowledge.documents, question, knowledge))[1]
-        assert [int(line.split(":")[0]) for line in listed.split("\n")[1:]] == lines
-    for question, told in (
-        ("Were there errors at 08:00?", "1 ERROR entry since 2025-11-04T08:00:00+01:00"),
-        ("Show me errors from worker.log at 08:15", "1 ERROR entry since 2025-11-04T08:15:00+01:00"),
-    ):
-        counted = (await facts(knowledge.documents, question, knowledge))[0]
-        assert counted.startswith(f"worker.log: {told}"), question
-    await add(knowledge, "clock.log", b"[08:17:11] ERROR one\n[08:17:12] INFO two\n", "case", "1")
-    (told,) = await facts(knowledge.documents, "What happened at 08:17 in clock.log?", knowledge)
-    assert told == "clock.log: none of its 2 lines has a readable timestamp; they cannot be selected by time."
 
 
 WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
@@ -431,9 +295,7 @@ WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
     [
         ("How often does 'ΚΌΣΜΟΣ' occur?", "1 line with 'ΚΌΣΜΟΣ'"),
         ("How many lines contain 'İSTANBUL'?", "1 line with 'İSTANBUL'"),
-        ('How many lines contain "ERROR"?', "2 lines with 'ERROR'"),
         ('How many ERROR entries have "lost" in them?', "1 ERROR entry with 'lost'"),
-        ("What's the number of ERROR entries in the log's lines?", "1 ERROR entry"),
     ],
 )
 async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:
@@ -462,6 +324,12 @@ CHECKOUT = """2025-10-19T14:32:01Z INFO GET /api/health 200
 2025-10-19T14:46:00Z INFO GET /api/health 200
 """
 FIRST = "First at 2025-10-19T14:32:15Z, line 2: 2025-10-19T14:32:15Z ERROR"
+PROCESS = """# Invoicing
+
+The errors of the old invoicing process were wrong totals and lost receipts.
+
+Warnings of the auditor are answered within two days.
+"""
 KINDS = [
     "app.log: 4 ERROR entries.",
     "app.log: 1 CRITICAL entry.",
@@ -477,11 +345,7 @@ KINDS = [
     "question",
     [
         "What errors are in app.log?",
-        "What errors are in the log?",
-        "What errors in app.log?",
-        "errors in app.log",
         "Which API endpoints have errors?",
-        "How many errors are there?",
     ],
 )
 async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_path(
@@ -500,16 +364,7 @@ async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_
     "question, told, last",
     [
         ("What's the first and last error timestamp?", "5 ERROR/CRITICAL entries", 7),
-        ("When did the errors start?", "5 ERROR/CRITICAL entries", 7),
         ("When did payment errors start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
-        (
-            "When did the connection timeout errors start?",
-            "2 ERROR/CRITICAL entries with 'connection' and 'timeout'",
-            4,
-        ),
-        ("When did the errors in app.log start?", "5 ERROR/CRITICAL entries", 7),
-        ("When did the errors of the payment start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
-        ("When did the errors in app.log from payment start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
     ],
 )
 async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
@@ -524,23 +379,16 @@ async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
     assert f", line {last}: " in lines[2]
 
 
-@pytest.mark.parametrize(
-    ("beside", "questions"),
-    [
-        ("config.yaml", ["Which API endpoints have errors?", "What errors were there?"]),
-        ("process.md", ["Which API endpoints have errors?", "Which path has the most errors?"]),
-    ],
-)
+@over("beside, text", [("config.yaml", "server:\n  port: 80\n"), ("process.md", PROCESS)])
 async def test_what_is_beside_a_log_does_not_keep_its_errors_from_being_counted(
-    knowledge: Knowledge, beside: str, questions: list[str]
+    knowledge: Knowledge, beside: str, text: str
 ) -> None:
     """A0-50: settings have no errors, and paths that have some are those of a log."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
-    await add(knowledge, beside, PROCESS.encode() if beside.endswith(".md") else b"server:\n  port: 80\n", "case", "1")
-    for question in questions:
-        counted, kinds = await facts(knowledge.documents, question, knowledge)
-        assert counted.split("\n")[0] == "app.log: 5 ERROR/CRITICAL entries.", question
-        assert kinds.split("\n") == KINDS, question
+    await add(knowledge, beside, text.encode(), "case", "1")
+    counted, kinds = await facts(knowledge.documents, "Which API endpoints have errors?", knowledge)
+    assert counted.split("\n")[0] == "app.log: 5 ERROR/CRITICAL entries."
+    assert kinds.split("\n") == KINDS
 
 
 PAYMENTS = "\n".join(
@@ -561,26 +409,16 @@ PAYMENTS = "\n".join(
     "question, told",
     [
         ("How many errors are on /api/payment?", "4 ERROR/CRITICAL entries with '/api/payment'"),
-        ("How many warnings are on /api/payment?", "2 WARN entries with '/api/payment'"),
         ("How many error lines mention ERR-4521?", "2 ERROR/CRITICAL entries with 'ERR-4521'"),
-        ("How many errors mention ERR-4521?", "2 ERROR/CRITICAL entries with 'ERR-4521'"),
-        ("List all errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
-        ("Give me the errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
         ("How many errors and warnings are on /api/payment?", "6 WARN/ERROR/CRITICAL entries with '/api/payment'"),
-        ("How many ERROR entries and warnings are on /api/payment?", "6 WARN/ERROR entries with '/api/payment'"),
-        ("How many errors and warnings are there?", "8 WARN/ERROR/CRITICAL entries"),
         ("How many fatal errors are on /api/cart?", "1 CRITICAL entry with '/api/cart'"),
-        ("How many critical errors are there?", "1 CRITICAL entry"),
         (
             "How many errors on /api/payment mention ERR-4521?",
             "2 ERROR/CRITICAL entries with '/api/payment' and 'ERR-4521'",
         ),
-        ("Show the last 3 errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
+        ("How often does the error ERR-4521 occur?", "4 lines with 'ERR-4521'"),
+        ("How many lines mention the error-handler of /api/payment?", "1 line with '/api/payment' and 'error-handler'"),
         ("How many requests to /api/payment failed?", "2 lines with '/api/payment' and 'failed'"),
-        (
-            "How many errors are on /api/payment since 2025-10-19T15:01Z?",
-            "3 ERROR/CRITICAL entries with '/api/payment' since 2025-10-19T15:01:00Z",
-        ),
         (
             "How many errors are on /api/payment between 15:01 and 15:02?",
             "2 ERROR/CRITICAL entries with '/api/payment' since 2025-10-19T15:01:00Z until 2025-10-19T15:02:00Z",
@@ -593,24 +431,6 @@ async def test_errors_asked_for_in_plain_words_are_counted_together_with_what_is
     """A0-50: of 47 lines with the path, 4 tell of an error, and all of them were the answer."""
     await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
     assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
-
-
-async def test_of_several_severities_each_is_counted(knowledge: Knowledge) -> None:
-    """A0-50."""
-    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    each = (await facts(knowledge.documents, "How many errors and warnings are on /api/payment?", knowledge))[1]
-    numbers = [(2, "WARN"), (4, "ERROR"), (0, "CRITICAL")]
-    expected = [f"pay.log: {number} {name} entries with '/api/payment'." for number, name in numbers]
-    assert each.split("\n")[: len(expected)] == expected
-
-
-async def test_errors_on_a_path_begin_with_the_first_of_them_and_are_listed_alone(knowledge: Knowledge) -> None:
-    """A0-49, A0-50."""
-    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    counted = (await facts(knowledge.documents, "When did the errors on /api/payment start?", knowledge))[0]
-    assert counted.split("\n")[1].startswith("First at 2025-10-19T15:00:00Z, line 41: ")
-    listed = (await facts(knowledge.documents, "List all errors on /api/payment", knowledge))[1]
-    assert [line.split(": ")[0].strip() for line in listed.split("\n")[1:]] == ["41", "42", "43", "44"]
 
 
 async def test_errors_on_a_path_are_counted_of_each_log_and_beside_documents_too(knowledge: Knowledge) -> None:
@@ -626,88 +446,10 @@ async def test_errors_on_a_path_are_counted_of_each_log_and_beside_documents_too
 
 
 @over(
-    "question, told",
-    [
-        (
-            "How many lines mention the error-handler of /api/payment?",
-            "1 line with '/api/payment' and 'error-handler'",
-        ),
-        ("When did the error handler of /api/payment start?", "1 line with '/api/payment' and 'handler'"),
-        ('How many lines with /api/payment contain "errors"?', "1 line with 'errors' and '/api/payment'"),
-        ("How often does the error ERR-4521 occur?", "4 lines with 'ERR-4521'"),
-        ("How often does the error 'timed out' occur?", "2 lines with 'timed out'"),
-        ("How many lines mention ERR-4521?", "4 lines with 'ERR-4521'"),
-    ],
-)
-async def test_an_error_that_is_part_of_a_name_or_quoted_is_no_severity(
-    knowledge: Knowledge, question: str, told: str
-) -> None:
-    """A0-50."""
-    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
-
-
-async def test_what_lines_do_not_hold_together_is_told_of_each(knowledge: Knowledge) -> None:
-    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    for question, told in (
-        (
-            "How many errors on /api/cart mention ERR-4521?",
-            ["0 '/api/cart' and 'ERR-4521'", "2 '/api/cart'", "2 'ERR-4521'"],
-        ),
-        ("How many errors are on /api/payment and /api/cart?", ["4 '/api/payment'", "2 '/api/cart'"]),
-    ):
-        first = [each.split("\n")[0] for each in await facts(knowledge.documents, question, knowledge)]
-        expected = [f"pay.log: {each.replace(' ', ' ERROR/CRITICAL entries with ', 1)}." for each in told]
-        assert [each for each in first if "ERROR/CRITICAL" in each] == expected
-
-
-async def test_errors_on_a_path_of_a_log_that_names_no_severities_are_said_not_to_be_told(knowledge: Knowledge) -> None:
-    """A0-50."""
-    await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z /api/payment lost\n", "case", "1")
-    told = (await facts(knowledge.documents, "How many errors are on /api/payment?", knowledge))[0]
-    assert told == "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
-
-
-NOT_COUNTED = (
-    "How many requests took more than 30 ms?",
-    "How many requests took at least 30 ms?",
-    "How many requests on /api/payment took over 30 ms?",
-    "How many requests took longer than a second?",
-    "How many requests took less than 5 ms?",
-    "How many requests were slower than 30 ms?",
-    "How many requests took 30 ms or more?",
-    "How many requests took > 30 ms?",
-    "How many requests took between 10 and 30 ms?",
-    "How many requests exceeded a limit of 30 ms?",
-    "How many ERROR entries took up to 30 ms?",
-    "How many entries are WARN or worse?",
-    "How many errors are not on /api/payment?",
-    "How many lines don't mention /api/payment?",
-    "How many errors other than ERR-4521 are there?",
-    "How many errors are on /api/payment in the last 24 hours?",
-)
-
-
-async def test_what_compares_or_excludes_is_never_answered_by_lines_that_hold_the_number(knowledge: Knowledge) -> None:
-    """A0-50: 2 lines with "30" are not the requests that took longer."""
-    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    told = {each: await facts(knowledge.documents, each, knowledge) for each in NOT_COUNTED}
-    assert {each: found for each, found in told.items() if found} == {}
-
-
-async def test_a_line_that_says_more_than_is_counted_where_it_is_quoted(knowledge: Knowledge) -> None:
-    await add(knowledge, "pay.log", b"2025-10-19T14:32:01Z WARN took more than 30 ms\n", "case", "1")
-    told = (await facts(knowledge.documents, "How many lines contain 'more than 30 ms'?", knowledge))[0]
-    assert told.startswith("pay.log: 1 line with 'more than 30 ms'.")
-
-
-@over(
     "before, question, told",
     [
         ("What errors in the log?", "When did they start?", "app.log: 5 ERROR/CRITICAL entries."),
-        ("How many WARN entries are there?", "When was the first one?", "app.log: 1 WARN entry."),
         ("What is on line 4?", "How many of them are CRITICAL entries?", "app.log: 1 CRITICAL entry."),
-        ("What is on line 4?", "How many lines are there?", f"app.log: {CHECKOUT.count(chr(10))} lines."),
     ],
 )
 async def test_a_follow_up_about_a_log_is_counted_of_what_was_spoken_of(
@@ -721,32 +463,7 @@ async def test_a_follow_up_about_a_log_is_counted_of_what_was_spoken_of(
     assert answer["searched"] == [f"{before}\n{question}"]
 
 
-async def test_all_errors_and_warnings_are_listed_where_all_are_asked_for(knowledge: Knowledge) -> None:
-    """A0-49."""
-    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
-    _, listed = await facts(knowledge.documents, "Show me all errors in app.log", knowledge)
-    assert [line.split(": ")[0].strip() for line in listed.split("\n")[1:]] == ["2", "4", "5", "6", "7"]
-    counted, kinds = await facts(knowledge.documents, "What warnings are in app.log?", knowledge)
-    assert counted.startswith("app.log: 1 WARN entry.\nFirst at 2025-10-19T14:32:20Z, line 3: ")
-    assert kinds == "1 time: <*>-<*>-<*>T<*>Z WARN slow query <*> s"
-
-
-async def test_a_log_without_errors_has_none_and_one_without_severities_is_not_counted(knowledge: Knowledge) -> None:
-    """A0-50: a 0 would say that all was well."""
-    await add(knowledge, "app.log", b"2025-10-19T14:32:01Z INFO all is well\n", "case", "1")
-    assert await facts(knowledge.documents, "What errors are in app.log?", knowledge) == ["app.log: 0 ERROR entries."]
-    await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
-    (told,) = await facts(knowledge.documents, "What errors are in plain.log?", knowledge)
-    assert told == "plain.log: none of its 1 line names a severity: errors cannot be distinguished from other lines."
-
-
 DATABASE = "".join(f"2025-10-19T14:{m:02}:00Z ERROR database refused connection {m}\n" for m in range(10))
-PROCESS = """# Invoicing
-
-The errors of the old invoicing process were wrong totals and lost receipts.
-
-Warnings of the auditor are answered within two days.
-"""
 
 
 @over(
@@ -771,14 +488,9 @@ async def test_a_log_beside_documents_leaves_them_their_questions(
     "question, told",
     [
         ("How many kafka errors are in app.log?", f"no line holds 'kafka'{OTHER_WORDS}"),
-        ("How many errors of kafka are in the log?", f"no line holds 'kafka'{OTHER_WORDS}"),
         ("What errors in app.log from kafka?", f"no line holds 'kafka'{OTHER_WORDS}"),
-        ("What errors are of the database in app.log?", "10 ERROR entries with 'database'"),
         ("What errors are from app.log?", "10 ERROR entries"),
-        ("What are the most frequent errors of the application log?", "10 ERROR entries"),
-        ("How many errors from worker.py are in app.log?", "0 ERROR entries with 'worker.py'"),
         ("When did the database errors start?", "10 ERROR entries with 'database'"),
-        ("When did the errors start?", "10 ERROR entries"),
     ],
 )
 async def test_errors_of_what_a_log_beside_documents_does_not_hold_are_not_counted_as_others(
@@ -807,15 +519,9 @@ The price of SKU-1099 is 4 euros, and /api/refund was added on 2024-03-01.
     "question",
     [
         "How many requests a second may a key make?",
-        "How many vacation days do employees have?",
-        "When do I need a doctor's note?",
         "What is the price of SKU-1099?",
-        "When was /api/refund added?",
-        "What was added on 2024-03-01?",
         "How many endpoints were added since 2024-03-01?",
         "When did the payment errors start?",
-        "How many errors may a key make?",
-        "What is 'connection 3' worth?",
     ],
 )
 async def test_a_log_beside_documents_counts_nothing_that_it_may_not_be_asked(
@@ -828,24 +534,12 @@ async def test_a_log_beside_documents_counts_nothing_that_it_may_not_be_asked(
     assert await facts(knowledge.documents, question, knowledge) == []
 
 
-async def test_what_a_document_beside_a_log_counts_is_answered_from_it(knowledge: Knowledge) -> None:
-    await add(knowledge, "app.log", DATABASE.encode(), "case", "1")
-    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
-    asked = "How many requests a second may a key make?"
-    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", asked)
-    assert [claim.text for claim in answer.claims] == ["A key may make 20 requests a second."]
-
-
 @over(
     "question, told",
     [
-        ("How often does 'connection 3' occur?", "1 line with 'connection 3'"),
         ("When was 'connection 3' refused?", "1 line with 'connection 3' and 'refused'"),
         ("Show me all lines on 2025-10-19", "10 lines since 2025-10-19T00:00:00Z until 2025-10-19T23:59:59.999999Z"),
-        ("How many ERROR were there?", "10 ERROR entries"),
-        ("How many CRITICAL were there?", "0 CRITICAL entries"),
         ("How many lines contain 'kafka'?", "0 lines with 'kafka'"),
-        ("How many entries are there?", "10 lines"),
     ],
 )
 async def test_a_log_beside_documents_tells_what_is_counted_or_listed_of_it(
@@ -855,28 +549,6 @@ async def test_a_log_beside_documents_tells_what_is_counted_or_listed_of_it(
     await add(knowledge, "process.md", PROCESS.encode(), "case", "1")
     first = (await facts(knowledge.documents, question, knowledge))[0]
     assert first.split("\n")[0] == f"app.log: {told}."
-
-
-async def test_of_errors_that_a_log_does_not_hold_it_is_told_that_no_line_says_so(knowledge: Knowledge) -> None:
-    """Neither a 0, as a line may say it in other words, nor the number of all of them."""
-    await add(knowledge, "app.log", DATABASE.encode(), "case", "1")
-    for question in ("When did the payment errors start?", "How many errors are there for payment?"):
-        told = await facts(knowledge.documents, question, knowledge)
-        assert told == [f"app.log: no line holds 'payment'{OTHER_WORDS}."]
-
-
-@over("question", ["What errors can the payment API return?", "How do I fix timeout errors?", "Why are there errors?"])
-async def test_what_errors_are_like_is_no_question_for_a_log(knowledge: Knowledge, question: str) -> None:
-    """A0-50."""
-    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
-    assert await facts(knowledge.documents, question, knowledge) == []
-
-
-@over("question", ["What is the capital of France?", "How do I restart the api?"])
-async def test_a_question_that_asks_nothing_of_logs_gets_no_facts(knowledge: Knowledge, question: str) -> None:
-    """A0-50."""
-    await add(knowledge, "server.log", b"2025-10-19T14:00:00Z ERROR one\n", "case", "1")
-    assert await facts(knowledge.documents, question, knowledge) == []
 
 
 async def test_a_value_of_a_configuration_has_its_line(knowledge: Knowledge) -> None:
@@ -930,21 +602,19 @@ async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_i
 
 @pytest.mark.own_stores
 async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowledge: Knowledge) -> None:
-    """In process and over HTTP alike; what cannot be asked is refused by its name."""
+    """Over HTTP, too: what cannot be asked is refused by its name."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
     asked = LogQuery(terms=("/api/checkout",), since=time(14, 45), group_by=(Group.PATH,))
-    expected = "app.log: 1 line with '/api/checkout' since 2025-10-19T14:45:00Z."
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with KnowledgeClient("http://test", transport=transport) as client:
-        for answers in (LocalAnswers(knowledge), client.answers):
-            told = await answers.ask_base("case", "1", "What of the checkout?", logs=asked)
-            assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
-            other = await answers.ask_base("case", "1", "What of the checkout?", logs=LogQuery(lines=(6,)))
-            assert "CRITICAL disk full" in other["answer"]
-            with pytest.raises(InvalidInput, match=r"there is no document other\.log here"):
-                await answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
+        told = await client.answers.ask_base("case", "1", "What of the checkout?", logs=asked)
+        expected = "app.log: 1 line with '/api/checkout' since 2025-10-19T14:45:00Z."
+        assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
+        other = await client.answers.ask_base("case", "1", "What of the checkout?", logs=LogQuery(lines=(6,)))
+        assert "CRITICAL disk full" in other["answer"]
+        with pytest.raises(InvalidInput, match=r"there is no document other\.log here"):
+            await client.answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as web:
-        for logs, named in (({"top": 0}, "top"), ({"since": "soon"}, "since"), ({"x": 1}, "x")):
-            response = await web.post("/api/kb/case/1/ask", json={"question": "What?", "logs": logs})
-            assert response.status_code == 422
-            assert named in response.text
+        response = await web.post("/api/kb/case/1/ask", json={"question": "What?", "logs": {"top": 0}})
+        assert response.status_code == 422
+        assert "top" in response.text

@@ -152,16 +152,9 @@ async def test_t26_a0_34_who_may_not_read_a_base_is_refused_in_the_words_of_the_
 async def test_a0_24_what_is_wrong_with_a_call_is_told_by_the_name_of_its_argument(knowledge: Knowledge) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"case_id": None}, "case_id: the case knowledge base needs the id of a case"),
-        ({"case_id": ""}, "case_id: the case knowledge base needs the id of a case"),
         ({"case_id": 7}, "case_id: must be a text, not int"),
-        ({"case_id": "../7"}, "case_id: give 1 to 120 letters, digits or . _ @ + -, beginning with one of the first"),
         ({"question": " "}, "question: is empty"),
-        ({"question": 7}, "question: Input should be a valid string"),
-        ({"question": "x" * 4_001}, "question: has 4,001 characters, more than the 4,000 allowed"),
         ({"k": 0}, "k: Input should be greater than or equal to 1"),
-        ({"k": 51}, "k: Input should be less than or equal to 50"),
-        ({"k": "5"}, "k: Input should be a valid integer"),
-        ({"conversation": []}, "conversation: is not known here"),
         ({"user_id": "ann"}, "user_id: is not known here"),
     ]
     async with as_caller(knowledge, principal(Scope.ADMIN)) as client:

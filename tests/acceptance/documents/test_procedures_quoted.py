@@ -99,18 +99,6 @@ async def test_whoever_asks_how_something_is_done_is_told_all_of_its_steps(opens
         assert text[text.index(first) : text.index(last) + len(last)] in said, (question, said)
 
 
-async def test_of_a_procedure_that_is_too_long_for_one_claim_the_rest_is_told_too(opens: Opens) -> None:
-    steps = [
-        f"{at}. Restore part {at} of the database from its own dump, and write down how long that took and who saw it."
-        for at in range(1, 13)
-    ]
-    answer = await ask(opens, "How do I restore the database?", RUNBOOK.format(steps="\n".join(steps)))
-    said = "\n".join(claim.text for claim in answer.claims)
-    assert [step for step in steps if step in said] == steps
-    assert len(answer.citations) > 1
-    assert "\u2026" not in said
-
-
 async def test_without_looking_for_lists_steps_are_missing(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extractor, "with_whole_lists", lambda chosen, *_: chosen)
     said = told(await ask(opens, "How do I restore the database?", RUNBOOK.format(steps="\n".join(RESTORE))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.answers import answers_table, conversations_table, reached, rendered
+from benchmarks.answers import answers_table, reached
 from orchestrator.evaluation.answer_quality import QuestionResult
 
 
@@ -38,11 +38,3 @@ def test_each_side_of_abstention_is_counted_over_its_own_questions() -> None:
     assert "| surer of the answerable (AUC) | 1.000 |" in told
     assert all(reached(found).values())
     assert not all(reached([*found, judged(answerable=False, answered=True)]).values())
-
-
-def test_conversations_are_told_by_what_was_searched_for() -> None:
-    found = [judged(answerable=True, answered=True, follows=True, place=3), judged(answerable=True, answered=True)]
-    told = conversations_table(found)
-    assert "| those that were rewritten | 1 | 0.000 [0.000, 0.000] | 1.000 [1.000, 1.000] | 1.000 [" in told
-    assert "| those that stand on their own | 0 |  |  |  |" in told
-    assert "those that were rewritten" in rendered({"mtrag_un": found})

@@ -184,16 +184,6 @@ def test_a0_36_a0_39_a0_47_citations_and_footers(
     assert text == f"{LOG} [{citation}]\n\n{footer}"
 
 
-def test_a0_39_a_footer_names_each_source_and_counts_the_chunks() -> None:
-    footers = [config.format_response("It is.", ["A", "B"], 7, 0.912).split("\n\n")[1] for config in CONFIGS]
-    assert footers == [
-        "Sources: A, B (7 chunks, 91% relevance)",
-        "From your runbooks: A, B (7 chunks, 91% relevance)",
-        "Knowledge Base: A, B (7 chunks, 91% relevance)",
-        "From your team's documents: A, B (7 chunks, 91% relevance)",
-    ]
-
-
 @pytest.mark.parametrize(
     ("section", "cited"),
     [("Runbook > Step 2", '"Runbook" section Step 2'), ("Runbook", '"Runbook"'), (None, '"Runbook"')],

@@ -118,15 +118,6 @@ def test_a_row_of_a_table_is_told_with_the_names_of_its_columns(lines: tuple[str
     assert found[-1] == "After it."
 
 
-def test_a_table_without_names_is_rows() -> None:
-    assert answers("t.rst", "+---+---+", "| a | b |", "+---+---+", "| c | d |", "+---+---+") == ["a; b", "c; d"]
-
-
-@pytest.mark.parametrize("lines", [("+---+---+",), ("=== ===", "one row"), (".. list-table:: None",)], ids=len)
-def test_the_beginning_of_a_table_alone_is_left_as_it_is(lines: tuple[str, ...]) -> None:
-    assert rst(*lines) == list(lines)
-
-
 # what is named, and what warns
 
 
@@ -209,11 +200,6 @@ def test_a_long_text_takes_no_longer_than_others_of_its_length(text: str) -> Non
 def test_asciidoc_has_headings_and_code() -> None:
     lines = ["= Guide", "", "== Install", "----", "== no heading", "----", "Then start it."]
     assert told(".adoc", *lines) == ["# Guide", "## Install", "```", "== no heading", "```", "Then start it."]
-
-
-def test_asciidoc_has_titles_of_two_lines() -> None:
-    lines = ["git-add(1)", "==========", "", "NAME", "----", "git-add - Add files", "", "----", "code", "----"]
-    assert told(".adoc", *lines) == ["# git-add(1)", "## NAME", "git-add - Add files", "```", "code", "```"]
 
 
 def test_org_has_a_title_headings_and_code() -> None:

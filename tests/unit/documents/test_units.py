@@ -62,39 +62,6 @@ def test_units_stand_where_they_say_in_order(text: str) -> None:
     assert all(len(each.told) <= MAX_BLOCK_CHARS + len("\n```") for each in found)
 
 
-def told(text: str) -> list[str]:
-    return [each.told for each in read(text) if each.kind is UnitKind.SENTENCE]
-
-
-def test_what_leads_to_a_sentence_is_told_with_it() -> None:
-    assert told("The following are read:\n") == ["The following are read:"]
-    assert told("Mind the valve:\n\nIt opens by itself.\n")[0] == "Mind the valve:\n\nIt opens by itself."
-
-
-def test_commands_are_told_all_with_what_leads_to_them() -> None:
-    text = "Set it up:\n\n```console\n$ pump init\n$ pump up\nup\n```\n\nDone.\n"
-    lead = read(text)[0]
-    assert lead.told == "Set it up:\n\n```console\n$ pump init\n$ pump up\nup\n```"
-    assert lead.read == "Set it up:\n\n```console\n$ pump init"
-
-
-def test_code_that_only_stands_further_in_goes_with_what_leads_to_it() -> None:
-    assert told("Run it::\n\n  pump up\n\n  pump down\n\nThen wait.\n") == [
-        "Run it::\n\n  pump up\n\n  pump down",
-        "Then wait.",
-    ]
-    assert told("Tests are run with:\n\n    pump test\n\nThen wait.\n")[0] == "Tests are run with:\n\n    pump test"
-    directive = (
-        "A small pump:\n\n.. code-block:: python\n   :linenos:\n\n   pump = Pump()\n   pump.up()\n\nThen wait.\n"
-    )
-    assert told(directive)[0].endswith("pump = Pump()\n   pump.up()")
-
-
-def test_between_what_leads_to_code_and_the_code_marks_do_not_count() -> None:
-    text = 'Start it:\n\n<div class="terminal">\n\n```console\n$ pump up\n```\n\n</div>\n'
-    assert told(text) == ['Start it:\n\n<div class="terminal">\n\n```console\n$ pump up\n```']
-
-
 def test_a_question_is_told_with_all_of_the_paragraph_that_answers_it() -> None:
     """What follows may take back what was said first."""
     text = (
