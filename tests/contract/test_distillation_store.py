@@ -12,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import Distillation, DistilledText, Entry, EntryId, PatternId
@@ -171,43 +170,12 @@ async def test_what_was_refused_is_not_shown_and_asked_again_of_another_model_on
     assert len(await due(stores, model="another-model")) == 1
 
 
-async def test_what_was_made_of_a_deleted_entry_is_gone_with_it(stores: Stores) -> None:
-    pattern_id = await learned(stores, 4)
-    await stores.distillations.keep(answer(pattern_id, evidence=4))
-    await stores.entries.delete(numbered(4))
-    assert await shown(stores, pattern_id) == WRITTEN, "it was not made of this one"
-    await stores.entries.delete(numbered(2))
-    assert await shown(stores, pattern_id) is None
-    await learned(stores, 1, first=7)
-    assert [each.pattern_id for each in await due(stores)] == [pattern_id]
-
-
-async def test_nothing_is_kept_of_an_entry_that_went_meanwhile(stores: Stores) -> None:
-    pattern_id = await learned(stores)
-    await stores.entries.delete(numbered(3))
-    assert not await stores.distillations.keep(answer(pattern_id))
-    assert await shown(stores, pattern_id) is None
-
-
 async def test_nothing_is_kept_of_an_entry_of_another_pattern_or_workspace(store: Store) -> None:
     pattern_id = await learned(store.of("default"))
     await learned(store.of("default"), 1, first=8, failure_description="Another thing broke")
     assert not await store.of("default").distillations.keep(answer(pattern_id, 1, 2, 8))
     assert not await store.of("other").distillations.keep(answer(pattern_id))
     assert await shown(store.of("default"), pattern_id) is None
-
-
-async def test_it_is_shown_until_the_first_of_its_entries_expires(stores: Stores) -> None:
-    pattern_id = await learned(stores, 1)
-    for number in (2, 3, 4):
-        await learn(stores, told(number), at=NOON + number * DAY)
-    await stores.distillations.keep(answer(pattern_id, 1, 2, 3))
-    end = add_years(NOON, 1)
-    assert await shown(stores, pattern_id, end - timedelta(microseconds=1)) == WRITTEN
-    assert await shown(stores, pattern_id, end) is None
-    assert len(await due(stores, now=end)) == 1
-    await stores.patterns.prune(end, open_before=NOON, limit=100)
-    assert await shown(stores, pattern_id, NOON) is None, "whatever the clock says: it is not stored any more"
 
 
 async def test_material_is_what_is_trusted_most_then_the_latest(stores: Stores) -> None:
@@ -221,18 +189,6 @@ async def test_material_is_what_is_trusted_most_then_the_latest(stores: Stores) 
     assert [each.entry_id for each in await stores.distillations.material(pattern_id, now=over, limit=3)] == [
         numbered(3)
     ]
-
-
-async def test_a_pattern_that_goes_takes_it_along(stores: Stores) -> None:
-    pattern_id = await learned(stores)
-    await stores.distillations.keep(answer(pattern_id))
-    for number in (1, 2, 3):
-        await stores.entries.delete(numbered(number))
-    with pytest.raises(NotFound):
-        await stores.patterns.get(pattern_id, now=NOON)
-    assert await stores.entries.forget_project("web-shop")
-    assert await learned(stores) == pattern_id
-    assert await shown(stores, pattern_id) is None
 
 
 # whoever deletes

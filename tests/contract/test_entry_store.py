@@ -224,14 +224,6 @@ async def test_another_task_run_project_or_content_is_another_event(stores: Stor
     assert await outcomes(stores, stored(told), stored(replace(told, **changed))) == [CaptureOutcome.ACCEPTED] * 2
 
 
-async def test_duplicates_within_one_batch_are_found_too(stores: Stores) -> None:
-    told = failure(idempotency_key="k")
-    first, again, other = stored(told), stored(told), stored(failure(idempotency_key="k", technology="go"))
-    answers = await stores.entries.add([first, again, other])
-    assert [answer.outcome for answer in answers] == ["accepted", "duplicate", "refused"]
-    assert {answer.entry_id for answer in answers} == {first.entry_id}
-
-
 async def test_sixteen_clients_with_one_key_store_one_entry(stores: Stores) -> None:
     """G3."""
     clients = [stored(failure(idempotency_key="k", project_id="new")) for _ in range(16)]
@@ -495,14 +487,6 @@ async def test_a_lease_that_ran_out_is_taken_over_and_one_that_runs_is_not(store
     assert taken_over.entries[0].attempts == 2
 
 
-async def test_an_extended_lease_runs_on(stores: Stores) -> None:
-    await stores.entries.add([staged(1), staged(2)])
-    claim = await claim_all(stores, lease=MOMENT)
-    assert await stores.entries.extend(claim, MINUTE) == 2
-    await asyncio.sleep(2 * MOMENT.total_seconds())
-    assert not (await claim_all(stores)).entries
-
-
 async def test_a_stale_token_extends_releases_and_buries_nothing(stores: Stores) -> None:
     await stores.entries.add([staged(1), staged(2)])
     stale = await claim_all(stores, lease=MOMENT)
@@ -599,19 +583,6 @@ async def test_a_project_is_forgotten_once_nothing_of_it_is_left(store: Store) -
 
 
 # low trust
-
-
-async def test_a_resolution_that_gives_orders_is_held_back_and_says_by_whom(store: Store) -> None:
-    """T1, on both."""
-    entries = store.of("default").entries
-    entry = replace(stored(failure(solution_steps=None, success_verified=False)), status=EntryStatus.OPEN)
-    await entries.add([entry])
-    by = Provenance(key_id="agent", low_trust=True, suspicions=("override",))
-    resolved = await entries.resolve(entry.entry_id, solution_steps="Ignore all", verified_by="me", by=by)
-    told = (resolved.status, resolved.resolved_by, resolved.low_trust, resolved.suspicions)
-    assert told == (EntryStatus.QUARANTINED, "agent", True, ("override",))
-    assert resolved.source == "agent"
-    assert await entries.count_pending(Selection()) == 0
 
 
 @pytest.mark.parametrize(

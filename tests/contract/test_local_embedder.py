@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from hardwon.errors import EmbedderUnavailable
-from knowledge.adapters.embedding.local import LocalEmbedder, LocalModel, bundled_model
+from knowledge.adapters.embedding.local import LocalEmbedder, bundled_model
 
 
 @pytest.fixture
@@ -254,9 +254,3 @@ async def test_memory_stays_where_it_is_over_many_texts(embedder: LocalEmbedder)
 
 def _resident_megabytes() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
-
-
-def test_a_model_is_described_by_where_its_files_are() -> None:
-    model: LocalModel = bundled_model()
-    assert model.weights.is_file()
-    assert model.tokenizer.is_file()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 import traceback
 import zlib
 from collections.abc import Iterator
@@ -33,11 +32,7 @@ def server() -> Iterator[OpenAIServer]:
 
 def opened(server: OpenAIServer, **options: Any) -> AbstractAsyncContextManager[OpenAIChat]:
     chosen: dict[str, Any] = {"retry": QUICK, "api_key": SecretStr(SECRET), "base_url": server.base_url} | options
-    return _closing(OpenAIChat(MODEL, **chosen))
-
-
-def _closing(chat: OpenAIChat) -> AbstractAsyncContextManager[OpenAIChat]:
-    return aclosing(chat)
+    return aclosing(OpenAIChat(MODEL, **chosen))
 
 
 async def test_a_text_is_answered_under_its_instructions(server: OpenAIServer) -> None:
@@ -69,13 +64,7 @@ async def test_an_endpoint_that_cannot_be_asked_for_json_is_asked_without_from_t
     "fault",
     [
         Misdeed.HANG,
-        Misdeed.SLOW_LORIS,
-        Misdeed.RESET,
-        Misdeed.BROKEN_OFF,
-        Misdeed.TRUNCATED,
-        Misdeed.NOT_JSON,
         Status(429, headers={"Retry-After": "0.01"}),
-        Status(503),
         lambda reply: reply | {"choices": []},
         lambda reply: reply | {"choices": [{"index": 0}]},
         lambda reply: reply | {"choices": [{"index": 0, "message": {"content": ["a", "b"]}}]},
@@ -147,16 +136,6 @@ async def test_a_few_questions_are_asked_at_a_time(server: OpenAIServer) -> None
     async with opened(server, retry=RetryPolicy()) as chat:
         await asyncio.gather(*(chat.answer("rules", str(number)) for number in range(10)))
     assert server.most_running == CONCURRENCY == 4
-
-
-async def test_a_caller_with_a_deadline_is_let_go_in_time(server: OpenAIServer) -> None:
-    server.always = Misdeed.HANG
-    async with opened(server, retry=RetryPolicy()) as chat:
-        began = time.monotonic()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await chat.answer("rules", "a text")
-        assert time.monotonic() - began < 0.5
 
 
 async def test_a_closed_model_says_so(server: OpenAIServer) -> None:

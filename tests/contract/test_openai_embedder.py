@@ -40,11 +40,7 @@ def server() -> Iterator[OpenAIServer]:
 def opened(server: OpenAIServer, model: str = MODEL, **options: Any) -> AbstractAsyncContextManager[OpenAIEmbedder]:
     """Open an embedder of the server's size, so that no probe is counted."""
     chosen: dict[str, Any] = {"dimensions": server.dims, "retry": QUICK, "api_key": SecretStr(SECRET)} | options
-    return _closing(OpenAIEmbedder(model, base_url=server.base_url, **chosen))
-
-
-def _closing(embedder: OpenAIEmbedder) -> AbstractAsyncContextManager[OpenAIEmbedder]:
-    return aclosing(embedder)
+    return aclosing(OpenAIEmbedder(model, base_url=server.base_url, **chosen))
 
 
 def expected(texts: list[str], dims: int = 64) -> Any:
@@ -178,14 +174,6 @@ async def test_fewer_dimensions_are_asked_for_only_when_wanted(server: OpenAISer
             await embedder.embed([f"text {n}" for n in range(9)], "document")
 
 
-async def test_prefixes_go_before_texts_and_make_another_space(server: OpenAIServer) -> None:
-    async with opened(server, query_prefix="q: ", document_prefix="d: ") as embedder, opened(server) as plain:
-        await embedder.embed(["a text"], "query")
-        await embedder.embed(["a text"], "document")
-        assert server.batches == [["q: a text"], ["d: a text"]]
-        assert (await embedder.space()).fingerprint != (await plain.space()).fingerprint
-
-
 # Failures that pass
 
 
@@ -203,9 +191,7 @@ async def test_prefixes_go_before_texts_and_make_another_space(server: OpenAISer
         Misdeed.TRUNCATED,
         Misdeed.NOT_JSON,
         replies.missing_row,
-        replies.repeated_row,
         replies.not_a_number,
-        replies.zero_vector,
     ],
     ids=lambda fault: getattr(fault, "__name__", str(fault)),
 )
@@ -226,21 +212,14 @@ async def test_a_fault_is_waited_out_and_told_when_it_lasts(
         assert server.calls == 7
 
 
-async def test_nobody_listening_is_unavailable_and_names_the_address(server: OpenAIServer) -> None:
-    with OpenAIServer() as stopped:
-        address = stopped.base_url
-    async with _closing(OpenAIEmbedder(MODEL, base_url=address, dimensions=64, retry=QUICK)) as embedder:
-        with pytest.raises(EmbedderUnavailable, match=address):
-            await embedder.embed(["a text"], "query")
-
-
-async def test_a_password_in_the_address_is_not_told() -> None:
+async def test_nobody_listening_is_unavailable_and_names_the_address_without_its_password() -> None:
     with OpenAIServer() as stopped:
         address = stopped.base_url.replace("//", "//user:hush@")
-    async with _closing(OpenAIEmbedder(MODEL, base_url=address, dimensions=64, retry=QUICK)) as embedder:
+    async with aclosing(OpenAIEmbedder(MODEL, base_url=address, dimensions=64, retry=QUICK)) as embedder:
         with pytest.raises(EmbedderUnavailable) as caught:
             await embedder.embed(["a text"], "query")
     assert "hush" not in str(caught.value)
+    assert f"127.0.0.1:{stopped.port}/v1" in str(caught.value)
 
 
 @pytest.mark.parametrize("headers", [{"Retry-After": "1"}, {"retry-after-ms": "1000", "Retry-After": "60"}])

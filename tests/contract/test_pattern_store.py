@@ -37,6 +37,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Claim, Selection, Stores
 from knowledge.retrieval.calibration import default_calibration
+from tests.support.cases import over
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import (
@@ -452,29 +453,29 @@ async def test_a_pattern_tells_of_so_many_circumstances_and_no_more(stores: Stor
     assert (found[0].entries, found[0].technology) == (2, "t24")
 
 
-@pytest.mark.parametrize(
-    ("message", "failure", "error"),
+@over(
+    "number, message, failure, error",
     [
-        ("E   TypeError: price is None", "It breaks", "TypeError"),
-        ("sqlalchemy.exc.OperationalError: gone", "It breaks", "OperationalError"),
-        ("x" * 9000 + "\nzipfile.BadZipFileException: no", "It breaks", "BadZipFileException"),
-        ("x" * 3000 + " KeyError " + "x" * 3000, "It breaks", None),
-        ("open: ENOENT", "It breaks", "ENOENT"),
-        ("error[E0308]: mismatched types", "It breaks", "E0308"),
-        ("ORA-00942: table or view does not exist", "It breaks", "ORA-00942"),
-        ("ENOENT, then a KeyError", "It breaks", "KeyError"),
-        ("Error: something, an error", "It breaks", None),
-        ("no name", "A ValueError where a date is expected", "ValueError"),
-        (None, "A UserWarning_s and myErrors, none of them a name", None),
-        (None, "y" * 200 + " KeyError", None),
-        (None, "E0308 in prose is no code of an error", None),
-        ("Ünderflow_Error and ÜError", "It breaks", "nderflow_Error"),
+        (1, "E   TypeError: price is None", "It breaks", "TypeError"),
+        (2, "sqlalchemy.exc.OperationalError: gone", "It breaks", "OperationalError"),
+        (3, "x" * 9000 + "\nzipfile.BadZipFileException: no", "It breaks", "BadZipFileException"),
+        (4, "x" * 3000 + " KeyError " + "x" * 3000, "It breaks", None),
+        (5, "open: ENOENT", "It breaks", "ENOENT"),
+        (6, "error[E0308]: mismatched types", "It breaks", "E0308"),
+        (7, "ORA-00942: table or view does not exist", "It breaks", "ORA-00942"),
+        (8, "ENOENT, then a KeyError", "It breaks", "KeyError"),
+        (9, "Error: something, an error", "It breaks", None),
+        (10, "no name", "A ValueError where a date is expected", "ValueError"),
+        (11, None, "A UserWarning_s and myErrors, none of them a name", None),
+        (12, None, "y" * 200 + " KeyError", None),
+        (13, None, "E0308 in prose is no code of an error", None),
+        (14, "Ünderflow_Error and ÜError", "It breaks", "nderflow_Error"),
     ],
 )
 async def test_an_error_is_told_by_its_name_else_by_its_code(
-    stores: Stores, message: str | None, failure: str, error: str | None
+    stores: Stores, number: int, message: str | None, failure: str, error: str | None
 ) -> None:
-    pattern = await learn(stores, told(1, error_message=message, failure_description=failure))
+    pattern = await learn(stores, told(number, error_message=message, failure_description=failure))
     (found,) = (await stores.patterns.get(pattern, now=NOON)).circumstances
     assert found.error == error
 
@@ -553,18 +554,6 @@ async def test_each_point_of_a_pattern_leads_to_it(stores: Stores) -> None:
     assert await stores.patterns.evidence([], now=NOON) == {}
 
 
-async def test_a_pattern_without_embedded_evidence_is_never_shown(stores: Stores) -> None:
-    entry = told(1)
-    await stores.entries.add([entry])
-    claim = await claim_all(stores)
-    patterns, (point,) = await decide(stores, claim)
-    assert await stores.patterns.evidence([point], now=NOON) == {}
-    with pytest.raises(NotFound):
-        await stores.patterns.get(patterns[entry.entry_id], now=NOON)
-    await mark(stores, claim)
-    assert (await only(stores, point)).words.entry_id == entry.entry_id
-
-
 async def test_expired_evidence_is_never_shown_though_the_pruner_has_not_run(stores: Stores) -> None:
     """G12, D10."""
     pattern = await learn(stores, told(1), at=NOON)
@@ -640,17 +629,6 @@ async def test_deleting_an_entry_takes_its_own_points_and_recounts(stores: Store
         await stores.patterns.get(pattern, now=NOON)
     stats = await stores.checkpoints.stats()
     assert (stats.patterns, stats.entries) == (0, {})
-
-
-async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(stores: Stores) -> None:
-    """G13."""
-    await stores.entries.add([told(1)])
-    claim = await claim_all(stores)
-    _, points = await decide(stores, claim)
-    await stores.entries.delete(numbered(1))
-    assert await mark(stores, claim) == set()
-    assert await stores.points.find_existing(sorted(points)) == set()
-    assert (await stores.checkpoints.stats()).patterns == 0
 
 
 @pytest.mark.parametrize("how", ["delete", "prune"])
@@ -789,19 +767,6 @@ async def test_staged_entries_are_never_pruned_and_dead_ones_as_what_was_never_r
     assert (await stores.checkpoints.stats()).entries == {"staged": 1}
 
 
-async def test_projects_of_which_nothing_is_left_are_forgotten(store: Store) -> None:
-    stores, other = store.of("default"), store.of("other")
-    for each, first in ((stores, 1), (other, 11)):
-        await each.entries.add([told(first, project_id="gone"), told(first + 1, project_id="stays")])
-        await each.entries.delete(numbered(first))
-    assert await stores.patterns.forget_projects(limit=10) == 1
-    assert await stores.patterns.forget_projects(limit=10) == 0
-    await stores.entries.delete(numbered(2))
-    assert await store.jobs.workspaces() == ["default", "other"]
-    assert await stores.patterns.forget_projects(limit=10) == 1
-    assert await store.jobs.workspaces() == ["other"]
-
-
 async def test_after_a_pattern_was_pruned_its_words_found_another(stores: Stores) -> None:
     first = await learn(stores, told(1))
     await stores.patterns.prune(A_YEAR_LATER, open_before=NOON, limit=10)
@@ -826,18 +791,3 @@ async def test_live_patterns_are_paged_through_by_id_those_of_the_workspace_alon
 
 
 # low trust
-
-
-async def test_of_what_a_key_of_low_trust_tells_of_a_pattern_the_first_counts(store: Store) -> None:
-    """T2, on both."""
-    stores = store.of("default")
-    told = [
-        replace(stored(failure(project_id=f"p{n}", run_id=str(n))), captured_by=key, low_trust=True)
-        for key in ("one", "two")
-        for n in range(5 * (key == "two"), 5 * (key == "two") + 5)
-    ]
-    trusted = [stored(failure(project_id=f"q{n}", run_id=str(n))) for n in range(2)]
-    pattern_id = await learn(stores, *told, *trusted)
-    found = await stores.patterns.get(pattern_id, now=NOON)
-    assert (found.success_count, found.attempt_count, found.project_count) == (4, 4, 4)
-    assert not found.words.low_trust, "a trusted one speaks for it"

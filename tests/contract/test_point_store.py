@@ -264,15 +264,6 @@ async def test_words_are_counted_once_whoever_comes_first(stores: Stores) -> Non
     assert await stores.points.find_uncounted(SPACE, 10) == [], "a text that is known stays counted"
 
 
-async def test_counts_of_several_points_add_up(stores: Stores) -> None:
-    entries = [told(number, failure_description=f"Case {number}") for number in range(2)]
-    await learn(stores, *entries)
-    first, second = (situation_point(stores, entry) for entry in entries)
-    await stores.points.count_words({first: {1, 2}, second: {2, 3}})
-    assert await stores.spaces.statistics([1, 2]) == TermStatistics(documents=2, frequencies={1: 1, 2: 2})
-    assert await stores.spaces.statistics([]) == TermStatistics(documents=2, frequencies={})
-
-
 async def test_words_of_what_is_not_embedded_yet_are_not_missing(stores: Stores) -> None:
     await stores.entries.add([told(1)])
     await decide(stores, await claim_all(stores))
@@ -314,6 +305,14 @@ async def crowded(stores: Stores) -> tuple[PatternId, list[Entry]]:
     return pattern, late
 
 
+async def with_room(stores: Stores) -> tuple[PatternId, list[Entry]]:
+    """Have such a pattern, the points of which went with the entry that had them."""
+    pattern, late = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    return pattern, late
+
+
 async def given(stores: Stores, *entries: Entry) -> list[tuple[Entry, list[TextPoint]]]:
     """Return entries as they are stored now, with a point each of their patterns."""
     now = [await stores.entries.get(entry.entry_id) for entry in entries]
@@ -350,9 +349,7 @@ async def test_entries_beside_a_full_pattern_are_reached_once_it_has_room_the_la
 
 
 async def test_what_was_refused_makes_room_for_what_stands_behind_it(stores: Stores) -> None:
-    pattern, late = await crowded(stores)
-    await stores.entries.delete(numbered(1))
-    await settled(stores)
+    pattern, late = await with_room(stores)
     await learn(stores, told(5), joins=pattern, points=[f"other way {n}" for n in range(MAX_POINTS - 1)])
     (front,) = await stores.points.entries_without_points(NOON, 10)
     (behind,) = await stores.points.entries_without_points(NOON, 10, without=[front.entry_id])
@@ -365,9 +362,7 @@ async def test_what_was_refused_makes_room_for_what_stands_behind_it(stores: Sto
 
 
 async def test_no_more_entries_are_reached_than_a_pattern_has_room_for(stores: Stores) -> None:
-    pattern, late = await crowded(stores)
-    await stores.entries.delete(numbered(1))
-    await settled(stores)
+    pattern, late = await with_room(stores)
     await learn(stores, told(5), joins=pattern, points=[f"other way {n}" for n in range(MAX_POINTS - 1)])
     (found,) = await stores.points.entries_without_points(NOON, 10)
     assert found.entry_id == late[-1].entry_id
@@ -376,9 +371,7 @@ async def test_no_more_entries_are_reached_than_a_pattern_has_room_for(stores: S
 
 async def test_an_entry_that_came_to_another_pattern_meanwhile_is_passed_over(stores: Stores) -> None:
     """G13: a point of the pattern it was of would stand for an entry of another."""
-    _, late = await crowded(stores)
-    await stores.entries.delete(numbered(1))
-    await settled(stores)
+    _, late = await with_room(stores)
     before = [
         (replace(entry, pattern_id=PatternId(numbered(9))), points) for entry, points in await given(stores, *late)
     ]
@@ -388,9 +381,7 @@ async def test_an_entry_that_came_to_another_pattern_meanwhile_is_passed_over(st
 
 async def test_nothing_is_reached_in_a_space_that_is_not_in_use(stores: Stores) -> None:
     """G22."""
-    _, late = await crowded(stores)
-    await stores.entries.delete(numbered(1))
-    await settled(stores)
+    _, late = await with_room(stores)
     with pytest.raises(SpaceSwitched):
         await stores.points.attach(await given(stores, late[0]), OTHER_SPACE)
     assert len(await stores.points.entries_without_points(NOON, 10)) == 3
@@ -398,9 +389,7 @@ async def test_nothing_is_reached_in_a_space_that_is_not_in_use(stores: Stores) 
 
 async def test_what_went_from_the_index_takes_no_place_in_its_pattern(stores: Stores) -> None:
     """It is remembered for a day, and whoever told the same in that time got no point for good."""
-    pattern, _ = await crowded(stores)
-    await stores.entries.delete(numbered(1))
-    await settled(stores)
+    pattern, _ = await with_room(stores)
     new = told(5, failure_description="Another case")
     await learn(stores, new, joins=pattern)
     assert await stores.points.find_existing([situation_point(stores, new, pattern)])

@@ -6,14 +6,15 @@ The faults come from a server on loopback that can misbehave; requests are read 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx
 import numpy as np
@@ -24,36 +25,18 @@ from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.adapters.qdrant import server as adapter
 from knowledge.adapters.qdrant.points import Ownership, conditions
 from knowledge.adapters.qdrant.server import QdrantServerIndex, connect
-from knowledge.models import EmbeddingSpace, EntryType, Point, PointFilter, PointId, SparseVector, View
+from knowledge.models import EmbeddingSpace, PointFilter, PointId
+from tests.support import points as qdrant_points
+from tests.support.points import NOW, TERMS
 from tests.support.qdrant_over_edge import Faults, QdrantOverEdge, QdrantProcess
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=4, max_tokens=256, fingerprint="server-test")
 NAME = "hardwon_server-test"
-TERMS = SparseVector(indices=(1, 5), values=(0.5, 0.25))
 DENSE = np.array([0.5, 0.5, 0.5, 0.5], dtype=np.float32)
 WHERE = PointFilter(workspace="default", live_at=NOW, agent_type="backend", without=frozenset({PointId(uuid4())}))
 
 
-def make_points(count: int) -> list[Point]:
-    rng = np.random.default_rng(1)
-    return [
-        Point(
-            point_id=PointId(UUID(bytes=rng.bytes(16))),
-            dense=rng.standard_normal(SPACE.dims).astype(np.float32),
-            lexical=TERMS,
-            workspace="default",
-            entry_type=EntryType.FAILURE_SOLUTION,
-            view=View.SITUATION,
-            agent_type=None,
-            task_type=None,
-            technology=None,
-            gate_type=None,
-            embedded_at=NOW,
-            expires_at=NOW + timedelta(days=365),
-        )
-        for _ in range(count)
-    ]
+make_points = functools.partial(qdrant_points.make_points, dims=SPACE.dims)
 
 
 def calls(index: QdrantServerIndex) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
@@ -89,14 +72,17 @@ async def index(process: QdrantProcess) -> AsyncIterator[QdrantServerIndex]:
     await index.aclose()
 
 
+def _over(server: QdrantOverEdge, *ownership: Ownership) -> QdrantServerIndex:
+    transport = httpx.ASGITransport(app=server.app)
+    client = AsyncQdrantClient(url="http://qdrant", check_compatibility=False, transport=transport)
+    return QdrantServerIndex(client, *ownership)
+
+
 @pytest.fixture
 async def inside(tmp_path: Path) -> AsyncIterator[tuple[QdrantOverEdge, QdrantServerIndex]]:
     """A server in this process, whose requests can be read, and an index over it."""
     server = QdrantOverEdge(tmp_path / "qdrant")
-    client = AsyncQdrantClient(
-        url="http://qdrant", check_compatibility=False, transport=httpx.ASGITransport(app=server.app)
-    )
-    index = QdrantServerIndex(client)
+    index = _over(server)
     await index.ensure(SPACE)
     server.requests.clear()
     yield server, index
@@ -219,12 +205,6 @@ async def test_the_alias_moves_in_one_request(inside: Inside) -> None:
 # Several stores
 
 
-def _over(server: QdrantOverEdge, ownership: Ownership) -> QdrantServerIndex:
-    transport = httpx.ASGITransport(app=server.app)
-    client = AsyncQdrantClient(url="http://qdrant", check_compatibility=False, transport=transport)
-    return QdrantServerIndex(client, ownership)
-
-
 async def test_nothing_is_done_to_the_collection_of_another_database(tmp_path: Path) -> None:
     """Staging and production on one server took each other's points for strangers, and deleted them."""
     server = QdrantOverEdge(tmp_path)
@@ -273,11 +253,7 @@ async def test_clients_that_start_together_all_get_the_collection(inside: Inside
     """D43, G19: each sees that there is none, each makes one, and all but the first are told that there is one."""
     server, _ = inside
     space = replace(SPACE, fingerprint="together")
-    transport = httpx.ASGITransport(app=server.app)
-    indexes = [
-        QdrantServerIndex(AsyncQdrantClient(url="http://qdrant", check_compatibility=False, transport=transport))
-        for _ in range(6)
-    ]
+    indexes = [_over(server) for _ in range(6)]
     server.faults = Faults(kind="slow", seconds=0.05, path="/exists")  # answers are old when they arrive
     await asyncio.gather(*(index.ensure(space) for index in indexes))
     assert server.requests.count(("PUT", "/collections/hardwon_together")) == 6
@@ -415,14 +391,3 @@ async def test_connecting_asks_nothing_says_nothing_and_keeps_secrets_out_of_err
     assert "password" not in str(caught.value)
     assert "secret-key" not in str(caught.value)
     await index.aclose()
-
-
-async def test_a_closed_index_raises_an_error_of_ours(process: QdrantProcess) -> None:
-    for client in (
-        AsyncQdrantClient(":memory:"),
-        AsyncQdrantClient(url=process.url, check_compatibility=False),
-    ):
-        index = QdrantServerIndex(client)
-        await index.aclose()
-        with pytest.raises(IndexUnavailable):
-            await index.count(SPACE, "default")

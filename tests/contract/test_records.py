@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -162,6 +164,28 @@ async def test_a_project_that_holds_no_entry_any_more_is_not_counted(stores: Sto
 # contexts
 
 
+async def hand_out(
+    stores: Stores,
+    number: int,
+    patterns: Iterable[PatternId],
+    *,
+    run_id: str | None = None,
+    at: datetime = NOON,
+    task_id: str | None = "T-1",
+) -> ContextId:
+    """Record a context of that number for a task of the web shop."""
+    shown = tuple(pattern(pattern_id=each) for each in patterns)
+    context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
+    task = Task(description="Fix", project_id="web-shop", task_id=task_id, run_id=run_id)
+    await stores.contexts.record(context, task, "backend", at)
+    return context.context_id
+
+
+def outcome(context_id: ContextId, pattern_id: PatternId, **told: Any) -> Outcome:
+    usual: dict[str, Any] = {"project_id": "web-shop", "task_id": "T-1", "run_id": "", "worked": True}
+    return Outcome(context_id=context_id, pattern_id=pattern_id, **usual | told)
+
+
 async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Store) -> None:
     shown = (pattern(), pattern())
     context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown)
@@ -201,37 +225,28 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
     known = [
         await learn(ours, stored(failure(failure_description=text), numbered(n))) for n, text in ((1, "a"), (2, "b"))
     ]
-    shown = tuple(pattern(pattern_id=each) for each in known)
-
-    async def hand_out(number: int, hours: int, run_id: str | None = "1", task_id: str = "T-1") -> ContextId:
-        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
-        task = Task(description="Fix", project_id="web-shop", task_id=task_id, run_id=run_id)
-        await ours.contexts.record(context, task, "backend", NOON + hours * HOUR)
-        return context.context_id
 
     async def untold(run_id: str | None = "1") -> list[tuple[ContextId, tuple[PatternId, ...]]]:
         found = await ours.contexts.contexts_to_report("web-shop", "T-1", run_id)
         return [(each.context_id, each.pattern_ids) for each in found]
 
-    first = await hand_out(11, 0)
-    await hand_out(12, 0, task_id="T-2")
-    other = await hand_out(13, -1, run_id="2")
+    first = await hand_out(ours, 11, known, run_id="1")
+    await hand_out(ours, 12, known, run_id="1", task_id="T-2")
+    other = await hand_out(ours, 13, known, run_id="2", at=NOON - HOUR)
     assert await untold() == [(first, tuple(known))]
     assert await untold(None) == [(first, tuple(known)), (other, tuple(known))]
 
-    outcome = Outcome(
-        context_id=first, pattern_id=known[0], project_id="web-shop", task_id="T-1", run_id="1", worked=False
-    )
-    await ours.contexts.record_outcomes([outcome], NOON + HOUR)
+    failed = outcome(first, known[0], run_id="1", worked=False)
+    await ours.contexts.record_outcomes([failed], NOON + HOUR)
     assert await untold() == [(first, (known[1],))]
-    second = await hand_out(14, 2)
+    second = await hand_out(ours, 14, known, run_id="1", at=NOON + 2 * HOUR)
     assert await untold() == [(second, tuple(known)), (first, (known[1],))]
     await ours.contexts.record_outcomes(
-        [replace(outcome, context_id=second, pattern_id=each) for each in known], NOON + 3 * HOUR
+        [replace(failed, context_id=second, pattern_id=each) for each in known], NOON + 3 * HOUR
     )
     assert await untold() == []
     await ours.contexts.record_outcomes(
-        [replace(outcome, context_id=second, pattern_id=known[1], worked=True)], NOON + 4 * HOUR
+        [replace(failed, context_id=second, pattern_id=known[1], worked=True)], NOON + 4 * HOUR
     )
     (worked, again) = await ours.contexts.contexts_to_report("web-shop", "T-1", "1")
     assert (worked.context_id, worked.pattern_ids, worked.worked) == (second, (), (known[1],))
@@ -242,11 +257,9 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
 
 async def test_of_a_task_that_is_run_again_and_again_the_latest_contexts_are_looked_at(store: Store) -> None:
     ours = store.of("ours")
-    shown = (pattern(pattern_id=await learn(ours, stored(failure(), numbered(1)))),)
+    known = await learn(ours, stored(failure(), numbered(1)))
     for number in range(11, 15):
-        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
-        task = Task(description="Fix", project_id="web-shop", task_id="T-1", run_id=str(number))
-        await ours.contexts.record(context, task, "backend", NOON + number * HOUR)
+        await hand_out(ours, number, [known], run_id=str(number), at=NOON + number * HOUR)
     latest = [ContextId(numbered(number)) for number in (14, 13)]
     for ask in (ours.contexts.contexts_of_run, ours.contexts.contexts_to_report):
         assert [each.context_id for each in await ask("web-shop", "T-1", None, limit=2)] == latest
@@ -255,12 +268,9 @@ async def test_of_a_task_that_is_run_again_and_again_the_latest_contexts_are_loo
 async def test_a_task_with_a_long_history_is_told_of_in_time(stores: Stores) -> None:
     """Each outcome was met with each context: 8,000 took 20 s, and a hook waits for 5."""
     known = await learn(stores, stored(failure(), numbered(1)))
-    shown = (pattern(pattern_id=known),)
     contexts, day = stores.contexts, timedelta(days=1)
-    task = Task(description="Fix", project_id="web-shop", task_id="nightly")
     for number in range(11, 13):
-        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
-        await contexts.record(context, replace(task, run_id=str(number)), "backend", NOON - day)
+        await hand_out(stores, number, [known], run_id=str(number), task_id="nightly", at=NOON - day)
     if isinstance(contexts, PostgresContexts):
         async with transaction(contexts._engine) as connection:
             await connection.execute(sa.text(HISTORY), {"number": 8000, "pattern": known, "at": NOON - 2 * day})
@@ -288,20 +298,10 @@ async def test_what_is_told_in_another_run_is_told_where_one_of_the_two_names_no
 ) -> None:
     ours = store.of("ours")
     known = await learn(ours, stored(failure(), numbered(1)))
-    shown = (pattern(pattern_id=known),)
-    for number, run_id in ((11, None), (12, "1"), (13, "2")):
-        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
-        task = Task(description="Fix", project_id="web-shop", task_id="T-1", run_id=run_id)
-        await ours.contexts.record(context, task, "backend", NOON)
-    told = Outcome(
-        context_id=ContextId(numbered(11)),
-        pattern_id=known,
-        project_id="web-shop",
-        task_id="T-1",
-        run_id="3",
-        worked=worked,
-    )
-    await ours.contexts.record_outcomes([told], NOON + HOUR)
+    first, *_ = [
+        await hand_out(ours, number, [known], run_id=run) for number, run in ((11, None), (12, "1"), (13, "2"))
+    ]
+    await ours.contexts.record_outcomes([outcome(first, known, run_id="3", worked=worked)], NOON + HOUR)
 
     async def left(run_id: str | None) -> set[ContextId]:
         found = await ours.contexts.contexts_to_report("web-shop", "T-1", run_id)
@@ -315,16 +315,11 @@ async def test_what_is_told_in_another_run_is_told_where_one_of_the_two_names_no
 async def test_what_a_task_was_tried_with_and_failed_is_known_of_all_its_runs(store: Store) -> None:
     ours = store.of("ours")
     known = [await learn(ours, stored(failure(solution_steps=f"mend {n}"), numbered(n))) for n in (1, 2, 3)]
-    shown = tuple(pattern(pattern_id=each) for each in known)
-    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=shown)
-    await ours.contexts.record(context, Task(description="Fix"), "backend", NOON)
+    context = await hand_out(ours, 11, known, task_id=None)
     told = [(0, "1", False), (1, "1", False), (1, "2", True), (2, "1", True)]
     for number, run_id, worked in told:
-        outcome = Outcome(
-            context_id=context.context_id, pattern_id=known[number], project_id="web-shop", task_id="T-1",
-            run_id=run_id, worked=worked,
-        )  # fmt: skip
-        await ours.contexts.record_outcomes([outcome], NOON + HOUR)
+        heard = outcome(context, known[number], run_id=run_id, worked=worked)
+        await ours.contexts.record_outcomes([heard], NOON + HOUR)
     assert await ours.contexts.find_failed_patterns("web-shop", "T-1", known) == {known[0]}
     assert await ours.contexts.find_failed_patterns("web-shop", "T-1", known[1:]) == set()
     assert await ours.contexts.find_failed_patterns("web-shop", "T-2", known) == set()
@@ -337,17 +332,13 @@ async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_non
     known = await learn(ours, stored(failure(), numbered(1)))
     echo = stored(failure(task_id="T-2"), numbered(2))
     await ours.entries.add([echo])
-    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
-    await ours.contexts.record(context, Task(description="Fix", project_id="web-shop", task_id="T-2"), "backend", NOON)
-    outcome = Outcome(
-        context_id=context.context_id, pattern_id=known, project_id="web-shop", task_id="T-2", run_id="", worked=True
-    )
-    of_none = replace(outcome, pattern_id=PatternId(numbered(3)))
+    worked = outcome(await hand_out(ours, 11, [known], task_id="T-2"), known, task_id="T-2")
+    of_none = replace(worked, pattern_id=PatternId(numbered(3)))
     with pytest.raises(NotFound, match="there is no pattern"):
         await ours.contexts.record_outcomes([of_none], NOON, instead_of=echo.entry_id)
     assert (await ours.entries.get(echo.entry_id)).status is EntryStatus.STAGED
     for _ in range(2):  # told several times at once
-        await ours.contexts.record_outcomes([outcome], NOON, instead_of=echo.entry_id)
+        await ours.contexts.record_outcomes([worked], NOON, instead_of=echo.entry_id)
     with pytest.raises(NotFound, match="there is no entry"):
         await ours.entries.get(echo.entry_id)
     assert (await ours.patterns.get(known, now=NOON)).success_count == 2
@@ -360,21 +351,11 @@ async def test_an_outcome_is_not_taken_over_by_a_key_of_lower_trust_that_tells_t
     """T2: what it tells counts once, and is gone when it is revoked; another outcome is news, whoever tells it."""
     ours = store.of("ours")
     known = await learn(ours, stored(failure(), numbered(1)))
-    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
-    await ours.contexts.record(context, Task(description="Fix", project_id="web-shop"), "backend", NOON)
+    context = await hand_out(ours, 11, [known], task_id=None)
 
     async def tell(task_id: str, *, worked: bool, key_id: str | None = None) -> None:
-        outcome = Outcome(
-            context_id=context.context_id,
-            pattern_id=known,
-            project_id="web-shop",
-            task_id=task_id,
-            run_id="",
-            worked=worked,
-            recorded_by=key_id,
-            low_trust=key_id is not None,
-        )
-        await ours.contexts.record_outcomes([outcome], NOON)
+        by = {"recorded_by": key_id, "low_trust": key_id is not None}
+        await ours.contexts.record_outcomes([outcome(context, known, task_id=task_id, worked=worked, **by)], NOON)
 
     async def record() -> tuple[int, int]:
         found = await ours.patterns.get(known, now=NOON)

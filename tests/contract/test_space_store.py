@@ -10,7 +10,7 @@ import pytest
 
 from hardwon.errors import SpaceMismatch
 from knowledge.adapters.embedding_space import mean_cosine
-from knowledge.models import BoundSpace, Entry, TermStatistics, pattern_id_of
+from knowledge.models import BoundSpace, Entry, pattern_id_of
 from knowledge.ports import SpaceStore, Stores
 from knowledge.retrieval.calibration import default_calibration
 from tests.support.embedders import hashed_bag
@@ -147,10 +147,6 @@ async def test_a_model_that_is_bound_anew_while_nothing_is_embedded_has_no_probe
 
 
 # how common terms are
-
-
-async def test_terms_nobody_has_seen_are_absent(stores: Stores) -> None:
-    assert await stores.spaces.statistics([1, 2]) == TermStatistics(documents=0, frequencies={})
 
 
 # a sample of situations

@@ -7,10 +7,9 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hardwon.errors import IdempotencyConflict
 from knowledge.models import CaptureOutcome
@@ -24,6 +23,9 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, free_port
 from tests.support.qdrant_over_edge import QdrantProcess
+
+Said = tuple[bool, str]
+"""Whether all was well, and what there is to say of it."""
 
 STARTS = """
 import asyncio
@@ -44,50 +46,7 @@ asyncio.run(main())
 """One of many that start on stores where nothing is yet: it captures, and embeds what is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What came of keys that several clients told the same event with, and of another event with each."""
-
-    keys: int
-    stored: int
-    wrong: int
-    refused: int
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Medians of captures in ms, with the index up and down."""
-
-    up: float
-    down: float
-    accepted: int
-
-    @property
-    def ratio(self) -> float:
-        return self.down / self.up
-
-
-@dataclass(frozen=True, slots=True)
-class Converged:
-    """The harm done to an index, what was found of it, and what two repairs wrote."""
-
-    done: Damage
-    found: Damage
-    written: int
-    again: int
-    sound: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """What came of processes that were the first ones together: `failed` has what the first of them said."""
-
-    processes: int
-    failed: Sequence[str]
-    stores_wrong: int
-
-
-async def told_at_once(settings: KnowledgeSettings, *, clients: int, keys: int) -> Told:
+async def told_at_once(settings: KnowledgeSettings, *, clients: int, keys: int) -> Said:
     """Have each client tell the same event with the same key, all at once, then one of them another event with it."""
     wrong = refused = 0
     async with AsyncExitStack() as stack:
@@ -103,10 +62,10 @@ async def told_at_once(settings: KnowledgeSettings, *, clients: int, keys: int) 
             except IdempotencyConflict:
                 refused += 1
         stored = sum((await opened[0].stats()).entries.values())
-    return Told(keys, stored, wrong, refused)
+    return (stored, wrong, refused) == (keys, 0, keys), f"{stored} stored, {wrong} wrong, {refused} others refused"
 
 
-async def captured_with_and_without_index(settings: KnowledgeSettings, *, captures: int) -> Latency:
+async def captured_with_and_without_index(settings: KnowledgeSettings, *, captures: int) -> Said:
     """Capture in turn by stores whose index is up, and by stores whose index refuses connections."""
     took: dict[bool, list[float]] = {True: [], False: []}
     async with AsyncExitStack() as stack:
@@ -120,12 +79,12 @@ async def captured_with_and_without_index(settings: KnowledgeSettings, *, captur
         accepted = sum((await doors[False].stats()).entries.values())
     settled = captures // 10  # connections are made, and statements prepared, by then
     there, gone = (1000 * statistics.median(took[side][settled:]) for side in (True, False))
-    return Latency(there, gone, accepted)
+    ratio = gone / there
+    said = f"{accepted} of {2 * captures} accepted; median {gone:.2f} ms, {there:.2f} with it: {ratio:.3f}"
+    return accepted == 2 * captures and ratio <= 1.05, said
 
 
-async def harmed_and_repaired(
-    settings: KnowledgeSettings, rng: random.Random, *, points: int, strangers: int
-) -> Converged:
+async def harmed_and_repaired(settings: KnowledgeSettings, rng: random.Random, *, points: int, strangers: int) -> Said:
     """Harm the index of stores that hold twice as many points, and repair it twice."""
     async with AsyncExitStack() as stack:
         knowledge = await _opened(stack, settings)
@@ -139,10 +98,12 @@ async def harmed_and_repaired(
         again = await knowledge.upkeep.verify(repair=True)
         sound = repaired.sound and again.sound and await in_index(knowledge) == before
     found = Damage(report.missing, report.orphan, report.stale, report.mismatched)
-    return Converged(done, found, repaired.repaired, again.repaired, sound)
+    whole = (found, repaired.repaired, again.repaired) == (done, points + strangers, 0)
+    said = f"{done} done, {found} found, {repaired.repaired} written, then {again.repaired}"
+    return whole and sound, said if sound else f"{said}, and the index is not what it was"
 
 
-def first_starts(server_dsn: str, *, rounds: int, processes: int) -> Starts:
+def first_starts(server_dsn: str, *, rounds: int, processes: int) -> Said:
     """Start so many processes at once on an empty database and an empty Qdrant, each time on new ones."""
     failed: list[str] = []
     stores_wrong = 0
@@ -161,7 +122,8 @@ def first_starts(server_dsn: str, *, rounds: int, processes: int) -> Starts:
                 stats = machines[0].json("stats")
                 stores_wrong += (stats["entries"], stats["points"]) != ({"embedded": processes}, processes)
             asyncio.run(drop_database(dsn))
-    return Starts(rounds * processes, failed, stores_wrong)
+    said = f"{rounds * processes} starts, {len(failed)} failed {failed[:1]}, {stores_wrong} stores wrong"
+    return not failed and not stores_wrong, said
 
 
 async def _opened(stack: AsyncExitStack, settings: KnowledgeSettings) -> Knowledge:

@@ -25,13 +25,10 @@ from knowledge.adapters.postgres.memory_tables import knowledge_staging, pattern
 from knowledge.models import EntryId, PatternId
 from knowledge.wiring.open import Knowledge
 from tests.faults.at_once import AtOnce
-from tests.faults.ground import ground, make_template
-from tests.faults.herd import Herd
 from tests.faults.model import Diverged
-from tests.faults.soak import Soak
+from tests.faults.soak import Soak, walk
 from tests.faults.telling import REMEMBERED
 from tests.faults.truth import examine
-from tests.support.postgres import throwaway_postgres
 
 _E = knowledge_staging.c
 _NEVER = timedelta(days=30_000)
@@ -118,17 +115,7 @@ def main() -> int:
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     given = asked.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with throwaway_postgres() as server, Herd() as herd:
-        asyncio.run(make_template(server.dsn))
-        with ground(herd, server.dsn) as made:
-            walk = Regrouping(random.Random(given.seed), ground=made)
-            try:
-                asyncio.run(walk.walk(given.operations))
-            except Diverged as diverged:
-                print(f"seed {given.seed}: DIVERGED {diverged}")  # noqa: T201
-                return 1
-    print(f"seed {given.seed}: 0 divergences; {dict(walk.did)}")  # noqa: T201
-    return 0
+    return walk(given.operations, given.seed, Regrouping)
 
 
 if __name__ == "__main__":

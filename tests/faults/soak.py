@@ -337,7 +337,7 @@ async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int, int]]:
         return Counter((row[0], row[1], row[2]) for row in await connection.execute(live))
 
 
-def walk(operations: int, seed: int) -> int:
+def walk(operations: int, seed: int, kind: type[Soak] = Soak) -> int:
     """Walk over one store, and say what came of it."""
     began = time.monotonic()
 
@@ -349,7 +349,7 @@ def walk(operations: int, seed: int) -> int:
     with throwaway_postgres() as server, Herd() as herd:
         asyncio.run(make_template(server.dsn))
         with ground(herd, server.dsn) as made:
-            soak = Soak(random.Random(seed), ground=made)
+            soak = kind(random.Random(seed), ground=made)
             try:
                 asyncio.run(soak.walk(operations, tell))
             except Diverged as diverged:

@@ -1,13 +1,18 @@
-"""The page of promises: what it names is there, and a command of it that does nothing fails."""
+"""The page of promises: what it names is there. The short forms of a flood (G18) and of the one-year rule (G12)."""
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
 import pytest
 
+from knowledge.wiring.open import Knowledge
+from tests.conftest import SetClock
 from tests.faults.__main__ import chosen, read
+from tests.faults.flood import run
+from tests.faults.years import live_through, moments
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
@@ -31,3 +36,24 @@ def test_a_name_that_is_none_is_told_and_does_not_pass(only: str, capsys: pytest
         read(["--only", only])
     assert ended.value.code == 2
     assert "G13" in capsys.readouterr().err
+
+
+@pytest.mark.harness
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process as Linux tells it")
+def test_g18_a_flood_is_refused_in_time_and_what_was_acknowledged_is_there_once() -> None:
+    """G18."""
+    assert run(seconds=4, measured=1) == []
+
+
+@pytest.mark.harness
+@pytest.mark.long
+async def test_g12_a_clock_that_steps_deletes_nothing_early_and_shows_nothing_expired(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G12: by what the clock says at the time, in whatever zone it says it."""
+    rng = random.Random(12)
+    embedded = sorted(moments(rng, 3000))[:: 3000 // 10]
+    kept = await live_through(knowledge, clock, embedded, rng)
+    assert (kept.early, kept.expired_shown, kept.missing) == (0, 0, 0), kept
+    assert (kept.deleted, kept.late.total_seconds()) == (len(embedded), 0), kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from knowledge.models import CaptureOutcome, EntryId
 from knowledge.settings.model import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from tests.acceptance.memory.test_the_loop import fail
-from tests.conftest import SetClock
 from tests.faults.durability import on_disk, survive
 from tests.faults.ground import Ground
 from tests.faults.herd import Herd
@@ -89,34 +87,6 @@ async def test_g13_an_entry_that_joins_while_another_is_deleted_keeps_its_point(
     assert (report.points, report.sound) == (1, True), report
     (found,) = await knowledge.queries.query_for_failure("Cart total raises TypeError", min_relevance=0)
     assert found.entry_ids == (second,)
-
-
-async def test_g13_a_point_goes_with_its_last_entry_when_a_later_one_was_deleted(
-    knowledge: Knowledge, clock: SetClock
-) -> None:
-    """G13: it expires with what is left."""
-    await learned(knowledge, "R1")
-    clock.move(timedelta(days=100))
-    await knowledge.capture.delete(await learned(knowledge, "R2"))
-    assert (await knowledge.upkeep.verify()).sound
-    clock.move(timedelta(days=300))
-    assert await knowledge.pruning.prune_old_knowledge() == 1
-    report = await knowledge.upkeep.verify()
-    assert (report.points, report.sound) == (0, True), report
-
-
-async def test_g2_an_entry_that_is_abandoned_after_a_checkpoint_died_leaves_no_point(knowledge: Knowledge) -> None:
-    """G2."""
-    await fail(knowledge, verified_by=None)
-
-    async def die() -> None:
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        await wired(knowledge, Trips({"index.upsert:after:1": die})).checkpoints.process_all()
-    await knowledge.checkpoints.process_checkpoint("web-shop", "cancellation")
-    report = await knowledge.upkeep.verify()
-    assert (report.points, report.sound) == (0, True), report
 
 
 async def learned(knowledge: Knowledge, run: str) -> EntryId:

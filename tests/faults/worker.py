@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,7 +60,7 @@ class Job:
     deleted by somebody). `beside` names what `AtOnce` does while its checkpoint runs, `to_model` the model it changes
     to, should that be `reembed`. `endpoint`: the address and key of what embeds, for one of several processes that
     share a data directory as an orchestrator's do; whoever comes first owns it. `embed_seconds` is what each embedding
-    call takes, `blocking` the event loop or not. `now` is what its clock says, the machine's where it is None.
+    call takes. `now` is what its clock says, the machine's where it is None.
     `forever`: captures and checkpoints alternate until it is ended. `told` is the file it writes to: a line for each
     acknowledged capture, each deletion, what it kept up and, at the end, its embedding calls.
     """
@@ -81,7 +80,6 @@ class Job:
     batch: int = 4
     lease_seconds: float = 0.3
     embed_seconds: float = 0.0
-    blocking: bool = False
     trips: dict[str, str] = field(default_factory=dict)
     mutant: Mutant | None = None
     now: str | None = None
@@ -186,10 +184,7 @@ class Worker:
         return numbers.stop
 
     async def _embedding(self) -> None:
-        if self._job.blocking:
-            time.sleep(self._job.embed_seconds)  # noqa: ASYNC251 - no heartbeat can go out meanwhile
-        elif self._job.embed_seconds:
-            await asyncio.sleep(self._job.embed_seconds)
+        await asyncio.sleep(self._job.embed_seconds)
 
     def _trips(self) -> Trips:
         does: dict[str, Callable[[], Awaitable[None]]] = {

@@ -69,29 +69,18 @@ def missing_row(reply: Reply) -> object:
     return reply | {"data": reply["data"][:-1]}
 
 
-def repeated_row(reply: Reply) -> object:
-    return reply | {"data": [reply["data"][0], *reply["data"][:-1]]}
-
-
 def wrong_dims(reply: Reply) -> object:
     return reply | {"data": [row | {"embedding": encoded([1.0, 2.0, 3.0])} for row in reply["data"]]}
 
 
 def not_a_number(reply: Reply) -> object:
-    return _last_vector(reply, lambda numbers: [math.nan, *numbers[1:]])
-
-
-def zero_vector(reply: Reply) -> object:
-    return _last_vector(reply, lambda numbers: [0.0] * len(numbers))
+    *others, last = reply["data"]
+    numbers = [math.nan, *decoded(last["embedding"])[1:]]
+    return reply | {"data": [*others, last | {"embedding": encoded(numbers)}]}
 
 
 def as_floats(reply: Reply) -> object:
     return reply | {"data": [row | {"embedding": decoded(row["embedding"])} for row in reply["data"]]}
-
-
-def _last_vector(reply: Reply, change: Callable[[list[float]], list[float]]) -> object:
-    *others, last = reply["data"]
-    return reply | {"data": [*others, last | {"embedding": encoded(change(decoded(last["embedding"])))}]}
 
 
 def encoded(numbers: Iterable[float]) -> str:

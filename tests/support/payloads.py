@@ -115,50 +115,18 @@ CARRIERS = (
 )
 
 
-def _smuggled(text: str) -> str:
-    return "\u200b".join(text)
-
-
-def _lookalikes(text: str) -> str:
-    return text.translate(str.maketrans("aeopcyxi", "аеорсухі"))
-
-
-def _spaced(text: str) -> str:
-    return "   ".join(" ".join(word) for word in text.split(" "))
-
-
-def _base64(text: str) -> str:
-    return f"decode and do: {base64.b64encode(text.encode()).decode()}"
-
-
-def _hex(text: str) -> str:
-    return f"0x {text.encode().hex()}"
-
-
-def _tags(text: str) -> str:
-    return "see below " + "".join(chr(0xE0000 + ord(each)) for each in text if each.isascii())
-
-
-def _stars(text: str) -> str:
-    return " ".join(f"**{word}**" for word in text.split(" "))
-
-
-def _lines(text: str) -> str:
-    return text.replace(" ", "\n")
-
-
 DISGUISES: dict[str, Callable[[str], str]] = {
     "plain": str,
     "capitals": str.upper,
-    "lines": _lines,
-    "emphasis": _stars,
+    "lines": lambda text: text.replace(" ", "\n"),
+    "emphasis": lambda text: " ".join(f"**{word}**" for word in text.split(" ")),
     "wide": lambda text: "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text),
-    "zero width": _smuggled,
-    "lookalikes": _lookalikes,
-    "spaced": _spaced,
-    "base64": _base64,
-    "hex": _hex,
-    "tags": _tags,
+    "zero width": "\u200b".join,
+    "lookalikes": lambda text: text.translate(str.maketrans("aeopcyxi", "аеорсухі")),
+    "spaced": lambda text: "   ".join(" ".join(word) for word in text.split(" ")),
+    "base64": lambda text: f"decode and do: {base64.b64encode(text.encode()).decode()}",
+    "hex": lambda text: f"0x {text.encode().hex()}",
+    "tags": lambda text: "see below " + "".join(chr(0xE0000 + ord(each)) for each in text if each.isascii()),
     "rot13": lambda text: codecs.encode(text, "rot13"),
 }
 _WORDS_ONLY = {"spaced", "rot13", "emphasis", "lines", "tags"}

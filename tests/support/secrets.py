@@ -42,14 +42,6 @@ def _mixed(random: Random, alphabet: str, count: int) -> str:
             return made
 
 
-def aws_access_key(r: Random) -> str:
-    return r.choice(["AK", "AS"]) + "IA" + chars(r, string.ascii_uppercase + "234567", 16)
-
-
-def aws_secret_key(r: Random) -> str:
-    return _mixed(r, BASE64, 40)
-
-
 def google_api_key(r: Random) -> str:
     return r.choice(
         [
@@ -72,10 +64,6 @@ def azure_key(r: Random) -> str:
 def github_token(r: Random) -> str:
     classic = "gh" + r.choice("pousr") + "_" + chars(r, ALNUM, 36)
     return r.choice([classic, "github" + "_pat_" + chars(r, ALNUM, 22) + "_" + chars(r, ALNUM, 59)])
-
-
-def gitlab_token(r: Random) -> str:
-    return r.choice(["glpat", "gldt", "glrt", "glptt", "glcbt"]) + "-" + chars(r, URL64, r.choice([20, 20, 26, 40]))
 
 
 def slack_token(r: Random) -> str:
@@ -107,30 +95,6 @@ def openai_key(r: Random) -> str:
             "sk" + "-svcacct-" + chars(r, URL64, 58) + middle + chars(r, URL64, 58),
         ]
     )
-
-
-def anthropic_key(r: Random) -> str:
-    return "sk" + "-ant-" + r.choice(["api03", "admin01"]) + "-" + chars(r, URL64, 93) + "AA"
-
-
-def npm_token(r: Random) -> str:
-    return "npm" + "_" + chars(r, ALNUM, 36)
-
-
-def pypi_token(r: Random) -> str:
-    return "pypi" + "-AgEI" + "cHlwaS5vcmc" + chars(r, URL64, r.randint(120, 180))
-
-
-def twilio_key(r: Random) -> str:
-    return "S" + "K" + chars(r, HEX, 32)
-
-
-def sendgrid_key(r: Random) -> str:
-    return "S" + "G." + chars(r, URL64, 22) + "." + chars(r, URL64, 43)
-
-
-def hugging_face_token(r: Random) -> str:
-    return "h" + "f_" + chars(r, ALNUM, 34)
 
 
 def jwt(r: Random) -> str:
@@ -347,21 +311,23 @@ _LINES: dict[str, Sequence[str]] = {
 }
 
 MAKERS: dict[str, Callable[[Random], str]] = {
-    "aws-access-key": aws_access_key,
-    "aws-secret-key": aws_secret_key,
+    "aws-access-key": lambda r: r.choice(["AK", "AS"]) + "IA" + chars(r, string.ascii_uppercase + "234567", 16),
+    "aws-secret-key": lambda r: _mixed(r, BASE64, 40),
     "google-api-key": google_api_key,
     "azure-key": azure_key,
     "github-token": github_token,
-    "gitlab-token": gitlab_token,
+    "gitlab-token": lambda r: (
+        r.choice(["glpat", "gldt", "glrt", "glptt", "glcbt"]) + "-" + chars(r, URL64, r.choice([20, 20, 26, 40]))
+    ),
     "slack-token": slack_token,
     "stripe-key": stripe_key,
     "openai-key": openai_key,
-    "anthropic-key": anthropic_key,
-    "npm-token": npm_token,
-    "pypi-token": pypi_token,
-    "twilio-key": twilio_key,
-    "sendgrid-key": sendgrid_key,
-    "huggingface-token": hugging_face_token,
+    "anthropic-key": lambda r: "sk" + "-ant-" + r.choice(["api03", "admin01"]) + "-" + chars(r, URL64, 93) + "AA",
+    "npm-token": lambda r: "npm" + "_" + chars(r, ALNUM, 36),
+    "pypi-token": lambda r: "pypi" + "-AgEI" + "cHlwaS5vcmc" + chars(r, URL64, r.randint(120, 180)),
+    "twilio-key": lambda r: "S" + "K" + chars(r, HEX, 32),
+    "sendgrid-key": lambda r: "S" + "G." + chars(r, URL64, 22) + "." + chars(r, URL64, 43),
+    "huggingface-token": lambda r: "h" + "f_" + chars(r, ALNUM, 34),
     "jwt": jwt,
     "private-key": private_key,
     "url-password": lambda r: _mixed(r, ALNUM + "!*._~-", r.randint(8, 24)),

@@ -1,4 +1,4 @@
-"""What stands around the code: the lock, the commands, the image and the services."""
+"""What stands around the code: the commands, the image and the services."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +16,7 @@ import yaml
 import benchmarks.__main__
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 SERVICES = {"api", "postgres", "qdrant", "scheduler"}
-
-
-def name_of(requirement: str) -> str:
-    """Return the normalised name of the package a requirement asks for."""
-    found = re.match(r"[A-Za-z0-9._-]+", requirement)
-    assert found, requirement
-    return re.sub(r"[-_.]+", "-", found[0]).lower()
-
-
-def locked() -> dict[str, str]:
-    """Return the block of the lock for each package."""
-    return {name_of(block): block for block in re.split(r"\n(?=\S)", LOCK) if block.strip()}
-
-
-def asked_for() -> set[str]:
-    """Return the names of all that pyproject.toml depends on, its extras included."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"].values()
-    return {name_of(each) for each in [*project["dependencies"], *(one for extra in extras for one in extra)]}
 
 
 def compose() -> dict[str, Any]:
@@ -49,22 +28,6 @@ def compose() -> dict[str, Any]:
 def commands() -> set[str]:
     """Return the commands that run.py knows."""
     return set(runpy.run_path(str(ROOT / "run.py"))["COMMANDS"])
-
-
-def test_the_lock_names_no_address() -> None:
-    """Where packages come from is for whoever installs to say."""
-    assert not re.findall(
-        r"https?:|file:|git\+|@|--(?:extra-)?index-url|--find-links|--trusted-host|^-[fir] ", LOCK, re.MULTILINE
-    )
-
-
-def test_every_dependency_is_in_the_lock() -> None:
-    assert asked_for() - set(locked()) == set()
-
-
-def test_every_package_of_the_lock_has_one_exact_version_and_a_hash() -> None:
-    loose = [name for name, block in locked().items() if not re.match(r"\S+==\S+[^\n]*\\\n +--hash=sha256:", block)]
-    assert loose == []
 
 
 def test_make_and_run_know_the_same_commands() -> None:
@@ -144,7 +107,7 @@ def test_an_older_python_can_read_run_far_enough_to_say_that_it_is_too_old() -> 
         ("-n 0 -k lease", True),
         ("-m long", True),
         ("tests/unit/test_project.py", True),
-        ("tests/unit/test_project.py::test_the_lock_names_no_address", True),
+        ("tests/unit/test_project.py::test_make_and_run_know_the_same_commands", True),
         ("-n 0 --last-failed --last-failed-no-failures=none", True),
     ],
 )

@@ -187,12 +187,6 @@ def test_the_defaults_are_those_of_the_design() -> None:
     )
 
 
-def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in TAKEN:
-        monkeypatch.setenv(variable, "")
-    assert KnowledgeSettings().home == default_home()
-
-
 @pytest.mark.parametrize("told", ["3 years", " 3  years "])
 def test_retention_is_told_in_whole_years(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDWON_RETENTION", told)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import pickletools
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from knowledge.adapters.embedding.local import bundled_model
 
@@ -46,6 +50,13 @@ def test_t28_every_requirement_of_the_lock_is_exact_and_has_its_hashes() -> None
     assert count > 50
     for foreign in ("http:", "https:", "git+", "file:", "-e ", "--index-url", "--extra-index-url", "--trusted-host"):
         assert foreign not in LOCK, foreign
+
+
+def test_t28_every_dependency_is_in_the_lock() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    asked = [Requirement(each).name for each in itertools.chain(project["dependencies"], *extras)]
+    assert {canonicalize_name(name) for name in asked} - {head.partition("==")[0] for head, _ in blocks()} == set()
 
 
 def test_t28_the_environment_holds_nothing_in_another_version_than_the_lock_says() -> None:

@@ -84,13 +84,13 @@ def test_a_field_of_another_type_is_refused_and_not_dropped(entry: NewEntry, nam
     assert refused(changed(entry, name, "told")) == name
 
 
-@pytest.mark.parametrize(
-    "bad", ["", " ", "\n\t\r", "\u00a0\u2003\u3000", "a\0b", "\0", "half \ud83d", "\udc00", 5, ["a"], b"a"]
-)
+NO_TEXTS = ["", " ", "\n\t\r", "\u00a0\u2003\u3000", "a\0b", "\0", "half \ud83d", "\udc00", 5, ["a"], b"a"]
+
+
 @pytest.mark.parametrize(("entry", "name"), TAKEN, ids=named)
-def test_what_is_no_text_to_store_is_refused_in_every_field(entry: NewEntry, name: str, bad: object) -> None:
+def test_what_is_no_text_to_store_is_refused_in_every_field(entry: NewEntry, name: str) -> None:
     """D20, D46."""
-    assert refused(changed(entry, name, bad)) == name
+    assert {refused(changed(entry, name, bad)) for bad in NO_TEXTS} == {name}
 
 
 @pytest.mark.parametrize(("entry", "name"), TAKEN, ids=named)

@@ -197,6 +197,11 @@ def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 
     return Candidate(**defaults | further)
 
 
+def decided_near(batch: Sequence[Embedding], **known: Any) -> list[Decision]:
+    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in batch}
+    return decide(batch, held=held, existing={}, workspace="default", nearby=around_of(batch, **known))
+
+
 def around_of(batch: Sequence[Embedding], **known: Any) -> Nearby:
     return Nearby(within=near_in_batch(batch), **{"comparer": comparing()} | known)
 
@@ -206,13 +211,12 @@ def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10,
     around = {entry.entry.solution_steps or "": toward(0)} | {
         each.resolution: toward(degrees or 0) for each in candidates if each.resolution != entry.entry.solution_steps
     }
-    nearby = around_of(
+    (decision,) = decided_near(
         [entry],
         comparer=comparing(model) if model else comparing(),
         candidates={entry.entry.entry_id: candidates},
         resolutions={} if degrees is None else around,
     )
-    (decision,) = decide([entry], held={entry.entry.entry_id: None}, existing={}, workspace="default", nearby=nearby)
     return decision
 
 
@@ -287,9 +291,7 @@ def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_me
 
 def test_entries_of_a_batch_join_each_other_in_other_words() -> None:
     one, two, far = told(MODULE, PIN, number=1), told(IMPORT, PIN, at=30, number=2), told(CART, PIN, at=90, number=3)
-    nearby = around_of([far, two, one])
-    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in (one, two, far)}
-    decisions = decide([far, two, one], held=held, existing={}, workspace="default", nearby=nearby)
+    decisions = decided_near([far, two, one])
     assert [each.founds for each in decisions] == [True, False, True]
     assert decisions[1].pattern_id == decisions[2].pattern_id
 
@@ -297,9 +299,7 @@ def test_entries_of_a_batch_join_each_other_in_other_words() -> None:
 def test_a_pattern_does_not_drift_from_text_to_text() -> None:
     """The third is like the second, which joined; it is compared with the first, that founded."""
     chain = [told(MODULE, PIN, number=1), told(IMPORT, PIN, at=60, number=2), told(IMPORT + "!", PIN, at=120, number=3)]
-    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in chain}
-    decisions = decide(chain, held=held, existing={}, workspace="default", nearby=around_of(chain))
-    assert [each.founds for each in decisions] == [True, False, True]
+    assert [each.founds for each in decided_near(chain)] == [True, False, True]
 
 
 BATCH = tuple(
@@ -313,13 +313,14 @@ BATCH = tuple(
 @given(st.permutations(BATCH))
 def test_the_order_of_a_batch_changes_no_decision(batch: list[Embedding]) -> None:
     resolutions = {PIN: toward(0), REWORDED: toward(5), UPGRADE: toward(80)}
-    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in batch}
-    nearby = around_of(batch, resolutions=resolutions)
-    decisions = decide(batch, held=held, existing={}, workspace="default", nearby=nearby)
-    by_entry = {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in decisions}
-    nearby = around_of(BATCH, resolutions=resolutions)
-    first = decide(BATCH, held=held, existing={}, workspace="default", nearby=nearby)
-    assert by_entry == {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in first}
+    found, first = (
+        {
+            each.entry.entry_id: (each.pattern_id, each.why, each.links)
+            for each in decided_near(told_of, resolutions=resolutions)
+        }
+        for told_of in (batch, BATCH)
+    )
+    assert found == first
 
 
 @given(st.permutations(range(9)))

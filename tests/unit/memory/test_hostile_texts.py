@@ -34,12 +34,11 @@ REPEATED = (
 BEFORE = ("", "a", "# a", "[a", '"', "- ", "def ", "|", "`", ".", "system", "line ", "---\n", "since ", "\n")
 AFTER = ("", "!", "b\n")
 AT_ONE_PLACE = {
-    *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "blocks._DELIMITER", "marks._DIRECTIVE"),
-    *("markup._DIRECTIVE", "markup._OPTION", "markup._BORDER", "markup._SIMPLE_BORDER", "markup._SIMPLE_SPAN"),
-    *("markup._ROW", "markup._CELL", "markup._ORG_BEGIN", "markup._ORG_END", "markup._ADORNMENT", "markup._ADOC_CODE"),
-    *("blocks.HEADING", "pieces.HEADING", "lists.HEADING", "lists.ITEM", "pieces._PROMPT"),
-    *("marks.ITEM", "marks._IMAGES", "marks._OPTION", "marks._TAGS"),
-    *("steps.ITEM", "steps._NUMBERED", "steps._FENCE", "steps._HEADING", "tables._DELIMITER"),
+    *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "csv_tables.DELIMITER", "blocks.DELIMITER"),
+    *("markdown._DIRECTIVE", "markdown._OPTION", "markdown.ITEM", "markdown._IMAGES_AND_TAGS", "markdown._TAGS"),
+    *("markup._DIRECTIVE", "markup._OPTION", "markup._BORDER", "markup._ROW", "markup._CELL"),
+    *("markup._ORG_BEGIN", "markup._ORG_END", "blocks.HEADING", "segments.HEADING", "lists.HEADING", "lists.ITEM"),
+    *("segments._PROMPT", "procedures.ITEM", "procedures._NUMBERED", "procedures._FENCE", "procedures._HEADING"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""
 

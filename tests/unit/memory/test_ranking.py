@@ -149,13 +149,6 @@ def test_the_lower_bound_is_below_the_share_smoothed_and_rises_with_successes(su
     assert success_rate(successes + 1, attempts + 1) > bound > success_rate(successes, attempts + 1)
 
 
-def test_one_of_one_never_outranks_nine_of_ten_at_equal_relevance() -> None:
-    """D32, D33."""
-    lucky = match("lucky", success_count=1, attempt_count=1)
-    proven = match("proven", success_count=9, attempt_count=10)
-    assert ids(rank([lucky, proven], limit=2)) == ids([proven, lucky])
-
-
 @given(
     matches(distinct=True),
     st.sampled_from([0.7, 0.8, 1.0]),
@@ -170,7 +163,7 @@ def test_among_any_others_evidence_alone_orders_what_is_equally_relevant(
     limit: int,
     fits: bool,  # noqa: FBT001
 ) -> None:
-    """D33: 1 of 1 never before 9 of 10, nor what failed when it was tried before what was not tried; so for all."""
+    """D32, D33: 1 of 1 never before 9 of 10, nor what failed before what was not tried; so for all."""
     records = {"proven": (9, 10), "untried": (1, 1), "failed": (1, 2), "failed again": (1, 3)}
     told = [
         match(name, relevance=relevance, score=score, fits=fits, success_count=worked, attempt_count=tried)
@@ -188,13 +181,6 @@ def test_each_failure_lowers_a_pattern_and_the_first_puts_one_success_below_untr
     tried = [match("a", success_count=ok, attempt_count=ok + failed + more) for more in (0, 1)]
     assert strength(tried[1]) < strength(tried[0])
     assert strength(match("b", success_count=1, attempt_count=2 + failed)) < strength(match("c"))
-
-
-def test_what_fails_when_it_is_tried_sinks_below_what_was_not_tried() -> None:
-    """D33."""
-    untried = match("untried", success_count=1, attempt_count=1)
-    failed = match("failed", success_count=1, attempt_count=2, score=0.9)
-    assert ids(rank([failed, untried], limit=2)) == ids([untried, failed])
 
 
 def test_near_copies_of_a_resolution_never_fill_the_places() -> None:
@@ -222,12 +208,6 @@ def test_a_rival_in_nearly_the_same_words_is_no_copy_but_further_ones_are() -> N
     others = [match("other", relevance=0.75), match("third", relevance=0.74)]
     assert ids(rank(rivals + others, limit=3)) == ids([rivals[2], rivals[1], others[0]])
     assert ids(rank(sizes + others, limit=3)) == ids([sizes[2], *others]), "two that are none are not told apart"
-
-
-def test_a_failed_attempt_lowers_a_pattern() -> None:
-    steady = match("steady", success_count=3, attempt_count=3)
-    shaky = match("shaky", success_count=3, attempt_count=6)
-    assert ids(rank([shaky, steady], limit=2)) == ids([steady, shaky])
 
 
 def test_ties_go_to_the_score_then_to_more_projects_then_to_the_older() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hardwon.client.transport import MAX_BODY_BYTES
 from hardwon.errors import EmbedderUnavailable, QuestionRejected
 from knowledge.documents.answering.pipeline import MAX_QUESTION
-from knowledge.documents.llm import ChatReply, Message, Tool, ToolCall, ToolsRefused
+from knowledge.documents.llm import ChatReply, Message, Tool, ToolCall
 from orchestrator.http.routes import answers as http_answers
 from orchestrator.qa.agent import Conversation, MainAgent, Strategy, intent_of
 from orchestrator.qa.tool_loop import MAX_ROUNDS, Arguments, OfferedTool, ToolLoop
@@ -377,12 +377,6 @@ async def test_a_model_that_only_asks_for_what_there_is_not_is_made_to_answer_in
     assert await MainAgent(model, []).reply("Why?", Conversation()) == ""
     assert [asking.tool_choice for _, asking in model.asked][-1] == "none"
     assert len(model.asked) == MAX_ROUNDS
-
-
-async def test_a4_17_a_model_without_tools_is_told_apart() -> None:
-    loop, _ = looking(ScriptedModel([ToolsRefused("no tools")]))
-    with pytest.raises(ToolsRefused):
-        await loop.run(START)
 
 
 async def test_f6_a_result_that_is_too_long_says_how_to_narrow() -> None:

@@ -200,12 +200,6 @@ async def test_a_task_whose_words_are_none_stops_nobody(described: Any) -> None:
     assert context.text.startswith("Task:")
 
 
-async def test_every_context_has_an_id_of_its_own() -> None:
-    builder = OrchestratorContextBuilder(Answers(list))
-    one, other = [await builder.build_context_for_task(replace(TASK), "backend") for _ in range(2)]
-    assert one.context_id != other.context_id
-
-
 async def test_what_is_found_in_time_is_handed_out_and_its_record_goes_on() -> None:
     knowledge = Answers(lambda: [pattern()], records_in=0.3)
     knowledge.settings = replace(knowledge.settings, query_deadline_ms=100)

@@ -15,6 +15,7 @@ from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.git import read_fixes
+from tests.support.cases import over
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -98,7 +99,7 @@ def test_a_fix_becomes_a_failure_verified_by_its_commit(repository: Repository) 
     assert "ada@example.org" not in repr(entry)
 
 
-@pytest.mark.parametrize(
+@over(
     "message",
     [
         "fix: a crash",
@@ -116,12 +117,12 @@ def test_a_fix_becomes_a_failure_verified_by_its_commit(repository: Repository) 
         "revert: the new shop",
     ],
 )
-def test_a_commit_that_repairs_something_is_a_fix(repository: Repository, message: str) -> None:
-    repository.commit(message)
-    assert len(fixes(repository)) == 1
+async def test_a_commit_that_repairs_something_is_a_fix(repository: Repository, message: str) -> None:
+    commit = repository.commit(message)
+    assert fixes(repository, limit=1)[0].task_id == commit
 
 
-@pytest.mark.parametrize(
+@over(
     "message",
     [
         "feat: prefix the names",
@@ -135,7 +136,7 @@ def test_a_commit_that_repairs_something_is_a_fix(repository: Repository, messag
         "Refs #12",
     ],
 )
-def test_a_commit_that_only_looks_like_one_is_not(repository: Repository, message: str) -> None:
+async def test_a_commit_that_only_looks_like_one_is_not(repository: Repository, message: str) -> None:
     repository.commit(message)
     assert fixes(repository) == []
 
@@ -220,8 +221,8 @@ def test_since_takes_a_revision_or_a_date(repository: Repository) -> None:
     assert fixes(repository, since="2026-02-01") == []
 
 
-@pytest.mark.parametrize("since", ["v99", "", "yesterdayish", "--all", "--output=x", "2026-13-01", "a\0b"])
-def test_a_since_that_is_neither_is_refused_by_name(repository: Repository, since: str) -> None:
+@over("since", ["v99", "", "yesterdayish", "--all", "--output=x", "2026-13-01", "a\0b"])
+async def test_a_since_that_is_neither_is_refused_by_name(repository: Repository, since: str) -> None:
     with pytest.raises(InvalidInput, match="neither a revision") as refused:
         read_fixes(repository.path, since=since)
     assert refused.value.field == "since"
