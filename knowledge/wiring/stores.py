@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import HardwonError, InvalidSetting
-from knowledge.adapters.postgres.engine.database import make_engine
-from knowledge.adapters.postgres.engine.ownership import identity
+from knowledge.adapters.postgres.engine.database import identity, make_engine
 from knowledge.adapters.qdrant.points import SOLE_USER, Ownership
 from knowledge.documents.ports import PassageIndex
 from knowledge.ports import Stores, VectorIndex

@@ -13,7 +13,7 @@ from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from hardwon.settings import ContextSettings
 from knowledge.memory.capture.context_log import check_task
 from knowledge.memory.rules.embedding_text import normalise
-from knowledge.memory.rules.ranking import is_failing
+from knowledge.memory.rules.success import is_failing
 from knowledge.models import Context, ContextId, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
 from knowledge.runtime.instrumentation import step
 from knowledge.runtime.logging import get_logger

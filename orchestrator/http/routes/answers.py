@@ -69,7 +69,7 @@ class KBQueryBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextBody:
+class DocumentationContextBody:
     """Earlier turns, and the focus of the planner."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
@@ -95,7 +95,7 @@ class DocumentationBody:
     question: str
     session_id: StrictInt | StrictStr | None = None
     step_id: Text | None = None
-    context: ContextBody | None = None
+    context: DocumentationContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None
 
 
@@ -206,7 +206,7 @@ def _add_documentation_qa(app: FastAPI) -> None:
         body: DocumentationBody, knowledge: CallerKnowledge, principal: DocumentPrincipal, telemetry: AnswerTelemetry
     ) -> DocumentationResponse:
         """Do a planner's documentation step; a repeated result key and question of a session is answered once."""
-        context, payload = body.context or ContextBody(), body.planner_payload or PlannerPayloadBody()
+        context, payload = body.context or DocumentationContextBody(), body.planner_payload or PlannerPayloadBody()
         return await results.answer(
             DocumentationQASubagent(knowledge.answering, telemetry),
             DocumentationRequest(

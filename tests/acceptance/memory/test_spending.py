@@ -77,7 +77,7 @@ async def test_t12_a_workspace_sends_no_more_than_its_budget_and_a_batch_at_ten_
 ) -> None:
     async with opened(settings, clock, endpoint) as knowledge:
         await told(knowledge, 100)
-        with pytest.raises(BudgetSpent, match=r"workspace default has spent the 1,000 tokens .*HARDWON_TOKENS_PER_DAY"):
+        with pytest.raises(BudgetSpent, match=r"workspace default has used its 1,000 tokens .*HARDWON_TOKENS_PER_DAY"):
             await knowledge.checkpoints.process_all()
         batch = max(sum(map(endpoint._tokens, texts)) for texts in endpoint.batches)
         stats = await knowledge.stats()
@@ -126,7 +126,7 @@ async def test_a_context_without_budget_is_the_basic_one_and_captures_go_on(
             {"description": "Mend the build"}, "coder"
         )
         assert context.degraded is not None
-        assert "has spent the 1,000 tokens" in context.degraded
+        assert "has used its 1,000 tokens" in context.degraded
         assert context.text == "Task: Mend the build"
         await capture(knowledge, failure(failure_description="Another one"))
 
@@ -145,7 +145,7 @@ async def test_t12_over_http_it_is_a_429_that_says_when(
         assert "tokens" in answer.json()["detail"]
         client = KnowledgeClient("http://localhost", transport=transport)
         async with client:
-            with pytest.raises(Exception, match="has spent the 1,000 tokens"):
+            with pytest.raises(Exception, match="has used its 1,000 tokens"):
                 await client.queries.query_for_task("Mend the build")
             assert (await client.stats()).tokens_per_day == BUDGET
 
@@ -226,4 +226,4 @@ async def test_distillation_ends_with_the_budget_and_says_so(settings: Knowledge
             assert report.embedded == 6, "the bundled model costs nothing"
             assert report.distillation is not None
             assert report.distillation.distilled == len(server.chats) == 1
-            assert "has spent the 1 tokens" in str(report.distillation.error)
+            assert "has used its 1 tokens" in str(report.distillation.error)

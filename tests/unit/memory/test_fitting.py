@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.rules.facets import MISSING_FACTOR, OTHER_FACTOR, fit, fits
-from knowledge.memory.rules.ranking import Match, strength, success_rate
+from knowledge.memory.rules.ranking import Match, strength
+from knowledge.memory.rules.success import success_rate
 from knowledge.models import PointFilter
 from tests.support.entries import NOON, evidence, failure, rejection
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.rules.facets import MISSING_FACTOR, OTHER_FACTOR
-from knowledge.memory.rules.ranking import Match, gate_quota, is_failing, rank, rank_for_gate, strength, success_rate
+from knowledge.memory.rules.ranking import Match, gate_quota, rank, rank_for_gate, strength
+from knowledge.memory.rules.success import is_failing, success_rate
 from knowledge.models import EntryType
 from tests.support.entries import NOON, approval, evidence, failure
 

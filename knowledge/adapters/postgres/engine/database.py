@@ -204,7 +204,6 @@ _MESSAGES: Mapping[tuple[type[Exception], ...], str] = {
     ): "Postgres cannot read or write its files ({said}): look at its disk, and at its log",
 }
 """Messages for errors of Postgres that are not defects; `said` is its own first line."""
-
 _FULL_ENDINGS = (os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 """Ends of Postgres' message if a quota or a file limit is reached: it has the code of an internal error."""
 
@@ -253,7 +252,6 @@ def _no_answer(cause: BaseException) -> StorageUnavailable:
 
 APPLICATION_ROLE = "hardwon_app"
 """The role that statements of a workspace run as: it owns no table, so the policies of the tables apply to it."""
-
 _WORKSPACE = "hardwon_workspace"
 _USED_AT = "hardwon_used_at"
 _ALIVE_SECONDS = 10.0
@@ -425,3 +423,16 @@ async def session_lock(engine: AsyncEngine, lock: sa.ColumnElement[int]) -> Asyn
             except BaseException:
                 await connection.invalidate()  # the lock goes with it
                 raise
+
+
+_IDENTITY = sa.text("""
+    SELECT (SELECT system_identifier FROM pg_control_system()) || '-' || oid
+    FROM pg_database WHERE datname = current_database()
+""")
+"""A standby shares its primary's; a restored dump has another one; a copy of a server's files has the same."""
+
+
+async def identity(engine: AsyncEngine) -> str:
+    """Return the identifier of a database: that of its server's files, and its OID."""
+    async with autocommit(engine) as connection:
+        return str(await connection.scalar(_IDENTITY))
