@@ -53,7 +53,7 @@ def evaluate_merging(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure whether two descriptions of one problem become one pattern. Also whether two problems stay two."""
+    """Measure whether two tellings become one pattern. Also whether two problems stay two."""
     from orchestrator.cli.reports.memory_report import print_merging
     from orchestrator.evaluation.merging import evaluate_merging as measure
 

@@ -378,7 +378,7 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
     [
         ("qrels.jsonl", {"qid": "q"}, "qrels.jsonl:1: needs a text `query_id`"),
         ("qrels.jsonl", {"query_id": "q", "relevant_ids": "a"}, "qrels.jsonl:1: needs a list of texts `relevant_ids`"),
-        ("qrels.jsonl", {"query_id": "q", "relevant_ids": ["b"]}, "names a record of `corpus.jsonl`"),
+        ("qrels.jsonl", {"query_id": "q", "relevant_ids": ["b"]}, "names none of `corpus.jsonl`"),
         ("queries.jsonl", {"id": "q"}, "queries.jsonl:1: needs a text `text`"),
         ("corpus.jsonl", ["a"], "corpus.jsonl:1: is not a JSON object"),
     ],
