@@ -19,7 +19,7 @@ from benchmarks import tables
 from benchmarks.asked import at_least_one
 from benchmarks.resampling import Estimate, auc, estimate
 from benchmarks.sets import DATA
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.support.terminal import stages
 from orchestrator.evaluation.answer_quality import QuestionResult, evaluate_questions
 from orchestrator.observability.logging import configure_logs

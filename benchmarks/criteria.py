@@ -26,7 +26,7 @@ from hardwon.models.documents import NewDocument, Passage, Severity
 from knowledge.documents.access import Permission
 from knowledge.documents.models import Query
 from knowledge.documents.service import LOCAL
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.evaluation.retrieval import throwaway_knowledge
 from orchestrator.observability.logging import configure_logs

@@ -26,7 +26,7 @@ from benchmarks.sets import APART, DATA, REPORTED, SETS, LabelledSet, load, miss
 from hardwon.errors import BUNDLED_MODEL
 from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.ports import Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.support.terminal import print_json, stages
 from orchestrator.evaluation.retrieval import rank_first_hits
 from orchestrator.observability.logging import configure_logs

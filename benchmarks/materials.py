@@ -16,7 +16,7 @@ import numpy as np
 from knowledge.adapters.embedding_space import unit, with_fingerprint
 from knowledge.models import Embeddings, EmbeddingSpace, EntryType, NewEntry
 from knowledge.ports import Clock, Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.evaluation.retrieval import throwaway_home
 

@@ -25,7 +25,7 @@ from knowledge.retrieval import confidence as silence
 from knowledge.retrieval.calibration import default_calibration, relevance
 from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, features, read_query
 from knowledge.retrieval.fusion import coverage
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.support.terminal import stages
 from orchestrator.observability.progress import Stages
 

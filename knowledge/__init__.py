@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardwon.errors import HardwonError
     from knowledge.models import AppliesWhen, CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from knowledge.wiring.open import Knowledge, open_knowledge
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 _HOMES = {
     "HardwonError": "hardwon.errors",
     "Knowledge": "knowledge.wiring.open",
-    "KnowledgeSettings": "knowledge.settings.model",
+    "KnowledgeSettings": "knowledge.settings",
     "open_knowledge": "knowledge.wiring.open",
 }
 """Modules that define the public names, except for the models."""

@@ -29,7 +29,7 @@ from hardwon.errors import HardwonError, OwnerUnavailable, StorageUnavailable, S
 from knowledge.adapters.owner_lock import Owner, read_owner
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.runtime.logging import get_logger
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 
 if TYPE_CHECKING:
     from knowledge.wiring.open import Knowledge

@@ -24,7 +24,7 @@ from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
 from knowledge.ports import Clock, Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import services
 from knowledge.wiring.open import Knowledge, open_knowledge
 from knowledge.wiring.stores import migration_scripts

@@ -13,6 +13,7 @@ from knowledge.ports.contexts import MAX_CONTEXTS, ContextStore
 from knowledge.ports.embedding import ChatModel, Embedder
 from knowledge.ports.entries import MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
 from knowledge.ports.index import VectorIndex
+from knowledge.ports.maintenance import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore
 from knowledge.ports.patterns import (
     DecisionTransaction,
     DistillationCandidate,
@@ -25,7 +26,6 @@ from knowledge.ports.points import DirtyPoints, PointStore
 from knowledge.ports.runs import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore
 from knowledge.ports.spaces import SpaceStore
 from knowledge.ports.spending import SpendingStore
-from knowledge.ports.upkeep import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore
 
 __all__ = [
     "CANCELLED",

@@ -23,7 +23,7 @@ from knowledge.documents.llm import LanguageModel, SpendingModel
 from knowledge.documents.retrieval.keyword_score import KeywordWeights
 from knowledge.documents.service import Documents
 from knowledge.ports import Stores
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 
 Role = Literal["main", "synthesis"]
 

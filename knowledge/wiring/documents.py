@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.documents.logs import PostgresLogs
 from knowledge.adapters.postgres.documents.passages import PostgresPassages
 from knowledge.adapters.postgres.documents.reindex import PostgresMoving
 from knowledge.adapters.postgres.documents.sources import PostgresSources
-from knowledge.adapters.qdrant.points import Ownership
+from knowledge.adapters.qdrant.payloads import Ownership
 from knowledge.documents.access import BASES, AccessPolicy
 from knowledge.documents.ingestion.calibration import ScaleCalibration
 from knowledge.documents.ingestion.git_sync import GitSync
@@ -34,7 +34,7 @@ from knowledge.memory.index.residency import WorkspaceEmbedder
 from knowledge.ports import ChatModel, Stores
 from knowledge.retrieval.calibration import default_calibration
 from knowledge.retrieval.space_mismatch import space_mismatch
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.text.bm25 import DEFAULT_MEAN_TERMS
 
 

@@ -40,7 +40,7 @@ from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.model_adapters import warm_up
 
 MAX_WORKSPACES = 1_000_000

@@ -13,7 +13,7 @@ from hardwon.models.maintenance import ModelChoice
 from hardwon.validation import check_text
 from knowledge.adapters.llm.redacting import RedactingChat, RedactingEmbedder
 from knowledge.ports import ChatModel, Embedder
-from knowledge.settings.model import FOLDER_SIGNS, KnowledgeSettings, check_http
+from knowledge.settings import FOLDER_SIGNS, KnowledgeSettings, check_http
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:

@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.admin.access import PostgresKeys
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Clock, Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.answering import make_models
 from knowledge.wiring.documents import make_converter, open_passages
 from knowledge.wiring.facade import SERVICES, Knowledge

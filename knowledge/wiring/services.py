@@ -45,7 +45,7 @@ from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.answering import make_answering
 from knowledge.wiring.documents import make_documents, make_moves
 from knowledge.wiring.facade import Knowledge

@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import HardwonError, InvalidSetting
 from knowledge.adapters.postgres.engine.database import identity, make_engine
-from knowledge.adapters.qdrant.points import SOLE_USER, Ownership
+from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.documents.ports import PassageIndex
 from knowledge.ports import Stores, VectorIndex
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 
 
 async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:

@@ -15,7 +15,7 @@ from knowledge.documents.access import Permission, Scope
 from knowledge.documents.models import Answer, AnswerStatus, Query
 from knowledge.documents.service import LOCAL
 from knowledge.ports import Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.evaluation.retrieval import read_jsonl, read_relevant, throwaway_knowledge
 from orchestrator.observability.progress import Stages

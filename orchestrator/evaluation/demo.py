@@ -24,7 +24,7 @@ from statistics import quantiles
 from hardwon.errors import HardwonError, InvalidInput
 from knowledge.models import CaptureOutcome, CaptureResult, Context, EntryId, EntryType, NewEntry, Task
 from knowledge.ports import Progress
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.importers.git import read_fixes

@@ -13,7 +13,7 @@ from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import describe_other_pepper
 from knowledge.models import RowSecurity
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.text.pluralize import count_of
 from orchestrator.connection import AnyKnowledge, connect
 

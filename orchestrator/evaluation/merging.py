@@ -11,7 +11,7 @@ from hardwon.errors import InvalidInput
 from knowledge.memory.consolidation.comparison import TextComparer
 from knowledge.memory.rules.similarity import Judgement
 from knowledge.models import CaptureOutcome, EntryType, NewEntry, Vector
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.text.profile import ParsedText
 from knowledge.wiring.open import Knowledge
 from orchestrator.evaluation.retrieval import read_jsonl, throwaway_knowledge

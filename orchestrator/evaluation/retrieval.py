@@ -17,7 +17,7 @@ from typing import Any
 from hardwon.errors import InvalidInput
 from knowledge.models import CaptureOutcome, EntryId, EntryType, NewEntry
 from knowledge.ports import Embedder
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.observability.progress import Stages
 

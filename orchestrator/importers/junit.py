@@ -11,7 +11,7 @@ from hardwon.errors import InvalidInput
 from hardwon.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.fields import escape_unstorable, fit_beginning, fit_ends, key, main_technology, technology
-from orchestrator.importers.junit_report import Test, read_report
+from orchestrator.importers.junit_reader import Test, read_report
 
 _CHANGED_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 

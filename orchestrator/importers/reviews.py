@@ -10,7 +10,7 @@ from pathlib import Path
 from hardwon.errors import InvalidInput
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.fields import escape_unstorable, fit_beginning, key, main_technology
-from orchestrator.importers.review_pages import Comment, PullRequest, Review, read_pages, suggestions
+from orchestrator.importers.review_reader import Comment, PullRequest, Review, read_pages, suggestions
 
 GATE = "review"
 _CUT_NOTE = "cut: the pull request has more"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.fields import escape_unstorable, fit_beginning, key, repository_name, technology
-from orchestrator.importers.sarif_log import Fix, Location, Message, Result, Rule, Run, read_log
+from orchestrator.importers.sarif_reader import Fix, Location, Message, Result, Rule, Run, read_log
 
 _CUT_NOTE = "cut: the SARIF log has more"
 

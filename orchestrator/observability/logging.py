@@ -14,7 +14,7 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
 from hardwon.errors import InvalidSetting
-from knowledge.settings.model import removed_variables, unknown_variables
+from knowledge.settings import removed_variables, unknown_variables
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

@@ -19,7 +19,7 @@ from knowledge.documents.llm import LanguageModel, Message
 from knowledge.documents.models import Answer, AnswerStatus, Profile, Query
 from knowledge.documents.ports import Finder
 from knowledge.runtime.logging import get_logger
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.qa.citations import citation_json, turns_of
 from orchestrator.qa.lookups import LIST_TOOL, Documents, Lookups, get_tool_schema
 from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry

@@ -13,7 +13,7 @@ from knowledge.documents.answer_service import Answering
 from knowledge.documents.llm import Tool
 from knowledge.documents.models import Query
 from knowledge.runtime.logging import get_logger
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.qa.tool_loop import Arguments
 
 log = get_logger(__name__)

@@ -18,7 +18,7 @@ from hardwon.errors import InvalidInput, InvalidSetting, StoreInUse
 from jobs.scheduler import run_scheduler
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.runtime.instrumentation import observe
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.connection import Membership
 from orchestrator.http.app import make_app

@@ -26,7 +26,7 @@ import pytest
 from hardwon.errors import InvalidSetting, StorageUnavailable, StoreIncompatible
 from knowledge.adapters.postgres.engine import embedded_server
 from knowledge.adapters.postgres.engine.embedded_server import PORT, EmbeddedPostgres
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.stores import connect_postgres
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no embedded Postgres on Windows")

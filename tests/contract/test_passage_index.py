@@ -16,10 +16,10 @@ import qdrant_edge
 from qdrant_client import AsyncQdrantClient
 
 from hardwon.models.documents import DocumentId, PassageId, Severity
-from knowledge.adapters.qdrant import passage_points
+from knowledge.adapters.qdrant import passage_payloads
 from knowledge.adapters.qdrant.passages_edge import EdgePassages
 from knowledge.adapters.qdrant.passages_server import ServerPassages, connect
-from knowledge.adapters.qdrant.points import collection_name
+from knowledge.adapters.qdrant.payloads import collection_name
 from knowledge.documents.models import PassageConditions, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, SparseVector, Vector
@@ -155,7 +155,7 @@ async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:
 async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(tmp_path: Path) -> None:
     """The embedded engine's; without them each question reads every point."""
     index = EdgePassages(tmp_path / "documents", reserve_mb=1)
-    own = passage_points.own_space(SPACE)
+    own = passage_payloads.own_space(SPACE)
     await index._shards.ensure(own, in_use=False)
     await index.aclose()
     index = EdgePassages(tmp_path / "documents", reserve_mb=1)
@@ -165,7 +165,7 @@ async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(t
     shard = qdrant_edge.EdgeShard.load(str(tmp_path / "documents" / collection_name(own)))
     there = shard.info().payload_schema
     shard.close()
-    assert there.keys() >= {*passage_points.KEYWORDS, *passage_points.TIMES, *passage_points.NUMBERS}
+    assert there.keys() >= {*passage_payloads.KEYWORDS, *passage_payloads.TIMES, *passage_payloads.NUMBERS}
     assert there["partition"].points == 1
 
 
@@ -182,7 +182,7 @@ async def test_others_have_their_turns_while_an_index_is_made(tmp_path: Path) ->
     ticker = asyncio.create_task(tick())
     index = EdgePassages(tmp_path / "documents", reserve_mb=1)
     await asyncio.gather(*(index.ensure(SPACE) for _ in range(2)))
-    made = len(passage_points.KEYWORDS) + len(passage_points.TIMES) + len(passage_points.NUMBERS)
+    made = len(passage_payloads.KEYWORDS) + len(passage_payloads.TIMES) + len(passage_payloads.NUMBERS)
     assert turns >= made + 10
     await index.upsert(SPACE, [point(1)])
     ticker.cancel()

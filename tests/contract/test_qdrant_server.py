@@ -23,7 +23,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.adapters.qdrant import server as adapter
-from knowledge.adapters.qdrant.points import Ownership, conditions
+from knowledge.adapters.qdrant.payloads import Ownership, conditions
 from knowledge.adapters.qdrant.server import QdrantServerIndex, connect
 from knowledge.models import EmbeddingSpace, PointFilter, PointId
 from tests.support import points as qdrant_points

@@ -26,7 +26,7 @@ from hardwon.models.documents import DocumentId, Finding, NewDocument
 from knowledge.documents.access import AccessPolicy, Permission, Principal
 from knowledge.documents.ports import DocumentStore, IndexingStore, PassageIndex
 from knowledge.documents.service import Documents
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.support.documents import ADMIN
 from tests.support.embedders import HashingEmbedder

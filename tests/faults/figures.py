@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from hardwon.errors import IdempotencyConflict
 from knowledge.models import CaptureOutcome
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.faults.ground import folder
 from tests.faults.lessons import lesson

@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hardwon.errors import HardwonError, Unavailable
 from knowledge.models import EntryId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.http.app import make_app
 from tests.support.embedders import HashingEmbedder

@@ -20,7 +20,7 @@ import asyncpg
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import EntryId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from knowledge.wiring.stores import migration_scripts
 from tests.conftest import TEMPLATE, SetClock

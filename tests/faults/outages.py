@@ -18,7 +18,7 @@ from hardwon.errors import EmbedderUnavailable
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.adapters.llm.endpoint import RetryPolicy
 from knowledge.models import Context, EntryStatus, Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.context.circuit_breaker import CircuitBreaker

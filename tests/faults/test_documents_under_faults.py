@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from tests.faults.documents import PLACES, ask_across_scopes, change_while_the_index_fails, kill_at, opened
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hardwon.errors import StorageRejected
 from knowledge.adapters.llm.endpoint import RetryPolicy
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens

@@ -14,7 +14,7 @@ from knowledge.adapters.postgres.engine import database
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
 from knowledge.adapters.postgres.memory.entry_writes import forget_project
 from knowledge.models import CaptureOutcome, EntryId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from tests.acceptance.memory.test_the_loop import fail
 from tests.faults.durability import on_disk, survive

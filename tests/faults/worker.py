@@ -29,7 +29,7 @@ from hardwon.errors import IndexUnavailable, NotFound, OwnerUnavailable
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.memory.checkpoint import pipeline
 from knowledge.models import EntryId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import connect
 from orchestrator.connection import AnyKnowledge

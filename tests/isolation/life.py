@@ -16,7 +16,7 @@ from hardwon.errors import HardwonError, InvalidInput, NotFound
 from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.adapters.postgres.memory_tables import points
 from knowledge.models import ContextId, EntryId, PatternId, PointFilter, PointId, SparseVector, Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import SetClock

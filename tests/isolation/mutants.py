@@ -20,8 +20,8 @@ from knowledge.adapters.postgres.memory import entries
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
-from knowledge.adapters.qdrant import edge, edge_search, passage_points
-from knowledge.adapters.qdrant.points import TENANT
+from knowledge.adapters.qdrant import edge, edge_search, passage_payloads
+from knowledge.adapters.qdrant.payloads import TENANT
 from knowledge.documents.access import Scope
 from knowledge.documents.models import PassageWhere
 from knowledge.models import Entry, EntryId
@@ -68,10 +68,10 @@ def _in_scope_of_any(scope: Scope, _: str) -> sa.ColumnElement[bool]:
     return kb_documents.c.partition == sa.any_(sa.literal(list(scope.partitions), sa.ARRAY(sa.Text)))
 
 
-_conditions = passage_points.conditions
+_conditions = passage_payloads.conditions
 
 
-def _conditions_of_any(where: PassageWhere) -> passage_points.Conditions:
+def _conditions_of_any(where: PassageWhere) -> passage_payloads.Conditions:
     """`conditions` without its workspace."""
     found = _conditions(where)
     return replace(found, one_of=tuple(each for each in found.one_of if each[0] != TENANT))
@@ -81,7 +81,7 @@ _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
     Mutant.INDEX: [(each, "workspace_filter", _within_any) for each in (edge, edge_search)],
     Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "engine_of_workspace", _whole_store)],
     Mutant.GUARDED: [(PostgresEntries, "get", _get_any)],
-    Mutant.PASSAGES: [(passage_points, "conditions", _conditions_of_any)],
+    Mutant.PASSAGES: [(passage_payloads, "conditions", _conditions_of_any)],
     Mutant.DOCUMENTS: [
         (passages, "in_scope", _in_scope_of_any),
         (passages, "engine_of_workspace", _whole_store),

@@ -9,7 +9,7 @@ from typing import Any, cast
 from typer.core import TyperGroup
 
 from hardwon.client.transport import WORKSPACE_HEADER
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.cli.commands.root import app as commands
 from orchestrator.cli.support.run import make_lazy_group

@@ -27,7 +27,7 @@ from typing import Any, Self
 from pydantic import SecretStr
 
 from knowledge.adapters.embedding.model_check import PROBES
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from tests.support.embedders import crowded, hashed_bag
 
 Reply = dict[str, Any]

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.engine.database import make_engine, transaction
 from knowledge.adapters.postgres.memory_tables import metadata
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.embedders import HashingEmbedder

@@ -31,7 +31,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
 from knowledge.retrieval.calibration import default_calibration
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.text.bm25 import DEFAULT_MEAN_TERMS
 from knowledge.wiring.services import make_stores
 from tests.support.embedders import hashed_bag

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from hardwon.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.models import ReviewMode
-from knowledge.settings.model import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
+from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
 from knowledge.wiring.open import make_embedder
 
 TAKEN: dict[str, tuple[str, str, Any]] = {

@@ -27,7 +27,7 @@ from uuid import uuid4
 import qdrant_edge as edge
 
 from hardwon.errors import IndexUnavailable
-from knowledge.adapters.qdrant import points as shape
+from knowledge.adapters.qdrant import payloads as shape
 from knowledge.adapters.qdrant.edge_search import (
     expiry_filter,
     point_id_of,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from knowledge.adapters.qdrant import points as shape
+from knowledge.adapters.qdrant import payloads as shape
 from knowledge.models import Hit, Point, PointId, SparseVector
 
 _Condition: TypeAlias = edge.FieldCondition | edge.Filter

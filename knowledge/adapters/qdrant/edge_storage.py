@@ -14,7 +14,7 @@ from typing import Final
 import qdrant_edge as edge
 
 from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible, StoreInUse
-from knowledge.adapters.qdrant import points as shape
+from knowledge.adapters.qdrant import payloads as shape
 from knowledge.models import EmbeddingSpace
 
 MB: Final = 1_000_000

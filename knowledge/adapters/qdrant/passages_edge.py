@@ -10,8 +10,8 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from hardwon.models.documents import PassageId
-from knowledge.adapters.qdrant import passage_points as shape
-from knowledge.adapters.qdrant import points as qdrant_points
+from knowledge.adapters.qdrant import passage_payloads as shape
+from knowledge.adapters.qdrant import payloads as qdrant_points
 from knowledge.adapters.qdrant.edge import BATCH, RESERVE_MB, QdrantEdgeIndex
 from knowledge.adapters.qdrant.edge_search import search_both, sparse
 from knowledge.adapters.qdrant.edge_storage import translate_errors

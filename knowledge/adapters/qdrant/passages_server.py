@@ -8,9 +8,9 @@ from uuid import UUID
 from qdrant_client import AsyncQdrantClient, models
 
 from hardwon.models.documents import PassageId
-from knowledge.adapters.qdrant import passage_points as shape
-from knowledge.adapters.qdrant import points as qdrant_points
-from knowledge.adapters.qdrant.points import SOLE_USER, Ownership
+from knowledge.adapters.qdrant import passage_payloads as shape
+from knowledge.adapters.qdrant import payloads as qdrant_points
+from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.adapters.qdrant.server import BATCH, BATCH_NUMBERS, QdrantServerIndex, client_of, sparse
 from knowledge.documents.models import PassageHit, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex

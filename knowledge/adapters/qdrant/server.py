@@ -19,8 +19,8 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 
 from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from hardwon.http_environment import check_http_environment
-from knowledge.adapters.qdrant import points as shape
-from knowledge.adapters.qdrant.points import SOLE_USER, Ownership
+from knowledge.adapters.qdrant import payloads as shape
+from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
 

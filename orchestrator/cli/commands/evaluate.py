@@ -22,7 +22,7 @@ def run_evaluation(
     **options: int | None,
 ) -> None:
     """Measure on a folder and print the report, with progress for people."""
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:

@@ -44,7 +44,7 @@ async def _run_once(name: str, *, once_per_slot: bool, as_json: bool) -> None:
 
     from jobs.scheduler import STOP_GRACE_SECONDS
     from jobs.table import JOBS, run_job
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator import connect
     from orchestrator.cli.support.terminal import print_json
 
@@ -72,7 +72,7 @@ async def _run_always() -> None:
     import asyncio
 
     from jobs.scheduler import run_scheduler
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator import connect
 
     scheduler = asyncio.current_task()

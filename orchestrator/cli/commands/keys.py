@@ -83,7 +83,7 @@ def create(
 ) -> None:
     """Make a key and print it, only this once. From the first key on, servers on TCP ask everybody for one."""
     from orchestrator import connect
-    from orchestrator.cli.reports.custody_report import print_new_key
+    from orchestrator.cli.reports.curation_report import print_new_key
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:
@@ -99,7 +99,7 @@ def list_(*, as_json: Json = False) -> None:
     """Show all keys, also those that ended. Without their secrets, which are kept nowhere."""
     from knowledge.access.keys import MAX_PAGE
     from orchestrator import connect
-    from orchestrator.cli.reports.custody_report import print_keys
+    from orchestrator.cli.reports.curation_report import print_keys
 
     async def work() -> None:
         found: list[ApiKey] = []
@@ -125,7 +125,7 @@ def rotate(
 ) -> None:
     """Replace a key by a new one, and print that. The old one ends after the overlap."""
     from orchestrator import connect
-    from orchestrator.cli.reports.custody_report import print_new_key, print_replaced
+    from orchestrator.cli.reports.curation_report import print_new_key, print_replaced
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:

@@ -96,7 +96,7 @@ def reembed(
     Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
     """
     from hardwon.models.maintenance import ModelChoice
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator import connect
     from orchestrator.cli.reports.memory_report import print_reembed
     from orchestrator.cli.support.terminal import stages

@@ -16,7 +16,7 @@ import typer
 from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from orchestrator.cli.commands.answers import add_answers
-from orchestrator.cli.commands.custody import add_custody
+from orchestrator.cli.commands.curation import add_custody
 from orchestrator.cli.commands.evaluate import evaluate
 from orchestrator.cli.commands.jobs import jobs
 from orchestrator.cli.commands.kb import kb
@@ -31,7 +31,7 @@ from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
 
 if TYPE_CHECKING:
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
 
 
 async def migrate_now(settings: KnowledgeSettings) -> bool:
@@ -133,7 +133,7 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.reports.memory_report import print_service
     from orchestrator.server.serve import run_service
 
@@ -325,7 +325,7 @@ def doctor(*, as_json: Json = False) -> None:
 @app.command()
 def migrate(*, as_json: Json = False) -> None:
     """Bring the database schema to this version. Every start does so too."""
-    from knowledge.settings.model import KnowledgeSettings
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.support.terminal import print_json, print_text
 
     async def work() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import criteria
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.evaluation.answer_quality import evaluate_answers
 from tests.support.embedders import HashingEmbedder

@@ -24,7 +24,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents, kb_vectors
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.access import Scope
 from knowledge.documents.journal import NewEscalation
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.acceptance.memory.test_upkeep import learn
 from tests.conftest import TEMPLATE, Opens, SetClock

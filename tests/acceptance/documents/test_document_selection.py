@@ -14,7 +14,7 @@ from hardwon.errors import EmbedderUnavailable, IndexUnavailable, InvalidSetting
 from hardwon.models.documents import Document, NewDocument
 from knowledge.documents.access import Permission, Principal
 from knowledge.documents.answering.rendering import SELECTION_GUIDANCE
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.qa.document_selection import DocumentSelection

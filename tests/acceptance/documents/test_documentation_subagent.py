@@ -26,7 +26,7 @@ from knowledge.documents.access import Principal
 from knowledge.documents.answering.llm_draft import Draft
 from knowledge.documents.answering.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.journal import MAX_OCCURRENCES, NewEscalation, one_business_day_after
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.qa import documentation

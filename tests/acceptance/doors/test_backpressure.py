@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import MAX_CONCURRENT_REQUESTS, PROBLEM
 from hardwon.errors import EmbedderUnavailable, Overloaded, StorageBusy
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import _socket_transport

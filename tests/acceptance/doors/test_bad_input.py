@@ -26,7 +26,7 @@ from hardwon.errors import (
 )
 from knowledge import Task
 from knowledge.models import Context, ContextId, PatternId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder, connect
 from orchestrator.connection import AnyKnowledge

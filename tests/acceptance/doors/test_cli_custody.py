@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator.cli.commands.root import app
 from tests.support.embedders import HashingEmbedder

@@ -39,7 +39,7 @@ from hardwon.models.access import Scope
 from knowledge.access.authentication import LOOKUP_INTERVAL_SECONDS, FoundKey
 from knowledge.access.permissions import Reach, operations
 from knowledge.models import EntryType, NewEntry
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from knowledge.wiring.stores import check_qdrant
 from orchestrator.client import KnowledgeClient

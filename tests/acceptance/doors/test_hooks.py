@@ -22,7 +22,7 @@ from hardwon.errors import InvalidInput, NotFound, RejectionOnRecord, StorageUna
 from hardwon.models.reports import EventResult
 from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.models import AppliesWhen, CheckpointType, Embeddings, EntryStatus, EntryType, Pattern, PatternId, Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
 from orchestrator.client import KnowledgeClient

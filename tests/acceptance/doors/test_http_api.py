@@ -37,7 +37,7 @@ from hardwon.errors import (
     RejectionOnRecord,
 )
 from knowledge.models import Embeddings, EntryId, PatternId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http import app as http_api

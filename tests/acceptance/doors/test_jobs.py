@@ -35,7 +35,7 @@ from knowledge.documents.journal import NewEscalation
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.models import Embeddings, PruneReport, Task
 from knowledge.ports import JobStore
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, SystemClock, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock

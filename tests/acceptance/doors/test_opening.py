@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from hardwon.errors import StorageUnavailable, StoreIncompatible, Unavailable
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.adapters.postgres.engine import connection, migrate
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import SystemClock, open_knowledge
 from tests.conftest import Opens
 from tests.support.documents import add, find

@@ -27,7 +27,7 @@ from hardwon.errors import StorageUnavailable, StoreInUse
 from hardwon.models.documents import NewDocument
 from knowledge.adapters.owner_lock import OWNER_FILE, owner_lock, read_owner
 from knowledge.adapters.postgres.engine.ownership import user_name
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import connect, connection
 from orchestrator.client import KnowledgeClient

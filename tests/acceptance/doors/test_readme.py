@@ -16,7 +16,7 @@ import pytest
 from hardwon.errors import InvalidInput
 from knowledge.memory.rules.validation import first_status, validate
 from knowledge.models import AppliesWhen, EntryStatus, EntryType, NewEntry
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from tests.support.processes import Commands
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,7 +14,7 @@ from hardwon.errors import InvalidInput
 from knowledge import EntryType, NewEntry
 from knowledge.adapters.postgres.memory_tables import metadata
 from knowledge.models import AppliesWhen, CaptureOutcome
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import SetClock
 from tests.support.openai_server import OpenAIServer

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from hardwon.models.access import Scope
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator.http.app import make_app
 from orchestrator.mcp.http import serve_mcp

@@ -26,7 +26,7 @@ from knowledge.adapters.postgres.admin.archive_rows import STAYS, TABLES
 from knowledge.adapters.postgres.document_tables import metadata
 from knowledge.memory.maintenance.archive_format import check
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.cli.files.archives import write_archive

@@ -10,7 +10,7 @@ import pytest
 from hardwon.errors import ModelReplaced
 from knowledge.adapters.embedding import model_check
 from knowledge.adapters.embedding.model_check import PROBES
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.acceptance.memory.test_the_loop import CART, fail
 from tests.support.documents import add, put

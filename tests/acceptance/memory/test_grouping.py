@@ -21,7 +21,7 @@ from knowledge.adapters.postgres.memory.grouping import PostgresGrouping
 from knowledge.adapters.postgres.memory_tables import knowledge_staging, links
 from knowledge.memory.index import overflow
 from knowledge.models import MAX_POINTS, Context, ContextId, Entry, EntryId, LinkKind, Outcome, PatternId, Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.memory.test_consolidating import pattern_of, told

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from hardwon.errors import BUNDLED_MODEL, LocalOnly
 from hardwon.models.maintenance import ModelChoice
 from knowledge.memory.checkpoint.summaries import CONCURRENCY
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.acceptance.memory.test_archive import OpensElsewhere, elsewhere, second_url
 from tests.conftest import Opens, SetClock

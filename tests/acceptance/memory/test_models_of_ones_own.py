@@ -9,7 +9,7 @@ import pytest
 
 from hardwon.errors import EmbedderUnavailable, SpaceMismatch
 from knowledge.adapters.embedding.local import bundled_model
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import make_embedder, open_knowledge
 from tests.acceptance.memory.test_the_loop import CART, fail
 from tests.support.openai_server import OpenAIServer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from knowledge import Task
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.memory.test_the_loop import fail

@@ -22,7 +22,7 @@ from hardwon.models.access import EntryFilter
 from hardwon.models.documents import DocumentId, NewDocument
 from knowledge.documents.service import LOCAL, KnowledgeBases
 from knowledge.models import ContextId, EntryStatus, PatternId
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.cli.reports.answer_report import LocalAnswers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.support.documents import ADMIN, put

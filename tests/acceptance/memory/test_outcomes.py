@@ -12,7 +12,7 @@ import pytest
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from knowledge.models import Context, ContextId, EntryId, EntryStatus, EntryType, NewEntry, Pattern, PatternId, Task
 from knowledge.ports import ContextStore
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.memory.test_the_loop import fail

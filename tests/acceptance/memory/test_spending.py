@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from hardwon.errors import BudgetSpent, EmbedderUnavailable
 from knowledge.access.quota import MAX_TOKENS, estimate_tokens
 from knowledge.documents.llm import ChatOptions, Message
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import services
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient

@@ -11,7 +11,7 @@ from knowledge.documents.answering.profiles import KBConfig
 from knowledge.documents.answering.prompts import MAX_REQUEST_TOKENS
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
 from knowledge.documents.models import Profile
-from knowledge.settings.model import KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.qa import wrappers as tools
 from orchestrator.qa.document_qa_tool import MAX_TOKENS, DocumentQATool
 from orchestrator.qa.wrappers import TOOLS

@@ -14,7 +14,7 @@ from hardwon.errors import InvalidInput
 from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers import junit_report
+from orchestrator.importers import junit_reader
 from orchestrator.importers.junit import read_repaired_tests
 
 CODE = "def total(prices):\n    return sum({})\n"
@@ -220,7 +220,7 @@ def test_what_is_wrong_with_a_report_is_said_of_that_one(
 
 
 def test_a_report_above_the_limit_is_refused(reports: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(junit_report, "MAX_BYTES", 1000)
+    monkeypatch.setattr(junit_reader, "MAX_BYTES", 1000)
     with pytest.raises(InvalidInput, match="more than the 1,000 bytes allowed"):
         read(*reports)
 

@@ -12,7 +12,7 @@ import pytest
 from hardwon.errors import InvalidInput
 from knowledge.memory.rules.validation import first_status, validate
 from knowledge.models import EntryStatus, EntryType, NewEntry
-from orchestrator.importers import review_pages
+from orchestrator.importers import review_reader
 from orchestrator.importers.reviews import read_reviews
 
 NOVA = Path(__file__).resolve().parents[4] / "shared/data/nova_reviews/gate_rejection.jsonl"
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, content: str | bytes,
 
 
 def test_a_file_above_the_limit_or_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_pages, "MAX_BYTES", 10)
+    monkeypatch.setattr(review_reader, "MAX_BYTES", 10)
     with pytest.raises(InvalidInput, match="more than the 10 bytes allowed"):
         read(tmp_path, [review("APPROVED")])
     with pytest.raises(InvalidInput, match="cannot be read"):

@@ -58,7 +58,7 @@ def list_waiting(
     as_json: Json = False,
 ) -> None:
     """Show what waits for a person, the oldest first. Also patterns that were shown far more often than they worked."""
-    from orchestrator.cli.reports.custody_report import print_waiting
+    from orchestrator.cli.reports.curation_report import print_waiting
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import note_more
 
@@ -81,7 +81,7 @@ add_command(
     review,
     "show",
     OperationCommand(
-        "reviews.show", "custody_report:print_whole_entry", "Show all of an entry.", options={"entry_id": _Entry}
+        "reviews.show", "curation_report:print_whole_entry", "Show all of an entry.", options={"entry_id": _Entry}
     ),
 )
 
@@ -89,7 +89,7 @@ add_command(
 @review.command("approve")
 def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Let an entry go on: the next checkpoint embeds it."""
-    from orchestrator.cli.reports.custody_report import print_decision
+    from orchestrator.cli.reports.curation_report import print_decision
     from orchestrator.cli.support.session import open_workspace
 
     async def work() -> None:
@@ -103,7 +103,7 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
 @review.command("reject")
 def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Delete an entry that waits."""
-    from orchestrator.cli.reports.custody_report import print_decision
+    from orchestrator.cli.reports.curation_report import print_decision
     from orchestrator.cli.support.session import open_workspace
 
     async def work() -> None:
@@ -126,7 +126,7 @@ def revoke(
 ) -> None:
     """Delete what a key captured, of a project, in a time. All conditions must hold. Names the tasks it had reached."""
     from hardwon.models.access import EntryFilter
-    from orchestrator.cli.reports.custody_report import print_revocation
+    from orchestrator.cli.reports.curation_report import print_revocation
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import notes
 
@@ -157,7 +157,7 @@ def list_affected(
 ) -> None:
     """List the tasks that were shown an entry. Or any entry of a key, of a project, of a time."""
     from hardwon.models.access import EntryFilter
-    from orchestrator.cli.reports.custody_report import print_affected
+    from orchestrator.cli.reports.curation_report import print_affected
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import note_more
 
@@ -192,7 +192,7 @@ def list_audit(
     as_json: Json = False,
 ) -> None:
     """Show the last decisions of a workspace. The latest first; those on keys, imports and models with --store."""
-    from orchestrator.cli.reports.custody_report import print_audit
+    from orchestrator.cli.reports.curation_report import print_audit
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import note_more
 
@@ -215,7 +215,7 @@ add_command(
     "verify",
     OperationCommand(
         "audits.verify",
-        "custody_report:print_chain",
+        "curation_report:print_chain",
         "Check that no row was changed, removed or moved. Exit code 1 if one was.",
         options={
             "head": Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")],

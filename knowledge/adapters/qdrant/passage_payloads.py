@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from hardwon.errors import InvalidInput
-from knowledge.adapters.qdrant.points import TENANT, check_dense, check_lexical, format_time
+from knowledge.adapters.qdrant.payloads import TENANT, check_dense, check_lexical, format_time
 from knowledge.documents.models import PassagePoint, PassageWhere
 from knowledge.models import EmbeddingSpace
 

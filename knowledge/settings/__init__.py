@@ -1,1 +1,0 @@
-"""Settings from the environment, with the prefix HARDWON_."""
