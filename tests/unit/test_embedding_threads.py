@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -158,23 +157,4 @@ async def test_calls_fail_once_it_is_closed() -> None:
         await call
     with pytest.raises(EmbedderUnavailable, match="closed"):
         await threads.each(work, [1])
-    threads.close()
-
-
-async def test_threads_take_turns_sooner_while_any_call_is_worked_on_and_as_before_then() -> None:
-    threads, before, seen = EmbeddingThreads(2, "test"), sys.getswitchinterval(), list[float]()
-
-    def work(number: int) -> None:
-        time.sleep(0.02 * number)
-        seen.append(sys.getswitchinterval())
-
-    def broken(_number: int) -> None:
-        raise ZeroDivisionError
-
-    await asyncio.gather(threads.each(work, [0]), threads.each(work, [1, 2]))
-    assert max(seen) < before / 5
-    assert sys.getswitchinterval() == before
-    with pytest.raises(ZeroDivisionError):
-        await threads.each(broken, [0])
-    assert sys.getswitchinterval() == before
     threads.close()
