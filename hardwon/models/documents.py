@@ -281,7 +281,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport:
-    """Measured and default cosines of relevance 0 and 1 for a model."""
+    """Measured and default scores at relevance 0 and 1 of a model."""
 
     model: str
     passages: int

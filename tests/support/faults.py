@@ -179,7 +179,8 @@ def mutated(knowledge: Knowledge, mutant: Mutant | None) -> Knowledge:
             setattr(points, "point_id_of", lambda *_: PointId(uuid4()))  # noqa: B010 - the worker's process is this mutant's own
             return knowledge
         case Mutant.NO_TAKING_BACK:
-            setattr(EmbeddingRun, "_take_back", _take_nothing_back)  # noqa: B010 - the worker's process is this mutant's own
+            assert hasattr(EmbeddingRun, "_settle_deleted")  # else the mutant is none
+            setattr(EmbeddingRun, "_settle_deleted", _take_nothing_back)  # noqa: B010 - the worker's process is this mutant's own
             unnoticed = cast(PointStore, _NoticesNothing(knowledge.stores.points))
             stores = replace(knowledge.stores, points=unnoticed)
             return replace(knowledge, checkpoints=replace(knowledge.checkpoints, stores=stores))

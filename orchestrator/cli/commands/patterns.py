@@ -25,7 +25,9 @@ add_command(
     patterns,
     "list",
     OperationCommand(
-        "queries.browse", "pattern_report:print_listed", "Show patterns in the order of their ids, to look through."
+        "queries.browse",
+        "pattern_report:print_pattern_list",
+        "Show patterns in the order of their ids, to look through.",
     ),
 )
 add_command(

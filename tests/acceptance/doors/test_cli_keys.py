@@ -38,7 +38,7 @@ def test_a_newcomer_makes_a_key_and_serves_beyond_this_machine(commands: Command
         assert "hardwon's own commands send HARDWON_API_KEY" in commands.refused(
             "stats", **far | {"HARDWON_API_KEY": ""}
         )
-        assert "the form of one (hw_...)" in commands.refused("stats", **far | {"HARDWON_API_KEY": "secret"})
+        assert "the form of a key (hw_...)" in commands.refused("stats", **far | {"HARDWON_API_KEY": "secret"})
 
 
 def test_a_context_is_the_basic_one_where_the_server_of_its_workspace_does_not_answer(commands: Commands) -> None:

@@ -568,7 +568,8 @@ async def test_a_task_or_a_question_of_any_length_is_asked_for_by_its_ends(hooks
     described = FAILURE + middle + FAILURE
     context = await hooks.task_started({"description": described, "type": "bugfix", "technology": "python"}, "backend")
     assert context.degraded is None
-    assert context.text.startswith(f"Task: {described}\nType: bugfix\n"), "whole, as the agent is to get it"
+    assert context.text.startswith(f"Task: {FAILURE}\n")
+    assert f"{FAILURE}\nType: bugfix\n" in context.text, "the end of the task, too"
     queries = hooks.knowledge.queries
     for asked in (
         queries.query_for_task(described, min_relevance=0),

@@ -37,7 +37,7 @@ async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_i
             now = [0.0]
             served = replace(knowledge, authenticator=replace(knowledge.authenticator, seconds=lambda: now[0]))
             secret = (await knowledge.keys.create([Scope.QUERY], workspace="default")).secret if keyed else None
-            app = make_app(knowledge, auth=auth_of(served, host="127.0.0.1", patience_seconds=PATIENCE))
+            app = make_app(knowledge, auth=auth_of(served, host="127.0.0.1", context_timeout_seconds=PATIENCE))
             headers = {"Host": "127.0.0.1"} | ({"Authorization": f"Bearer {secret}"} if secret else {})
             async with serve_mcp(app), http_of(app, headers=headers) as http:
 
@@ -88,7 +88,7 @@ async def test_the_operators_key_is_let_in_while_nobody_can_say_whose_others_are
         address = SecretStr(over_tcp(database_url, relay.port))
         through = settings.model_copy(update={"database_url": address, "query_deadline_ms": 1000 * PATIENCE})
         async with open_knowledge(through, embedder=HashingEmbedder()) as knowledge:
-            doorway = auth_of(knowledge, operator_key=operator, patience_seconds=PATIENCE)
+            doorway = auth_of(knowledge, operator_key=operator, context_timeout_seconds=PATIENCE)
             async with http_of(make_app(knowledge, auth=doorway)) as http:
 
                 async def asked_with(key: str) -> int:
