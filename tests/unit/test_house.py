@@ -17,6 +17,8 @@ MAX_MODULES = 12
 MAX_REGISTRY_MODULES = 16
 REGISTRIES = ("ports", "routes", "commands", "importers", "models")
 """Folders that hold one module for each thing of a kind; Alembic's versions only ever grow."""
+LOADED_LATE = {"knowledge/adapters/llm/client.py"}
+"""Modules apart so that what they load is loaded with their first use."""
 SHARED_NAMES = {"__init__", "__main__", "service", "ports", "models", "access"}
 MIN_SINGLE_IMPORTER_LINES = 80
 MAX_FUNCTION_LINES = 60
@@ -174,7 +176,8 @@ def test_a_small_module_has_more_than_one_importer() -> None:
         f"{path} ({lines_of(path)} lines, imported by {', '.join(users)})"
         for path, users in importers().items()
         if len(users) == 1 and lines_of(path) < MIN_SINGLE_IMPORTER_LINES
-        if not is_registry(str(Path(path).parent)) and not path.endswith(("__init__.py", "__main__.py"))
+        if path not in LOADED_LATE and not is_registry(str(Path(path).parent))
+        if not path.endswith(("__init__.py", "__main__.py"))
     ]
     assert lonely == []
 
