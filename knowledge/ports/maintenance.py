@@ -143,8 +143,7 @@ class Restore(Protocol):
     async def merge(self) -> dict[str, int]:
         """Store what is not here yet; return how many rows of each table were new. Counts are derived anew.
 
-        What is further in its life in the archive than here (an entry, a document) goes on to there. Raises
-        InvalidInput (field `archive`) for rows that cannot be, Conflict for those that contradict what is here.
+        Raises InvalidInput (field `archive`) for rows that cannot be, Conflict for a store with other rows.
         """
         ...
 

@@ -71,10 +71,10 @@ class ArchiveService:
     async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
         """Write an archive into this store, ids kept, and its points into the index; nothing is embedded.
 
-        All is stored in one transaction, or nothing is. Into an empty store, or one that holds the same ids: broken off
-        and called again, it ends the same. Raises InvalidInput (field `archive`) for an archive that is not whole, of
-        another version or with rows that are none, Conflict for one of another embedding space or with other ids for
-        what is here.
+        All is stored in one transaction, or nothing is. Into an empty store, or one that holds what the archive
+        holds: broken off and called again, it ends the same. Raises InvalidInput (field `archive`) for an archive that
+        is not whole, of another version or with rows that are none, Conflict for one of another embedding space, and
+        for a store that holds anything else.
         """
         with self._spooled() as file:
             async for chunk in chunks:
@@ -122,7 +122,7 @@ class ArchiveService:
             raise damaged("names an embedding space that is none")
 
     async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int, int]:
-        """Put the points into the index; those whose entry was here already under another id go."""
+        """Put the points of all workspaces into the index."""
         points = passages = embedded = 0
         for workspace in await self.workspaces():
             upkeep = self.of(workspace)

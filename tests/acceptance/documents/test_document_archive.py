@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -28,7 +27,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.acceptance.memory.test_upkeep import learn
 from tests.conftest import TEMPLATE, Opens, SetClock
-from tests.support.archives import as_stream, rows_of, whole
+from tests.support.archives import as_stream, whole
 from tests.support.documents import GUIDE, add, find, put, readable, shown_points, writable, write_log
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import create_database, drop_database
@@ -157,55 +156,21 @@ async def count(knowledge: Knowledge) -> int:
 
 
 @pytest.mark.long
-async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
+async def test_again_brings_nothing_and_a_later_archive_is_refused(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
     await fill(knowledge)
     first = await whole(knowledge)
     await add(knowledge, "guides/timeouts.md", EDITED)
-    await add(knowledge, "new.md", b"# New\n\nTulips are planted in autumn.\n")
     later = await whole(knowledge)
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(first))
+        shown = await seen(second)
         again = await second.archives.import_archive(as_stream(first))
         assert (set(again.new.values()), again.passages) == ({0}, 0)
-        report = await second.archives.import_archive(as_stream(later))
-        assert report.new["kb_documents"] == 1
-        assert await seen(second) == await seen(knowledge)
-        back = await second.archives.import_archive(as_stream(first))
-        assert set(back.new.values()) == {0}
-        assert await seen(second) == await seen(knowledge), "what is further here stays"
-        await second.documents.indexing.remove_stale()
-        assert await second.passages.count(
-            (await second.documents.indexing.active_space()).space, "default"
-        ) == await shown_points(second)
-
-
-@pytest.mark.long
-async def test_documents_of_its_own_in_the_same_place_are_named_and_nothing_is_written(
-    knowledge: Knowledge, elsewhere: OpensElsewhere
-) -> None:
-    await add(knowledge, "guides/timeouts.md", GUIDE)
-    archive = await whole(knowledge)
-    async with elsewhere() as second:
-        own = await add(second, "guides/timeouts.md", EDITED)
-        with pytest.raises(Conflict, match=r"global_kb has a document guides/timeouts.md of its own .* kb delete"):
-            await second.archives.import_archive(as_stream(archive))
-        await second.kb.delete("global", None, [own.document_id])
-        await second.archives.import_archive(as_stream(archive))
-
-
-async def test_documents_of_a_case_that_is_over_here_do_not_come_back(
-    knowledge: Knowledge, elsewhere: OpensElsewhere
-) -> None:
-    await add(knowledge, "server.log", LOG.text.encode(), "case", "42")
-    archive = await whole(knowledge)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(archive))
-        await second.kb.close_case("42")
-        await second.documents.indexing.run()
-        await second.archives.import_archive(as_stream(archive))
-        assert await second.documents.library.list_documents(await case(second)) == []
+        with pytest.raises(Conflict, match=r"holds kb_documents of its own, .* import into an empty store"):
+            await second.archives.import_archive(as_stream(later))
+        assert await seen(second) == shown
 
 
 async def test_a_store_whose_documents_another_model_embedded_is_not_touched(
@@ -342,81 +307,3 @@ async def test_a_document_that_is_embedded_while_the_model_changes_is_indexed_ag
             await connection.execute(sa.update(kb_documents).values(not_before=None))
         assert (await indexing.run()).indexed == 1
         assert (await find(knowledge, "Tulips")).passages[0].uri == "second.md"
-
-
-async def test_a_document_that_is_deleted_here_and_not_gone_yet_is_told_and_comes_back_a_minute_later(
-    knowledge: Knowledge, elsewhere: OpensElsewhere
-) -> None:
-    await add(knowledge, "guide.md", GUIDE)
-    archive = await whole(knowledge)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(archive))
-        (document,) = await second.documents.library.list_documents(await readable(second))
-        await second.documents.library.delete(await writable(second), [document.document_id])
-        with pytest.raises(Conflict, match=r"guide.md of global_kb was deleted here .* again in a minute"):
-            await second.archives.import_archive(as_stream(archive))
-        await second.documents.indexing.run()
-        await second.archives.import_archive(as_stream(archive))
-        assert (await find(second, "raise pool_size")).passages
-
-
-async def test_a_document_that_is_indexed_here_and_further_in_the_archive_is_told(
-    knowledge: Knowledge, elsewhere: OpensElsewhere
-) -> None:
-    await put(knowledge, "guide.md", GUIDE)
-    first = await whole(knowledge)
-    await add(knowledge, "guide.md", EDITED)
-    later = await whole(knowledge)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(first))
-        (job,) = await second.documents.indexing.store.claim(limit=1, lease=timedelta(seconds=60))
-        again = await second.archives.import_archive(as_stream(first))
-        assert set(again.new.values()) == {0}, "no further than it is here"
-        with pytest.raises(Conflict, match=r"guide.md of global_kb is further in the archive, and being indexed here"):
-            await second.archives.import_archive(as_stream(later))
-        await second.documents.indexing.store.fail(job, "it took too long", retry_after=timedelta(0))
-        await second.archives.import_archive(as_stream(later))
-        assert "80" in (await find(second, "raise pool_size")).passages[0].text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("there", "here"), [(2, 1), (1, 2)])
-async def test_a_document_that_was_changed_on_both_sides_is_refused_however_often(
-    knowledge: Knowledge, elsewhere: OpensElsewhere, there: int, here: int
-) -> None:
-    await add(knowledge, "guide.md", GUIDE)
-    first = await whole(knowledge)
-    for number in range(there):
-        await add(knowledge, "guide.md", EDITED + b"%d" % number)
-    later = await whole(knowledge)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(first))
-        for number in range(here):
-            await add(second, "guide.md", GUIDE + b"Call Zoe at night, at %d.\n" % number)
-        with pytest.raises(Conflict, match=r"guide.md of global_kb was changed both here and where"):
-            await second.archives.import_archive(as_stream(later))
-        assert "Zoe" in (await find(second, "call Zoe at night")).passages[0].text
-
-
-@pytest.mark.long
-async def test_a_document_that_was_changed_many_times_on_one_side_goes_there_and_back(
-    knowledge: Knowledge, elsewhere: OpensElsewhere
-) -> None:
-    await add(knowledge, "guide.md", GUIDE)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(await whole(knowledge)))
-        for number in range(3):
-            await add(second, "guide.md", EDITED + b"%d" % number)
-        await knowledge.archives.import_archive(as_stream(await whole(second)))
-        await add(knowledge, "guide.md", GUIDE)
-        await second.archives.import_archive(as_stream(await whole(knowledge)))
-        assert "40" in (await find(second, "raise pool_size")).passages[0].text
-        assert await hashes(second) == await hashes(knowledge)
-        assert len(await hashes(second)) == 5
-
-
-async def hashes(knowledge: Knowledge) -> dict[str, str]:
-    """Return what an archive tells of the texts that the one document had."""
-    (document,) = rows_of(await whole(knowledge), "kb_documents")
-    told: dict[str, str] = json.loads(document["text_hashes"])
-    return told

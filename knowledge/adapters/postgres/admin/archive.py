@@ -1,4 +1,4 @@
-"""A whole store in Postgres as an archive: copied out in one snapshot, copied in and merged in one transaction."""
+"""A whole store in Postgres as an archive: copied out in one snapshot, and into an empty store in one transaction."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ _SLICE = 200  # an entry may be half a megabyte
 _RECOUNTED = 1000
 _E = memory_tables.knowledge_staging.c
 _S = memory_tables.embedding_spaces.c
-_LIFE = {
-    status: place for place, status in enumerate(("quarantined", "open", "abandoned", "staged", "dead", "embedded"))
+_SAME: Final[Mapping[str, Sequence[str]]] = {
+    "knowledge_staging": ("id", "status"),
+    "patterns": ("id",),
+    "kb_sources": ("id",),
+    "kb_documents": ("id", "latest", "active_generation"),
 }
-"""An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
-_UNRESOLVED: Final = ("quarantined", "open", "abandoned")
+"""Columns in which a store that is not empty must be as the archive: it was imported before, and nothing since."""
 
 _AS_TEXT = sa.text(
     "SELECT set_config('datestyle', 'ISO', true), set_config('timezone', 'UTC', true),"
@@ -108,7 +110,7 @@ class PostgresArchive(ArchiveStore):
     async def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AsyncIterator[Restore]:
         async with transaction(self._engine) as connection:
             _check_columns(schema, str(await schema_revision(connection)), columns)
-            for staged in (*STAGED.values(), document_archive.TAKEN):
+            for staged in STAGED.values():
                 await connection.execute(sa.schema.CreateTable(staged))
             yield _PostgresRestore(connection, columns)
 
@@ -192,6 +194,7 @@ class _PostgresRestore(Restore):
                     raise InvalidInput("archive", f"holds {table} that are none: export it again")
         for workspace in await connection.scalars(_WORKSPACES):
             await take_turn(connection, workspace)
+        await _refuse_other_rows(connection)
         new = {}
         for table in TABLES:
             names = tuple(self._columns.get(table, ()))
@@ -199,8 +202,7 @@ class _PostgresRestore(Restore):
                 new[table] = await _MERGE.get(table, add)(connection, table, names) if names else 0
         for each in TABLES.values():  # else what follows is planned as if the tables were empty
             await connection.execute(Analyze(each))
-        with _of_archive("kb_documents"):
-            await document_archive.show(connection)
+        await document_archive.count_all_terms(connection)
         patterns = list(await connection.scalars(sa.select(STAGED["patterns"].c.id).order_by(STAGED["patterns"].c.id)))
         for start in range(0, len(patterns), _RECOUNTED):
             await recount(connection, patterns[start : start + _RECOUNTED])
@@ -217,6 +219,16 @@ _WORKSPACES = sa.select(
 async def _first(connection: AsyncConnection, query: sa.Select[Any]) -> sa.Row[Any] | None:
     row: sa.Row[Any] | None = (await connection.execute(query.limit(1))).first()
     return row
+
+
+async def _refuse_other_rows(connection: AsyncConnection) -> None:
+    """Raise Conflict unless the store is empty, or holds what the archive holds and nothing else."""
+    for table, names in _SAME.items():
+        ours, theirs = (sa.select(*(each.c[name] for name in names)) for each in (TABLES[table], STAGED[table]))
+        if await connection.scalar(sa.select(sa.exists(ours.except_(theirs)))):
+            raise Conflict(
+                f"the store holds {table} of its own, or later ones than the archive: import into an empty store"
+            )
 
 
 async def _merge_workspaces(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
@@ -259,91 +271,8 @@ async def _has_vectors(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(sa.select(sa.or_(learned, of_documents))))
 
 
-async def _merge_patterns(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
-    """Insert patterns; refused where the store has others for the same situations, since ids are kept."""
-    ours, theirs = memory_tables.patterns.c, STAGED[table].c
-    same = ours.workspace == theirs.workspace, ours.match_key == theirs.match_key, ours.id != theirs.id
-    row = await _first(connection, sa.select(ours.id, ours.workspace).where(*same))
-    if row is not None:
-        raise Conflict(
-            f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace"
-            f" {row.workspace}): import into an empty store, or into one that holds the same ids"
-        )
-    return await add(connection, table, names)
-
-
-async def _merge_keys(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
-    """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
-    ours, new = memory_tables.match_keys.c, new_rows(table, names)
-    later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(ours.ruled, ours.decided_at)
-    values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
-    return await put(connection, new, values, later)
-
-
-async def _merge_entries(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
-    """Insert entries; those that are here and not as far in their life go on to where the archive has them.
-
-    One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
-    """
-    await _refuse_other_entries(connection)
-    theirs = STAGED[table].c
-    behind = sa.case(_LIFE, value=_E.status) < sa.case(_LIFE, value=theirs.status)
-    further = sa.update(memory_tables.knowledge_staging).where(_E.id == theirs.id, _E.lease_token.is_(None), behind)
-    await connection.execute(further.values({name: theirs[name] for name in names if name != "id"}))
-    return await add(connection, table, names)
-
-
-async def _refuse_other_entries(connection: AsyncConnection) -> None:
-    """Raise Conflict for another entry under a key of the archive's, and for an event that is resolved there alone."""
-    theirs = STAGED["knowledge_staging"].c
-    elsewhere = sa.select(_E.id, _E.workspace, _E.status, theirs.id.label("theirs")).where(_E.id != theirs.id)
-    same_key = _E.workspace == theirs.workspace, _E.idempotency_key == theirs.idempotency_key
-    row = await _first(connection, elsewhere.where(*same_key, _event(_E) != _event(theirs)))
-    if row is not None:
-        raise Conflict(
-            f"the idempotency key of entry {row.theirs} of the archive is that of another entry here ({row.id} of"
-            f" workspace {row.workspace}): delete that one (hardwon delete entry {row.id}), or import into an"
-            " empty store"
-        )
-    unresolved_here = _E.status.in_(_UNRESOLVED), theirs.status.not_in(_UNRESOLVED)
-    row = await _first(connection, elsewhere.where(_event(_E) == _event(theirs), *unresolved_here))
-    if row is not None:
-        raise Conflict(
-            f"entry {row.theirs} of the archive is resolved, and {row.status} here, under another id ({row.id} of"
-            f" workspace {row.workspace}): resolve it here, or delete it here (hardwon delete entry {row.id}), and"
-            " import again"
-        )
-
-
-def _event(entries: sa.ColumnCollection[str, Any]) -> sa.Tuple:
-    """Return the event of an entry, as the index of events has it."""
-    task, run = memory_tables.or_empty(entries.task_id), memory_tables.or_empty(entries.run_id)
-    return sa.tuple_(entries.workspace, entries.project_id, task, run, entries.content_hash)
-
-
-async def _merge_points(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
-    """Insert points; those that live longer in the archive do so here too."""
-    ours, theirs = memory_tables.points.c, STAGED[table].c
-    later = sa.update(memory_tables.points).where(ours.id == theirs.id, ours.expires_at < theirs.expires_at)
-    await connection.execute(later.values(embedded_at=theirs.embedded_at, expires_at=theirs.expires_at))
-    return await add(connection, table, names)
-
-
-async def _merge_terms(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
-    """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
-    new = new_rows(table, names)
-    greater = new.excluded.documents > memory_tables.lexicon.c.documents
-    return await put(connection, new, {"documents": new.excluded.documents}, greater)
-
-
 _MERGE: Final[Mapping[str, Callable[[AsyncConnection, str, Sequence[str]], Awaitable[int]]]] = {
     "workspaces": _merge_workspaces,
     "embedding_spaces": _merge_spaces,
-    "patterns": _merge_patterns,
-    "match_keys": _merge_keys,
-    "knowledge_staging": _merge_entries,
-    "points": _merge_points,
-    "lexicon": _merge_terms,
-    **document_archive.MERGE,
 }
-"""How tables are merged that are more than rows which are there or not."""
+"""Inserts into tables of which an empty store may have rows already."""

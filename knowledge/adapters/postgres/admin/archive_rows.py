@@ -66,15 +66,15 @@ STAGED: Final[Mapping[str, sa.Table]] = {
 """Temporary tables that an archive is copied into: they have the types of the columns and no constraints."""
 
 
-def new_rows(name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> Insert:
-    """Return an insert of these columns of the staged rows that meet some conditions."""
-    query = sa.select(*(STAGED[name].c[column] for column in names)).where(*conditions)
+def new_rows(name: str, names: Sequence[str]) -> Insert:
+    """Return an insert of these columns of the staged rows."""
+    query = sa.select(*(STAGED[name].c[column] for column in names))
     return insert(TABLES[name]).from_select(list(names), query)
 
 
-async def add(connection: AsyncConnection, name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> int:
-    """Insert the staged rows of a table that are not here and meet these conditions; return how many."""
-    new = new_rows(name, names, *conditions).on_conflict_do_nothing()
+async def add(connection: AsyncConnection, name: str, names: Sequence[str]) -> int:
+    """Insert the staged rows of a table that are not here; return how many."""
+    new = new_rows(name, names).on_conflict_do_nothing()
     return (await connection.execute(new)).rowcount
 
 
