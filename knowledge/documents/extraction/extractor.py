@@ -39,7 +39,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts
 
-READING = 21
+READING = 22
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -147,8 +147,7 @@ class ExtractiveDrafter(Drafter):
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
-        # what is spoken of already, a text need not name
-        question = Question(asked.searched, known, named="" if asked.conversation else asked.question)
+        question = Question(asked.searched, known)
         every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         found = [each for each in every if each.weighed]
         if not found:
