@@ -194,12 +194,9 @@ class _PostgresRestore(Restore):
                     raise InvalidInput("archive", f"holds {table} that are none: export it again")
         for workspace in await connection.scalars(_WORKSPACES):
             await take_turn(connection, workspace)
+        new = {table: await self._insert(table) for table in _MERGE}
         await _refuse_other_rows(connection)
-        new = {}
-        for table in TABLES:
-            names = tuple(self._columns.get(table, ()))
-            with _of_archive(table):
-                new[table] = await _MERGE.get(table, add)(connection, table, names) if names else 0
+        new |= {table: await self._insert(table) for table in TABLES if table not in _MERGE}
         for each in TABLES.values():  # else what follows is planned as if the tables were empty
             await connection.execute(Analyze(each))
         await document_archive.count_all_terms(connection)
@@ -207,6 +204,12 @@ class _PostgresRestore(Restore):
         for start in range(0, len(patterns), _RECOUNTED):
             await recount(connection, patterns[start : start + _RECOUNTED])
         return new
+
+    async def _insert(self, table: str) -> int:
+        """Insert the staged rows of a table that are not here; return how many."""
+        names = tuple(self._columns.get(table, ()))
+        with _of_archive(table):
+            return await _MERGE.get(table, add)(self._connection, table, names) if names else 0
 
 
 _WORKSPACES = sa.select(
@@ -225,7 +228,8 @@ async def _refuse_other_rows(connection: AsyncConnection) -> None:
     """Raise Conflict unless the store is empty, or holds what the archive holds and nothing else."""
     for table, names in _SAME.items():
         ours, theirs = (sa.select(*(each.c[name] for name in names)) for each in (TABLES[table], STAGED[table]))
-        if await connection.scalar(sa.select(sa.exists(ours.except_(theirs)))):
+        others = ours.except_(theirs).subquery()
+        if await _first(connection, sa.select(others)) is not None:
             raise Conflict(
                 f"the store holds {table} of its own, or later ones than the archive: import into an empty store"
             )
