@@ -22,7 +22,6 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
 from knowledge.documents.extraction.embedding_cache import SentenceVectors
 from knowledge.documents.extraction.inflection import terms_asked
-from knowledge.documents.extraction.list_answers import with_whole_lists
 from knowledge.documents.extraction.question_terms import NEAR_BEST, Question
 from knowledge.documents.extraction.sentence_scoring import (
     MAX_SENTENCES,
@@ -148,8 +147,7 @@ class ExtractiveDrafter(Drafter):
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
         question = Question(asked.searched, known)
-        every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
-        found = [each for each in every if each.weighed]
+        found, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         if not found:
             return Draft(sure=0.0)
         scale = await self._same_scale()
@@ -175,7 +173,7 @@ class ExtractiveDrafter(Drafter):
             return Draft(sure=sure, signs=signs._asdict())
         new = not_told_before(likely, Question(asked.question, known), asked)
         fresh = _choose([likely[at] for at in new], [worths[at] for at in new])
-        chosen = with_whole_lists(fresh or _choose(likely, worths), every, asked.question, readable)
+        chosen = fresh or _choose(likely, worths)
         return Draft(
             claims=tuple(
                 DraftClaim(

@@ -23,7 +23,6 @@ HANDICAPS: Final = {
     UnitKind.ROW: 0.15,
     UnitKind.CODE: 0.15,
     UnitKind.QUESTION: math.inf,
-    UnitKind.STEPS: math.inf,
 }
 """By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
 
@@ -110,11 +109,6 @@ class Question:
     def matches_term(self, terms: Mapping[int, int], term: int) -> bool:
         """Return whether a word of the question is among some terms, in whatever form."""
         return any(form in terms for form in self._forms[term])
-
-    def of_heading(self, above: Mapping[int, int], terms: Mapping[int, int]) -> bool:
-        """Return whether more of the question's words stand above a text than in it alone."""
-        headed = self.share(above)
-        return headed > 0 and headed > self.share({**above, **terms}) - headed
 
 
 def _plain(text: str) -> str:

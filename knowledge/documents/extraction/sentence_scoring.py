@@ -16,7 +16,6 @@ from knowledge.documents.parsing.decode import front_matter_end
 from knowledge.documents.parsing.headings import BELOW, headings
 from knowledge.documents.parsing.sentences import sentences
 from knowledge.documents.segmentation.config_lines import config_lines
-from knowledge.documents.segmentation.procedures import ItemList
 from knowledge.documents.segmentation.segments import Unit, UnitKind
 from knowledge.documents.segmentation.units import units
 from knowledge.documents.verification.verify import MAX_CLAIM_CHARS, Evidence
@@ -54,12 +53,6 @@ class Sentence:
     """It is a row about what is asked."""
     exact: bool = False
     """It is listed under the name that is asked for, and has all other words of the question, too."""
-    listed: ItemList | None = None
-    """The items of a list that it tells."""
-    weighed: bool = True
-    """Whether it can answer by itself, and not only in place of a part of it."""
-    of_heading: bool = False
-    """Whether more of the question stands above it than in it."""
 
 
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
@@ -106,9 +99,6 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     handicap=handicap,
                     keyed=keyed,
                     exact=exact and len(question.rarity) > 1,
-                    listed=unit.listed,
-                    weighed=unit.kind is not UnitKind.STEPS,
-                    of_heading=question.of_heading(above, terms),
                 ),
             )
     return list(found.values())
@@ -165,8 +155,7 @@ def _begin(evidence: Evidence) -> int:
 
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
     """Return those that are worth an embedding: with most of the question's words, the best passage's first."""
-    able = (each for each in found if each.weighed)
-    return sorted(able, key=lambda each: (-each.overlap, each.source, each.place))[:MAX_SENTENCES]
+    return sorted(found, key=lambda each: (-each.overlap, each.source, each.place))[:MAX_SENTENCES]
 
 
 def worth(overlap: float, cosine: float) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from knowledge.documents.parsing.headings import headings
 from knowledge.documents.segmentation.blocks import FENCE, HEADING, is_row, lines_of
 from knowledge.documents.segmentation.markdown import ITEM, indent
-from knowledge.documents.segmentation.procedures import MAX_STEPS_CHARS, ItemList
 from knowledge.documents.segmentation.segments import ENDED, MAX_BLOCK_CHARS, Unit, UnitKind
 from knowledge.text.alignment import Span
 
@@ -16,20 +15,15 @@ _LEAD_ENDS = (":", "...", "\u2026")
 _MORE = "\n\u2026"
 
 
-def with_list(text: str, lead: Unit, steps: Sequence[ItemList]) -> Unit | None:
+def with_list(text: str, lead: Unit) -> Unit | None:
     """Return a unit with the list that it leads to, as far as that is not too long; None where there is none."""
     items = _items_of(text, lead)
-    if not items:
+    end = _end_within(items, lead.span.start)
+    if end <= lead.span.start:
         return None
-    listed, most = _as_steps(items, steps)
-    told = listed.end_within(lead.span.start, most)
-    if told <= lead.span.start:
-        return None
-    span = Span(lead.span.start, told)
-    more = _MORE if told < listed.items[-1].end else ""
-    return replace(
-        lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE, listed=_several(listed)
-    )
+    span = Span(lead.span.start, end)
+    more = _MORE if end < items[-1].end else ""
+    return replace(lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE)
 
 
 def with_rest(text: str, first: Unit) -> Unit | None:
@@ -52,26 +46,23 @@ def with_rest(text: str, first: Unit) -> Unit | None:
     return replace(first, span=span, told=told)
 
 
-def lists_below_headings(text: str, steps: Sequence[ItemList]) -> Iterator[Unit]:
+def lists_below_headings(text: str) -> Iterator[Unit]:
     """Yield each list that only a heading leads to, as far as it is not too long: half of it is another answer."""
     for heading in headings(text):
         start = _line_end(text, heading.start)
         while text.startswith("\n", start):
             start += 1
         items = _items_below(text, start, -1)
-        if not items:
-            continue
-        listed, most = _as_steps(items, steps)
-        if listed.end_within(start, most) > listed.items[0].end:
-            yield _whole(text, start, listed, most, UnitKind.FRAGMENT)
+        end = _end_within(items, start)
+        if items and end > items[0].end:
+            read = text[start:end]
+            more = _MORE if end < items[-1].end else ""
+            yield Unit(span=Span(start, end), told=read + more, read=read, kind=UnitKind.FRAGMENT)
 
 
-def lists_of_steps(text: str, steps: Iterable[ItemList]) -> Iterator[Unit]:
-    """Yield the numbered lists that nothing is told with, as far as they are not too long."""
-    for listed in steps:
-        start = listed.items[0].start
-        if listed.end_within(start, MAX_STEPS_CHARS) > start:
-            yield _whole(text, start, listed, MAX_STEPS_CHARS, UnitKind.STEPS)
+def _end_within(items: Sequence[Span], start: int) -> int:
+    """Return where what is told from a place on ends, in whole items; that place where no item is short enough."""
+    return max((each.end for each in items if each.end - start <= MAX_BLOCK_CHARS), default=start)
 
 
 def _items_of(text: str, lead: Unit) -> tuple[Span, ...]:
@@ -110,24 +101,3 @@ def _items_below(text: str, start: int, outer: int) -> tuple[Span, ...]:
 def _line_end(text: str, at: int) -> int:
     """Return where the line after that of a place begins."""
     return text.find("\n", at) + 1 or len(text)
-
-
-def _as_steps(items: tuple[Span, ...], steps: Sequence[ItemList]) -> tuple[ItemList, int]:
-    """Return a list, with all its numbers where it is a numbered one, and how much of it may be told."""
-    for each in steps:
-        if each.items[0].start == items[0].start:
-            return each, MAX_STEPS_CHARS
-    return ItemList(items=items), MAX_BLOCK_CHARS
-
-
-def _several(listed: ItemList) -> ItemList | None:
-    return listed if len(listed.items) > 1 or listed.is_numbered else None
-
-
-def _whole(text: str, start: int, listed: ItemList, most: int, kind: UnitKind) -> Unit:
-    """Return a list as a unit, with a sign where there are items before or after those that are told."""
-    span = Span(start, listed.end_within(start, most))
-    read = text[span.start : span.end]
-    before = _MORE[::-1] if (listed.first or 0) > 1 else ""
-    more = _MORE if span.end < listed.items[-1].end else ""
-    return Unit(span=span, told=before + read + more, read=read, kind=kind, listed=_several(listed))

@@ -20,7 +20,6 @@ from knowledge.documents.segmentation.blocks import (
     is_row,
     lines_of,
 )
-from knowledge.documents.segmentation.procedures import ItemList
 from knowledge.text.alignment import FULL_STOPS, Span
 
 MAX_BLOCK_CHARS: Final = 700
@@ -32,17 +31,13 @@ ENDED = re.compile(rf"[.!?:;\u2026{FULL_STOPS}][\"')\]\u201d\u2019*_`]*$")
 
 
 class UnitKind(StrEnum):
-    """Kind of a unit. A fragment is prose without the end of a sentence, a question one that nothing follows.
-
-    Steps are a numbered list: nothing by itself, and told in place of one of its items.
-    """
+    """Kind of a unit. A fragment is prose without the end of a sentence, a question one that nothing follows."""
 
     SENTENCE = "sentence"
     FRAGMENT = "fragment"
     QUESTION = "question"
     ROW = "row"
     CODE = "code"
-    STEPS = "steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +45,7 @@ class Unit:
     """A piece of a text that can answer. `told` is how it is shown: a row with the names of its columns.
 
     `read` is what is compared with what is asked: of a question that is answered after it the question alone. `key` is
-    what a row is about: its first cell. `listed` are the items of a list that it tells.
+    what a row is about: its first cell.
     """
 
     span: Span
@@ -58,7 +53,6 @@ class Unit:
     read: str
     kind: UnitKind
     key: str = ""
-    listed: ItemList | None = None
 
 
 def pieces(text: str, columns: str = "") -> Iterator[Unit]:

@@ -3,7 +3,7 @@
 A row says little without the names of its columns, a block of code little without the sentence before it, a question
 nothing without the paragraph after it, a term of a manual nothing without what it means, and a sentence that leads to a
 list nothing without the list: each is told as one with them. A list that only a heading leads to is a unit beside its
-items, and so is any numbered one. Marks that no reader of the page sees are no part of an answer.
+items. Marks that no reader of the page sees are no part of an answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Final
 
 from knowledge.documents.parsing.sentences import sentences
 from knowledge.documents.segmentation.blocks import lines_of
-from knowledge.documents.segmentation.lists import lists_below_headings, lists_of_steps, with_list, with_rest
-from knowledge.documents.segmentation.procedures import ItemList, find_numbered_lists
+from knowledge.documents.segmentation.lists import lists_below_headings, with_list, with_rest
 from knowledge.documents.segmentation.segments import MAX_BLOCK_CHARS, Unit, UnitKind, pieces
 from knowledge.text.alignment import Span
 
@@ -35,18 +34,10 @@ def units(text: str, columns: str = "") -> Iterator[Unit]:
     `columns`: the row that names those of a table that the text begins within.
     """
     found = list(pieces(text, columns))
-    steps = list(find_numbered_lists(text))
-    told = list(
-        heapq.merge(
-            lists_below_headings(text, steps), _join_leads(text, found, steps), key=lambda unit: unit.span.start
-        )
-    )
-    led = {unit.listed.items[0].start for unit in told if unit.listed}
-    others = (each for each in steps if each.items[0].start not in led)
-    return heapq.merge(lists_of_steps(text, others), told, key=lambda unit: unit.span.start)
+    return heapq.merge(lists_below_headings(text), _join_leads(text, found), key=lambda unit: unit.span.start)
 
 
-def _join_leads(text: str, found: Sequence[Unit], steps: Sequence[ItemList]) -> Iterator[Unit]:
+def _join_leads(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
     """Yield units: what asks for or leads to something is told with what comes after it.
 
     A question is told with the sentence after it, what leads to a list with the list, and what leads to code is one
@@ -58,7 +49,7 @@ def _join_leads(text: str, found: Sequence[Unit], steps: Sequence[ItemList]) -> 
         if joined:
             joined = False
         elif unit.kind in _PROSE and (
-            longer := with_list(text, unit, steps) or with_rest(text, unit) or _definition(text, unit)
+            longer := with_list(text, unit) or with_rest(text, unit) or _definition(text, unit)
         ):
             yield longer
         elif unit.kind not in _PROSE or not unit.told.endswith((*_ASKS, ":", "\uff1a")):
