@@ -36,11 +36,6 @@ async def count_all_terms(connection: AsyncConnection) -> None:
     await connection.execute(sa.delete(kb_terms))
     partitions = sa.select(D.workspace, D.partition).distinct().order_by(D.workspace, D.partition)
     for workspace, partition in (await connection.execute(partitions)).all():
-        shown = sa.exists().where(
-            D.workspace == workspace,
-            D.partition == partition,
-            D.id == C.document_id,
-            D.active_generation == C.generation,
-        )
+        shown = sa.and_(D.workspace == workspace, D.partition == partition, D.active_generation == C.generation)
         await count_terms(connection, workspace, partition, shown, 1)
         await bump_version(connection, workspace, partition)
