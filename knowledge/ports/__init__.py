@@ -7,60 +7,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hardwon.models.reports import Progress
-from knowledge.ports.clock import Clock, StoreClock
-from knowledge.ports.contexts import MAX_CONTEXTS, ContextStore
-from knowledge.ports.embedding import ChatModel, Embedder
-from knowledge.ports.entries import MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
-from knowledge.ports.index import VectorIndex
-from knowledge.ports.maintenance import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore
-from knowledge.ports.patterns import (
-    DecisionTransaction,
-    DistillationCandidate,
-    DistillationStore,
-    GroupingStore,
-    PatternStore,
-    RegroupingTransaction,
-)
-from knowledge.ports.points import DirtyPoints, PointStore
-from knowledge.ports.runs import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore
-from knowledge.ports.spaces import SpaceStore
-from knowledge.ports.spending import SpendingStore
-
-__all__ = [
-    "CANCELLED",
-    "MAX_CONTEXTS",
-    "MAX_ENTRIES_OF_TASK",
-    "RUN_RETENTION",
-    "ArchiveStore",
-    "ChatModel",
-    "CheckpointStore",
-    "Claim",
-    "Clock",
-    "ContextStore",
-    "DecisionTransaction",
-    "DirtyPoints",
-    "DistillationCandidate",
-    "DistillationStore",
-    "Embedder",
-    "EntryStore",
-    "GroupingStore",
-    "JobStore",
-    "Origin",
-    "PatternStore",
-    "PointStore",
-    "Progress",
-    "RegroupingTransaction",
-    "Restore",
-    "Selection",
-    "Snapshot",
-    "SpaceStore",
-    "SpendingStore",
-    "StoreClock",
-    "Stores",
-    "UpkeepStore",
-    "VectorIndex",
-]
+from hardwon.models.reports import Progress as Progress
+from knowledge.ports.clock import Clock as Clock
+from knowledge.ports.clock import StoreClock as StoreClock
+from knowledge.ports.contexts import MAX_CONTEXTS as MAX_CONTEXTS
+from knowledge.ports.contexts import ContextStore as ContextStore
+from knowledge.ports.embedding import ChatModel as ChatModel
+from knowledge.ports.embedding import Embedder as Embedder
+from knowledge.ports.entries import MAX_ENTRIES_OF_TASK as MAX_ENTRIES_OF_TASK
+from knowledge.ports.entries import Claim as Claim
+from knowledge.ports.entries import EntryStore as EntryStore
+from knowledge.ports.entries import Selection as Selection
+from knowledge.ports.index import VectorIndex as VectorIndex
+from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
+from knowledge.ports.maintenance import Origin as Origin
+from knowledge.ports.maintenance import Restore as Restore
+from knowledge.ports.maintenance import Snapshot as Snapshot
+from knowledge.ports.maintenance import UpkeepStore as UpkeepStore
+from knowledge.ports.patterns import DecisionTransaction as DecisionTransaction
+from knowledge.ports.patterns import DistillationCandidate as DistillationCandidate
+from knowledge.ports.patterns import DistillationStore as DistillationStore
+from knowledge.ports.patterns import GroupingStore as GroupingStore
+from knowledge.ports.patterns import PatternStore as PatternStore
+from knowledge.ports.patterns import RegroupingTransaction as RegroupingTransaction
+from knowledge.ports.points import DirtyPoints as DirtyPoints
+from knowledge.ports.points import PointStore as PointStore
+from knowledge.ports.runs import CANCELLED as CANCELLED
+from knowledge.ports.runs import RUN_RETENTION as RUN_RETENTION
+from knowledge.ports.runs import CheckpointStore as CheckpointStore
+from knowledge.ports.runs import JobStore as JobStore
+from knowledge.ports.spaces import SpaceStore as SpaceStore
+from knowledge.ports.spending import SpendingStore as SpendingStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,47 +5,24 @@ Every method that calls a store or endpoint raises an `Unavailable` of `hardwon.
 
 from __future__ import annotations
 
-from hardwon.models.documents import Source
-from knowledge.documents.ports.conversion import ConvertedDocument, Converter, ParsedDocument
-from knowledge.documents.ports.index import (
-    DocumentStore,
-    IndexedGeneration,
-    IndexingJob,
-    IndexingStore,
-    ReceivedDocument,
-    StaleGeneration,
-)
-from knowledge.documents.ports.search import (
-    EvidenceSource,
-    Finder,
-    LogStore,
-    PassageIndex,
-    PassageStore,
-    QuoteSource,
-    Searcher,
-)
-from knowledge.documents.ports.sources import Repositories, Repository, SourceStore, TreeFile
-
-__all__ = [
-    "ConvertedDocument",
-    "Converter",
-    "DocumentStore",
-    "EvidenceSource",
-    "Finder",
-    "IndexedGeneration",
-    "IndexingJob",
-    "IndexingStore",
-    "LogStore",
-    "ParsedDocument",
-    "PassageIndex",
-    "PassageStore",
-    "QuoteSource",
-    "ReceivedDocument",
-    "Repositories",
-    "Repository",
-    "Searcher",
-    "Source",
-    "SourceStore",
-    "StaleGeneration",
-    "TreeFile",
-]
+from hardwon.models.documents import Source as Source
+from knowledge.documents.ports.conversion import ConvertedDocument as ConvertedDocument
+from knowledge.documents.ports.conversion import Converter as Converter
+from knowledge.documents.ports.conversion import ParsedDocument as ParsedDocument
+from knowledge.documents.ports.index import DocumentStore as DocumentStore
+from knowledge.documents.ports.index import IndexedGeneration as IndexedGeneration
+from knowledge.documents.ports.index import IndexingJob as IndexingJob
+from knowledge.documents.ports.index import IndexingStore as IndexingStore
+from knowledge.documents.ports.index import ReceivedDocument as ReceivedDocument
+from knowledge.documents.ports.index import StaleGeneration as StaleGeneration
+from knowledge.documents.ports.search import EvidenceSource as EvidenceSource
+from knowledge.documents.ports.search import Finder as Finder
+from knowledge.documents.ports.search import LogStore as LogStore
+from knowledge.documents.ports.search import PassageIndex as PassageIndex
+from knowledge.documents.ports.search import PassageStore as PassageStore
+from knowledge.documents.ports.search import QuoteSource as QuoteSource
+from knowledge.documents.ports.search import Searcher as Searcher
+from knowledge.documents.ports.sources import Repositories as Repositories
+from knowledge.documents.ports.sources import Repository as Repository
+from knowledge.documents.ports.sources import SourceStore as SourceStore
+from knowledge.documents.ports.sources import TreeFile as TreeFile
