@@ -3,8 +3,7 @@
 Whether any does is a logistic model of three signs: how near the best passage is (or, nearer, a row that is about
 what is asked: the other rows of its passage are about something else), how near and how full of the question's words
 the best sentence is, and which share of the words that say more than the document's title one sentence of the best
-passage has. A later passage answers, too, where its own signs say so. What is listed under the very name that is
-asked for answers anyway, where it has every word of the question: a ticket and a date are near nothing. Fitted and
+passage has. A later passage answers, too, where its own signs say so. Fitted and
 cross-validated by `python -m benchmarks.fit_answers` (docs/evaluation.md).
 """
 
@@ -37,7 +36,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts
 
-READING = 23
+READING = 24
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -166,8 +165,6 @@ class ExtractiveDrafter(Drafter):
             key=self.weights.chance,
         )
         sure = self.weights.chance(signs)
-        if likely[max(range(len(likely)), key=worths.__getitem__)].exact:
-            sure = max(sure, self.weights.level)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
         new = not_told_before(likely, Question(asked.question, known), asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from knowledge.documents.segmentation.segments import Unit, UnitKind
@@ -13,7 +13,6 @@ from knowledge.text.bm25 import inverse_document_frequency, term_counts, words_a
 
 NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
-_DEFINED = re.compile(r"\A[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+(?:\*\*)?([`*])([^`*\n]+)\1")
 _WHEN = re.compile(r"\A\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
 
 HANDICAPS: Final = {
@@ -61,19 +60,7 @@ class Question:
 
         `around`: the words of the row and of what is above it.
         """
-        keys = [term_counts(each) for each in (row.key, *self._codes_of(row))]
-        asked = any(told and told.keys() <= self.rarity.keys() for told in keys)
-        return asked and all(term in around for term in self.rarity)
-
-    def _codes_of(self, row: Unit) -> Iterator[str]:
-        """Yield the cells of a row that have a number: what is known by its ticket is asked for by that."""
-        cells = (each.rpartition(": ")[2] for each in row.told.split("; "))
-        return (each for each in cells if any(map(str.isdigit, each)))
-
-    def defines_setting(self, unit: Unit, around: Mapping[int, int]) -> bool:
-        """Return whether an item of a list begins with the very setting that is asked for, and says what it is."""
-        found = _DEFINED.match(unit.told)
-        told = term_counts(found[2]) if found else {}
+        told = term_counts(row.key)
         return bool(told) and told.keys() <= self.rarity.keys() and all(term in around for term in self.rarity)
 
     def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:

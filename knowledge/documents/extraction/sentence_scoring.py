@@ -51,8 +51,6 @@ class Sentence:
     handicap: float = 0.0
     keyed: bool = False
     """It is a row about what is asked."""
-    exact: bool = False
-    """It is listed under the name that is asked for, and has all other words of the question, too."""
 
 
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
@@ -77,13 +75,10 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
             )
             above = term_counts(f"{each.passage.title}\n{path}")
             handicap = question.handicap(unit)
-            keyed = exact = False
+            keyed = False
             if unit.kind is UnitKind.ROW:
-                exact = question.asks_for(unit, {**above, **terms})
-                keyed = handicap <= 0 or exact
+                keyed = handicap <= 0 or question.asks_for(unit, {**above, **terms})
                 terms = question.of_row(terms, term_counts(f"{heading}\n{each.text[slice(*unit.span)]}"), above)
-            elif question.defines_setting(unit, {**above, **terms}):
-                keyed = exact = True
             found.setdefault(
                 read,
                 Sentence(
@@ -98,7 +93,6 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     beyond=question.share(terms, without=title),
                     handicap=handicap,
                     keyed=keyed,
-                    exact=exact and len(question.rarity) > 1,
                 ),
             )
     return list(found.values())

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from knowledge.documents.parsing.headings import headings
-from knowledge.documents.segmentation.blocks import FENCE, HEADING, is_row, lines_of
+from knowledge.documents.segmentation.blocks import HEADING, lines_of
 from knowledge.documents.segmentation.markdown import ITEM, indent
-from knowledge.documents.segmentation.segments import ENDED, MAX_BLOCK_CHARS, Unit, UnitKind
+from knowledge.documents.segmentation.segments import MAX_BLOCK_CHARS, Unit, UnitKind
 from knowledge.text.alignment import Span
 
 _LEAD_ENDS = (":", "...", "\u2026")
@@ -24,26 +24,6 @@ def with_list(text: str, lead: Unit) -> Unit | None:
     span = Span(lead.span.start, end)
     more = _MORE if end < items[-1].end else ""
     return replace(lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE)
-
-
-def with_rest(text: str, first: Unit) -> Unit | None:
-    """Return the first sentence of a list item together with the rest of the item; None where there is none."""
-    item = ITEM.match(text, text.rfind("\n", 0, first.span.start) + 1)
-    if item is None or first.span.start >= item.end() or not ENDED.search(first.told):
-        return None
-    end = first.span.end
-    for number, line in enumerate(lines_of(text[end : end + MAX_BLOCK_CHARS])):
-        told = line.text.rstrip()
-        other = not told or ITEM.match(told) or FENCE.match(told) or HEADING.match(told) or is_row(told)
-        ended = indent(line.text) <= indent(item[0]) and ENDED.search(text[first.span.start : end])
-        if number and (other or ended):
-            break
-        end = first.span.end + line.start + len(told)
-    span = Span(first.span.start, end)
-    told = text[span.start : span.end].rstrip()
-    if end <= first.span.end or len(told) > MAX_BLOCK_CHARS or told.endswith(":"):
-        return None
-    return replace(first, span=span, told=told)
 
 
 def lists_below_headings(text: str) -> Iterator[Unit]:

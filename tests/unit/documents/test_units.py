@@ -60,33 +60,3 @@ def test_units_stand_where_they_say_in_order(text: str) -> None:
     assert all(one.span.start <= other.span.start for one, other in pairwise(found))
     assert all(each.kind is UnitKind.ROW or each.told == text[slice(*each.span)] for each in found)
     assert all(len(each.told) <= MAX_BLOCK_CHARS + len("\n```") for each in found)
-
-
-def test_a_question_is_told_with_all_of_the_paragraph_that_answers_it() -> None:
-    """What follows may take back what was said first."""
-    text = (
-        "Q: How often?\nA: Every 180 days. Robots are exempt.\n\nQ: Where?\nA: Here. Not there.\nQ: When?\n\nLater on."
-    )
-    told = [each.told for each in read(text) if each.told.startswith("Q")]
-    assert told == [
-        "Q: How often?\nA: Every 180 days. Robots are exempt.",
-        "Q: Where?\nA: Here. Not there.",
-        "Q: When?\n\nLater on.",
-    ]
-    long = "Why? " + "It is as it is. " * 90
-    assert len(read(long)[0].told) <= MAX_BLOCK_CHARS
-
-
-def test_a_term_of_a_manual_is_told_with_what_it_means_in_whole_sentences() -> None:
-    """A first sentence such as "Takes a boolean argument." says nothing of what it does."""
-    page = (
-        "OPTIONS\n       Persistent=\n\t   Takes a boolean. If true, the time is\n"
-        "\t   stored on disk. Defaults to no.\n"
-        "\n\t   More of it.\n\n       Wake=\n\t   Wakes it.\n\nPlain prose goes\non here. And there.\n"
-    )
-    told = [each.told for each in read(page)]
-    assert "Persistent=\n\t   Takes a boolean. If true, the time is\n\t   stored on disk. Defaults to no." in told
-    assert "Wake=\n\t   Wakes it." in told
-    assert "Plain prose goes\non here." in told
-    long = "  term\n" + "    It is as it is.\n" * 90
-    assert MAX_BLOCK_CHARS / 2 < len(read(long)[0].told) <= MAX_BLOCK_CHARS
