@@ -125,7 +125,6 @@ class RemoteJobs(Protocol):
 
     async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
         """Run a job."""
-        ...
 
 
 async def _sweep(knowledge: Knowledge) -> int:

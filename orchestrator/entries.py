@@ -67,7 +67,6 @@ class EntryResolver(Protocol):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution."""
-        ...
 
     async def resolve_gate_rejection(
         self,
@@ -79,7 +78,6 @@ class EntryResolver(Protocol):
         applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision."""
-        ...
 
 
 async def resolve_entry(
@@ -125,7 +123,6 @@ class BatchCapture(Protocol):
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order."""
-        ...
 
 
 async def capture_rows(capture: BatchCapture, rows: Iterable[object]) -> list[CaptureResult]:

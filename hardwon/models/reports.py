@@ -128,7 +128,6 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int | None, /) -> None:
         """Report that `done` of `total` items are done; a total of None is unknown."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

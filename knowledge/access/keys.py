@@ -110,56 +110,45 @@ class KeyStore(Protocol):
 
     async def add(self, key: ApiKey, hashed: KeyHash) -> None:
         """Store a new key."""
-        ...
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         """Return a key and the hash of its secret, None if there is none."""
-        ...
 
     async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
         """Return the existing ones of some keys by id, with the hashes of their secrets, in one query."""
-        ...
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
         """Return keys ordered by id, starting after `after`."""
-        ...
 
     async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
         """Store the successor of a key, which then expires at `expires_at`, unless it does so earlier.
 
         Atomic. Returns False and stores nothing if the key has a successor already.
         """
-        ...
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         """Revoke a key for good; the time of the first revocation is kept."""
-        ...
 
     async def chain(self, key_id: str) -> tuple[str, ...]:
         """Return the ids of a key's whole rotation chain, ascending.
 
         For an unknown key: its own id, and those of the keys whose chain began with it.
         """
-        ...
 
     async def touch(self, key_id: str, used_at: datetime) -> None:
         """Store when a key was used; never moves back."""
-        ...
 
     async def has_any(self) -> bool:
         """Return whether there is any key, also an ended one."""
-        ...
 
     async def count_with_other_pepper(self, pepper: str, now: datetime) -> int:
         """Return the number of live keys that were made with another pepper than the named one."""
-        ...
 
     async def prune(self, before: datetime) -> int:
         """Delete the keys that ended before that time; return how many. The newest key always stays.
 
         For a store without any key is open to everyone on its machine, and one that had a key must never become that.
         """
-        ...
 
 
 class KeyCache(Protocol):
@@ -167,7 +156,6 @@ class KeyCache(Protocol):
 
     def invalidate(self, key_id: str) -> None:
         """Look a key up again at its next use."""
-        ...
 
 
 def parse_key(text: str) -> tuple[str, str] | None:

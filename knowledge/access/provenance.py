@@ -37,27 +37,21 @@ class ProvenanceStore(Protocol):
 
     async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
         """Return quarantined entries, oldest first, starting after `after`. Raises NotFound if that one is gone."""
-        ...
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
         """Release a quarantined entry as approved by a person; return None if it is not quarantined or has changed."""
-        ...
 
     async def find_entries(self, selection: EntryFilter, *, limit: int) -> list[EntryId]:
         """Return the ids of up to `limit` matching entries."""
-        ...
 
     async def count(self, selection: EntryFilter) -> int:
         """Return the number of matching entries."""
-        ...
 
     async def count_outcomes(self, selection: EntryFilter) -> int:
         """Return the number of matching outcomes; none for a filter by entry id."""
-        ...
 
     async def delete_outcomes(self, selection: EntryFilter, *, limit: int) -> int:
         """Delete up to `limit` matching outcomes and recount their patterns; return the number deleted."""
-        ...
 
     async def affected_tasks(
         self, selection: EntryFilter, *, limit: int, after: ContextId | None = None
@@ -66,15 +60,12 @@ class ProvenanceStore(Protocol):
 
         With a filter by entry id, the entry may be deleted by now. Raises NotFound if the context `after` is gone.
         """
-        ...
 
     async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
         """Return the tasks of those contexts that still exist."""
-        ...
 
     async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
         """Return patterns in at least `least` contexts, and in `times` times more than they have successes."""
-        ...
 
 
 class AuditStore(Protocol):
@@ -82,15 +73,12 @@ class AuditStore(Protocol):
 
     async def append(self, workspace: str, *, at: datetime, who: str, what: str, details: str) -> AuditEntry:
         """Append a row to a workspace's chain, under an exclusive lock; "" is the chain of the whole store."""
-        ...
 
     async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
         """Return the last rows of a chain, latest first; those before the row with number `after`."""
-        ...
 
     def rows(self, workspace: str) -> AsyncIterator[Sequence[AuditEntry]]:
         """Yield a chain in batches, from the first row on."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

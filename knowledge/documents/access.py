@@ -123,27 +123,21 @@ class Grants(Protocol):
 
     async def has_access(self, base: str, scope_id: str, principal: str) -> bool:
         """Return whether the principal has access to this scope."""
-        ...
 
     async def accessible_scopes(self, base: str, principal: str) -> list[str]:
         """Return the scope ids of a base that the principal has access to, ascending."""
-        ...
 
     async def scopes(self, base: Base) -> list[str]:
         """Return the scope ids of a base that hold documents, ascending."""
-        ...
 
     async def grant(self, base: str, scope_id: str, principal: str) -> None:
         """Give a principal access to a scope."""
-        ...
 
     async def revoke(self, base: Base, scope_id: str, principal: str) -> bool:
         """Revoke access, and delete the cached answers that may quote its documents; return whether there was any."""
-        ...
 
     async def grantees(self, base: str, scope_id: str) -> list[str]:
         """Return the principals that have access to a scope, ascending."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

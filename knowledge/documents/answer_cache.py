@@ -23,18 +23,15 @@ class AnswerCache(Protocol):
 
     async def get(self, key: str) -> str | None:
         """Return the answer stored under a key, None if there is none or it is expired."""
-        ...
 
     async def put(self, key: str, answer: str, versions: Sequence[PartitionVersion], *, lifetime: timedelta) -> None:
         """Store an answer for `lifetime`, replacing the one under its key.
 
         Nothing is stored if a partition that it depends on has another version by now, or is being changed.
         """
-        ...
 
     async def purge(self) -> int:
         """Delete expired answers; return their number."""
-        ...
 
 
 def cache_key(

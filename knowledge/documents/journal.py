@@ -32,21 +32,17 @@ class Journal(Protocol):
 
     async def record(self, event: Event) -> None:
         """Store an event."""
-        ...
 
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
     ) -> list[Event]:
         """Return events after `after`, the latest first. Raises NotFound if `after` was deleted."""
-        ...
 
     async def review(self, event_id: EventId) -> None:
         """Mark an event as reviewed. Raises NotFound."""
-        ...
 
     async def escalate(self, new: NewEscalation, now: datetime) -> Escalation:
         """Store an unanswered question; the same again within seven days raises the priority of the first."""
-        ...
 
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
@@ -55,26 +51,21 @@ class Journal(Protocol):
 
         Begins after `after`, which may be closed by now. Raises NotFound if `after` was deleted.
         """
-        ...
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
         """Mark a gap as closed; the first time counts. Raises NotFound."""
-        ...
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
         """Store feedback on an answer; later feedback on the same answer replaces it.
 
         Raises NotFound if there is no event of such an answer, or it was deleted.
         """
-        ...
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
         """Return the feedback on an answer: up or down, and the comment; None if there is none."""
-        ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:
         """Delete records from before a moment, at most `limit` of each kind, except open ones; return their number."""
-        ...
 
 
 def one_business_day_after(moment: datetime) -> datetime:

@@ -75,18 +75,15 @@ class LanguageModel(Protocol):
     @property
     def model(self) -> str:
         """The model's name, as the endpoint knows it."""
-        ...
 
     async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
         """Return the next reply of the model.
 
         Raises ChatUnavailable (worth a retry), QuestionRejected (this question only), ToolsRefused or ChatRejected.
         """
-        ...
 
     async def aclose(self) -> None:
         """Free the connections."""
-        ...
 
 
 def without_thinking(text: str) -> str:

@@ -11,7 +11,6 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
-        ...
 
 
 class StoreClock(Protocol):
@@ -19,4 +18,3 @@ class StoreClock(Protocol):
 
     async def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
-        ...

@@ -22,14 +22,12 @@ class Embedder(Protocol):
 
     async def space(self) -> EmbeddingSpace:
         """Return the space of every vector this makes; the first call may load weights or ask the endpoint."""
-        ...
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed any number of non-blank texts, in order.
 
         Raises EmbedderUnavailable (worth a retry) or EmbedderRejected (never worth one).
         """
-        ...
 
     async def recognise(self, space: EmbeddingSpace) -> None:  # noqa: ARG002 - most know their model by its weights
         """Raise ModelReplaced if this model no longer embeds as it did when the vectors of a space were stored."""
@@ -45,7 +43,6 @@ class Embedder(Protocol):
 
     async def aclose(self) -> None:
         """Free weights, threads and connections."""
-        ...
 
 
 class ChatModel(Protocol):
@@ -54,15 +51,12 @@ class ChatModel(Protocol):
     @property
     def model(self) -> str:
         """The model's name, as the endpoint knows it."""
-        ...
 
     async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
         """Return the answer to a text; `as_json` asks for one JSON object, which the caller still has to check.
 
         Raises ChatUnavailable (worth a retry), QuestionRejected (of this text) or ChatRejected (of any).
         """
-        ...
 
     async def aclose(self) -> None:
         """Free the connections."""
-        ...

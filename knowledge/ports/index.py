@@ -18,11 +18,9 @@ class VectorIndex(Protocol):
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         """Create the collection of the space with its payload indexes, if absent; point the alias at one in use."""
-        ...
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         """Write all points or raise; on return they survive a kill and are found. A bad point rejects the batch."""
-        ...
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
@@ -31,7 +29,6 @@ class VectorIndex(Protocol):
 
         Ordered by point id; the caller ranks.
         """
-        ...
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
@@ -40,22 +37,18 @@ class VectorIndex(Protocol):
 
         Many vectors take few round trips.
         """
-        ...
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         """Delete points; absent ids and an absent collection are not errors."""
-        ...
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
         """Delete a workspace's points with `expires_at <= now`, by the payload index; return how many there were.
 
         An absent collection has none.
         """
-        ...
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         """Return the exact number of a workspace's points."""
-        ...
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
@@ -64,15 +57,12 @@ class VectorIndex(Protocol):
 
         A row that is not a valid point of hardwon comes as None.
         """
-        ...
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         """Return up to `limit` ids of points above `after`, ascending, valid or not."""
-        ...
 
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
-        ...
 
     async def recreate(self, space: EmbeddingSpace) -> None:
         """Drop the collection of the space in use and create it empty."""
@@ -81,4 +71,3 @@ class VectorIndex(Protocol):
 
     async def aclose(self) -> None:
         """Flush and close the index."""
-        ...

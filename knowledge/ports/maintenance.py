@@ -27,44 +27,36 @@ class UpkeepStore(Protocol):
         self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
     ) -> list[StoredPoint]:
         """Return up to `limit` points with ids above `after`, ascending; `lacking`: only those without a vector."""
-        ...
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         """Store vectors of points in a space; points that are gone are skipped."""
-        ...
 
     async def mark_unsupported_dirty(self) -> int:
         """Mark dirty the points that no entry supports any more; return how many."""
-        ...
 
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         """Replace the workspace's term statistics by those of the `counted` points; checkpoints count all others.
 
         `frequencies`: in how many of these points each term occurs.
         """
-        ...
 
     async def retry_dead(self) -> int:
         """Stage dead entries again; return how many."""
-        ...
 
     async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
         """Return up to `limit` dead entries with their reasons, latest first, starting after `after`.
 
         Raises NotFound if `after` is gone.
         """
-        ...
 
     async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
         """Record a space beside the one in use; one that was used before keeps its values."""
-        ...
 
     def lock_model_change(self) -> AbstractAsyncContextManager[None]:
         """Lock the embedding model of the store against other changes until the block ends.
 
         Raises Conflict if it is locked. The lock of a process that died is free at once.
         """
-        ...
 
     def begin_switch(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
         """Make a prepared space the one in use if the block succeeds; no entry is marked embedded meanwhile.
@@ -72,31 +64,24 @@ class UpkeepStore(Protocol):
         From then on the change is unfinished, until `mark_change_finished`. Raises Conflict if the space was forgotten,
         StorageUnavailable if the block takes more than a minute.
         """
-        ...
 
     async def has_unfinished_change(self) -> bool:
         """Return whether a change of model switched spaces and was not marked finished: it is running, or died."""
-        ...
 
     async def mark_change_finished(self) -> None:
         """Record that nothing is left to do for any change of model."""
-        ...
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         """Delete the vectors of a space that is not in use."""
-        ...
 
     async def forget_unknown(self) -> None:
         """Delete vectors that a running checkpoint stored in spaces that were forgotten meanwhile."""
-        ...
 
     async def find_unused_spaces(self) -> list[EmbeddingSpace]:
         """Return the spaces that are not in use and may still have vectors."""
-        ...
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         """Count the workspace's points, and those of them that have no vector in a space."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,19 +99,15 @@ class Snapshot(Protocol):
     @property
     def columns(self) -> Mapping[str, Sequence[str]]:
         """The tables of an archive, each after those that its rows refer to, and their columns."""
-        ...
 
     async def origin(self) -> Origin:
         """Return where an archive of this snapshot is from."""
-        ...
 
     async def total(self) -> int:
         """Return how many rows there are in all tables."""
-        ...
 
     async def copy(self, table: str, into: BinaryIO) -> None:
         """Write the rows of a table into a file, in one order, in the text format of COPY."""
-        ...
 
 
 class Restore(Protocol):
@@ -134,18 +115,15 @@ class Restore(Protocol):
 
     async def load(self, table: str, pieces: AsyncIterator[bytes]) -> None:
         """Read the rows of a table, which nobody sees yet. Raises InvalidInput (field `archive`) for other rows."""
-        ...
 
     async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
         """Return the embedding spaces of the archive, and whether each was in use. Raises as `load` does."""
-        ...
 
     async def merge(self) -> dict[str, int]:
         """Store what is not here yet; return how many rows of each table were new. Counts are derived anew.
 
         Raises InvalidInput (field `archive`) for rows that cannot be, Conflict for a store with other rows.
         """
-        ...
 
 
 class ArchiveStore(Protocol):
@@ -153,15 +131,12 @@ class ArchiveStore(Protocol):
 
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
         """Open the store as it is now, for reading."""
-        ...
 
     def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AbstractAsyncContextManager[Restore]:
         """Begin the import of an archive with these tables and columns, committed when the block ends well.
 
         Raises InvalidInput (field `archive`) for one of a later schema, or with tables or columns that none has.
         """
-        ...
 
     def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
         """Yield the entries of a workspace, the oldest first, but for those held back for review."""
-        ...

@@ -29,11 +29,9 @@ class PointStore(Protocol):
 
     async def find_existing(self, point_ids: Sequence[PointId]) -> set[PointId]:
         """Return those of the ids that are points of this workspace with an entry."""
-        ...
 
     async def mark_dirty(self, point_ids: Sequence[PointId]) -> None:
         """Mark points dirty: the index may differ from them."""
-        ...
 
     async def mark_all_dirty(self) -> int:
         """Mark every point dirty, because the index was dropped or lost; return how many were not yet.
@@ -41,24 +39,20 @@ class PointStore(Protocol):
         Points that a checkpoint has decided on and not marked yet are reconciled after it has: what it wrote to an
         index that was dropped meanwhile is written again.
         """
-        ...
 
     async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
         """Return the number of points the index must hold in a space: live, with a vector, and not dirty.
 
         `roughly`: in a tenth of the time, and rather too many than too few.
         """
-        ...
 
     async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
     ) -> dict[PointId, bool]:
         """Return points ascending by id, and for each whether the index must hold it, by the rule of `min_count`."""
-        ...
 
     async def has_any(self, now: datetime) -> bool:
         """Return whether the index must hold any point of this workspace, dirty or not."""
-        ...
 
     async def mark_overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         """Mark dirty those points that were decided on after `embedded_at` or marked dirty since; return how many.
@@ -66,7 +60,6 @@ class PointStore(Protocol):
         The caller has just written them by the decision of `embedded_at`, while others may have deleted them from the
         index.
         """
-        ...
 
     def begin_reconciliation(
         self,
@@ -84,7 +77,6 @@ class PointStore(Protocol):
         If the block succeeds, the points are clean; those gone come once more after `again_at`, and are forgotten then.
         Raises SpaceSwitched, and cleans nothing, if another space came into use by the end.
         """
-        ...
 
     async def entries_without_points(
         self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
@@ -94,11 +86,9 @@ class PointStore(Protocol):
         They joined a pattern that had `MAX_POINTS` points, some of which went since. Ignored as if absent: those of
         `without`, and those with `tries` attempts.
         """
-        ...
 
     async def count_attempt(self, entry_ids: Collection[EntryId]) -> None:
         """Count one more attempt for embedded entries whose texts were refused."""
-        ...
 
     async def attach(self, entry_points: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
         """Attach points to entries, as far as their patterns have room, and mark the points dirty; return how many.
@@ -106,12 +96,9 @@ class PointStore(Protocol):
         Entries that are gone, moved to another pattern or have points by now are skipped. Raises SpaceSwitched, and
         stores nothing, if another space came into use by the end.
         """
-        ...
 
     async def count_words(self, words: Mapping[PointId, Collection[int]]) -> None:
         """Add the distinct words of these points to the lexicon; each point is counted once, by whoever comes first."""
-        ...
 
     async def find_uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
         """Return up to `limit` points of embedded entries whose words are not counted yet."""
-        ...

@@ -13,23 +13,18 @@ class CheckpointStore(Protocol):
 
     async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
         """Record the start of a checkpoint."""
-        ...
 
     async def finish(self, report: CheckpointReport) -> None:
         """Record the report of a finished checkpoint."""
-        ...
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return a checkpoint's report. Raises NotFound."""
-        ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:
         """Delete up to `limit` checkpoints that began before `before`; return how many."""
-        ...
 
     async def stats(self) -> WorkspaceStats:
         """Count the workspace; `points` is left None."""
-        ...
 
 
 CANCELLED = "cancelled"
@@ -49,38 +44,30 @@ class JobStore(Protocol):
         A run without a heartbeat for `takeover_after` is dead, and taken over. A failed one is repeated, up to `tries`
         attempts: after `retry_after`, then twice that, and so on; a cancelled one at once.
         """
-        ...
 
     async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
         """Record that an attempt is still running."""
-        ...
 
     async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
         """Record the end of an attempt, unless it was taken over: an error, CANCELLED, or None if it succeeded.
 
         Deletes records older than `RUN_RETENTION`.
         """
-        ...
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that are not empty, ascending, starting after `after`."""
-        ...
 
     async def holds_anything(self, workspace: str) -> bool:
         """Return whether a workspace has a project or documents."""
-        ...
 
     async def workspaces_with_work(self) -> list[str]:
         """Return the workspaces in which a job may have work, ascending.
 
         Those that are not empty, and those with deleted points or old records left to remove.
         """
-        ...
 
     async def vacuum(self) -> None:
         """Vacuum the tables: Postgres never does so by itself in a store that is open for seconds."""
-        ...
 
     async def count_staged(self) -> int:
         """Count the entries that wait for a checkpoint, over all workspaces."""
-        ...

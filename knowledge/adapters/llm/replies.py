@@ -39,7 +39,6 @@ class MakesUnavailable(Protocol):
 
     def __call__(self, message: str, *, retry_after_seconds: float | None = None) -> HardwonError:
         """Make the error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,24 +57,19 @@ class Drafter(Protocol):
     @property
     def model(self) -> str:
         """Name of the model or method that writes; part of the cache key of an answer."""
-        ...
 
     @property
     def extractive(self) -> bool:
         """True if no model writes: the draft consists of sentences of the passages."""
-        ...
 
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash that changes whenever the same passages might get another answer."""
-        ...
 
     async def draft(self, request: DraftRequest) -> Draft:
         """Write a draft. Raises Unavailable or ChatRejected."""
-        ...
 
     async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
         """Write a better draft, given the faults; None if that would change nothing."""
-        ...
 
 
 class _Quote(BaseModel):

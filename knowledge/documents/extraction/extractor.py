@@ -85,11 +85,9 @@ class Statistics(Protocol):
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
         """Return how common terms are."""
-        ...
 
     async def scale(self) -> Scale:
         """Return the scale of the embedding model."""
-        ...
 
 
 def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float, *, first: int) -> Signs:

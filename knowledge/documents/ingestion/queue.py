@@ -78,7 +78,6 @@ class ActiveSpaceProvider(Protocol):
 
     async def __call__(self) -> ActiveSpace:
         """Return it; binds one if there is none yet. Raises SpaceMismatch, Unavailable."""
-        ...
 
 
 class Summariser(Protocol):
@@ -86,7 +85,6 @@ class Summariser(Protocol):
 
     async def summarise(self, title: str, text: str) -> str | None:
         """Return a summary, None if none is needed or the model did not respond."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

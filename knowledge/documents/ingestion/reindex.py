@@ -25,26 +25,21 @@ class MovingStore(Protocol):
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         """Return the number of shown passages, and of those among them without an embedding in a space."""
-        ...
 
     async def missing_texts(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
         """Return texts of shown passages without an embedding in a space, by their hashes."""
-        ...
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         """Return vectors of up to `limit` texts of passages in two spaces, (n, dims) each, row by row alike.
 
         They are sampled evenly from all that have one in both.
         """
-        ...
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
         """Mark the versions indexed for a space as indexed for another; return their number."""
-        ...
 
     async def forget(self, space: EmbeddingSpace) -> None:
         """Delete the embeddings and the measured scale of a space."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

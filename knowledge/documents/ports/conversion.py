@@ -41,4 +41,3 @@ class Converter(Protocol):
 
     async def convert(self, uri: str, content: bytes) -> ConvertedDocument:
         """Return the text of a file. Raises Unreadable, also if that takes too much time or memory."""
-        ...

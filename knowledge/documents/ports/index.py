@@ -71,7 +71,6 @@ class DocumentStore(Protocol):
 
     async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
         """Return the mark and content hash of a document's latest version, None if it could not be read."""
-        ...
 
     async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
         """Store a version of a document to be indexed; return it, and False if its content is unchanged.
@@ -79,49 +78,39 @@ class DocumentStore(Protocol):
         The version that was indexed before stays visible until the newer one is.
         Raises Conflict for a closed partition, and NotFound for a deleted source.
         """
-        ...
 
     async def get(self, partition: str, document_id: DocumentId) -> Document:
         """Return a document that is not being deleted, indexed or not. Raises NotFound."""
-        ...
 
     async def get_by_uri(self, partition: str, uri: str) -> Document:
         """Return a document by its uri. Raises NotFound."""
-        ...
 
     async def list_documents(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
         """Return the documents of a partition that are not being deleted, ascending by uri."""
-        ...
 
     async def marks(self, partition: str, source_id: SourceId) -> Mapping[str, tuple[DocumentId, str | None]]:
         """Return the uris of the documents of a source, with their ids and marks."""
-        ...
 
     async def retry(self, partition: str) -> int:
         """Queue the documents of a partition again that failed after they were read; return their number.
 
         Postponed ones count, too: they are due at once.
         """
-        ...
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
         """Hide documents for good at once, to be deleted once their points are; return their number."""
-        ...
 
     async def close(self, partition: str, *, keep_for: timedelta = timedelta(0)) -> int:
         """Take no more documents; hide all for good, at once or later by `close_due`; return their number."""
-        ...
 
     async def close_due(self) -> int:
         """Hide the documents of partitions that are closed for long enough; return their number."""
-        ...
 
     async def forget_partition(self, partition: str) -> int:
         """Hide all documents of a partition for good, and delete its sources; return the number of documents.
 
         The partition still takes new ones.
         """
-        ...
 
 
 class IndexingStore(Protocol):
@@ -138,73 +127,57 @@ class IndexingStore(Protocol):
 
         Postponed documents come last. A document whose lease expired after the last permitted attempt is marked failed.
         """
-        ...
 
     async def has_documents(self) -> bool:
         """Return whether there is any document, in whatever state."""
-        ...
 
     async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
         """Return whether any document, or any of `only`, is leased."""
-        ...
 
     async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
         """Extend a lease; return False if it was lost."""
-        ...
 
     async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
         """Write passages and lines next to the shown ones; return False, and write nothing, if the lease was lost.
 
         Writing again replaces them.
         """
-        ...
 
     async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         """Show a written generation instead of the one before, in one transaction; False if the lease was lost."""
-        ...
 
     async def is_superseded(self, job: IndexingJob) -> bool:
         """Return whether the generation of a job will never be shown: it was deleted, or a newer one came."""
-        ...
 
     async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
         """Record why a document could not be indexed; without `retry_after` it has failed for good.
 
         With `retry_after` the attempt does not count, and the document waits behind those that were not postponed.
         """
-        ...
 
     async def give_back(self, job: IndexingJob) -> None:
         """Release a lease without counting the attempt: the next claim gets the document."""
-        ...
 
     async def requeue(self, space: EmbeddingSpace) -> int:
         """Queue the documents again whose passages are not in a space; return their number."""
-        ...
 
     async def stale(self, limit: int) -> list[StaleGeneration]:
         """Return generations that are not shown and never will be."""
-        ...
 
     async def forget(self, stale: StaleGeneration) -> None:
         """Delete a stale generation whose points are deleted; the document too, if it is being deleted."""
-        ...
 
     async def forget_empty(self) -> int:
         """Delete the rows of documents that are being deleted and have no generation left; return their number."""
-        ...
 
     async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
         """Return the stored embeddings of texts by their hashes."""
-        ...
 
     async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
         """Store the embeddings of texts by their hashes."""
-        ...
 
     async def purge_vectors(self) -> int:
         """Delete embeddings of texts that no passage has any more; return their number."""
-        ...
 
     async def points(
         self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
@@ -213,23 +186,18 @@ class IndexingStore(Protocol):
 
         Those without an embedding in the space are left out.
         """
-        ...
 
     async def count_shown(self, space: EmbeddingSpace) -> int:
         """Return the number of shown passages with an embedding in a space: the least number of points in the index."""
-        ...
 
     async def index_membership(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         """Return the passages that are shown (True), or written and may still be shown (False), ascending by id.
 
         All of them are read from one snapshot.
         """
-        ...
 
     async def find_existing(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
         """Return those passages that have a row in Postgres, shown or not."""
-        ...
 
     async def renew(self) -> None:
         """Raise the version of every partition, so that no cached answer is used any more."""
-        ...

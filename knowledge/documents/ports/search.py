@@ -26,7 +26,6 @@ class Finder(Protocol):
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
         """Return the passages; if all searches fail, `Finding.error` says why."""
-        ...
 
 
 class Searcher(Protocol):
@@ -37,7 +36,6 @@ class Searcher(Protocol):
 
         Raises Unavailable if the database, index or embedder does not respond.
         """
-        ...
 
 
 class EvidenceSource(Protocol):
@@ -55,7 +53,6 @@ class EvidenceSource(Protocol):
 
         `query` is the plan of the question; without one it is parsed from its words.
         """
-        ...
 
 
 class QuoteSource(Protocol):
@@ -66,19 +63,15 @@ class QuoteSource(Protocol):
 
         A computed passage has its own text, if its document is visible.
         """
-        ...
 
     async def versions(self, scope: Scope) -> tuple[PartitionVersion, ...]:
         """Return the version of each partition of the scope, ascending by name: it rises with every visible change."""
-        ...
 
     async def documents(self, scope: Scope) -> list[Document]:
         """Return the documents of the scope that have an indexed version, ascending by title, then uri."""
-        ...
 
     async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
         """Return visible documents with their texts: all of the scope, or `documents` in their order."""
-        ...
 
 
 class PassageStore(QuoteSource, Protocol):
@@ -86,27 +79,21 @@ class PassageStore(QuoteSource, Protocol):
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         """Return those passages that are visible in the scope, without scores."""
-        ...
 
     async def counts(self, scope: Scope) -> tuple[int, int]:
         """Return the number of visible documents of the scope, and of those that wait to be indexed."""
-        ...
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
         """Return document frequencies of terms among the visible passages of the scope."""
-        ...
 
     async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
         """Return some visible passages with their embeddings."""
-        ...
 
     async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
         """Return the measured cosines of relevance 0 and 1, None if they were not measured."""
-        ...
 
     async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
         """Store the measured cosines of relevance 0 and 1."""
-        ...
 
 
 class LogStore(Protocol):
@@ -114,29 +101,23 @@ class LogStore(Protocol):
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
         """Return the number of matching lines by severity; lines without one count as ''."""
-        ...
 
     async def select(
         self, log: DocumentId, scope: Scope, only: LineFilter, *, last_first: bool = False, limit: int
     ) -> tuple[int, list[LogLine]]:
         """Return the number of matching lines, and the first `limit` of them in their order, or the last ones first."""
-        ...
 
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         """Return the first and the last moment that a line names."""
-        ...
 
     async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
         """Return the most frequent templates of matching lines with their counts, most frequent first."""
-        ...
 
     async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
         """Return the paths, such as /api/payment, that matching lines name first, with counts, most frequent first."""
-        ...
 
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         """Return the line with this number and `neighbours` lines on each side."""
-        ...
 
 
 class PassageIndex(Protocol):
@@ -144,35 +125,28 @@ class PassageIndex(Protocol):
 
     async def ensure(self, space: EmbeddingSpace) -> None:
         """Create the collection of the space with its payload indexes, if absent."""
-        ...
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write all points or raise; once it returns they survive a kill and can be found."""
-        ...
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
     ) -> list[PassageHit]:
         """Return the union of the `limit` nearest points by each vector, both raw scores of each."""
-        ...
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         """Delete points; absent ids are ignored."""
-        ...
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         """Return the exact number of points of a workspace."""
-        ...
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
     ) -> list[PassageId]:
         """Return up to `limit` point ids above `after`, ascending."""
-        ...
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return those ids that have no point, in the given order."""
-        ...
 
     async def recreate(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space and create it again, empty."""
@@ -181,8 +155,6 @@ class PassageIndex(Protocol):
 
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
-        ...
 
     async def aclose(self) -> None:
         """Flush and close the index."""
-        ...

@@ -22,11 +22,9 @@ class Repository(Protocol):
 
     async def files(self) -> list[TreeFile]:
         """Return the plain files of the commit: no links, no other repositories."""
-        ...
 
     async def content(self, mark: str) -> bytes:
         """Return the content of a file."""
-        ...
 
 
 class Repositories(Protocol):
@@ -34,11 +32,9 @@ class Repositories(Protocol):
 
     def fetch(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
         """Fetch a source; yield its commit and the repository. Raises SourceUnavailable."""
-        ...
 
     async def forget(self, source_id: SourceId) -> None:
         """Delete the local copy of a source."""
-        ...
 
 
 class SourceStore(Protocol):
@@ -49,20 +45,15 @@ class SourceStore(Protocol):
 
         Raises Conflict for a closed case.
         """
-        ...
 
     async def of(self, partition: str | None) -> list[Source]:
         """Return the sources of a partition, or of all partitions that are not closed."""
-        ...
 
     async def sources_of_closed_cases(self) -> list[Source]:
         """Return the sources of closed cases whose retention is over."""
-        ...
 
     async def record_sync(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
         """Record the result of a sync; without a commit the last one stays."""
-        ...
 
     async def delete(self, partition: str, source_id: SourceId) -> int:
         """Delete a source and hide its documents, in one transaction; return their number. Raises NotFound."""
-        ...

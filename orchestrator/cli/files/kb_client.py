@@ -115,7 +115,6 @@ class DocumentList(Protocol):
 
     async def list_documents(self, kb: str, scope_id: str | None, *, limit: int, after: str | None) -> list[Document]:
         """Return documents ordered by name."""
-        ...
 
 
 async def document_ids(kb: DocumentList, base: str, scope_id: str | None, names: Iterable[str]) -> list[DocumentId]:
