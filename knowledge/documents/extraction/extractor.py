@@ -20,6 +20,7 @@ from hardwon.models.documents import PassageKind
 from knowledge.documents.access import Scope
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
 from knowledge.documents.extraction.embedding_cache import SentenceVectors
+from knowledge.documents.extraction.inflection import terms_asked
 from knowledge.documents.extraction.question_terms import NEAR_BEST, Question
 from knowledge.documents.extraction.sentence_scoring import (
     MAX_SENTENCES,
@@ -36,7 +37,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts
 
-READING = 24
+READING = 25
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -141,7 +142,7 @@ class ExtractiveDrafter(Drafter):
             return Draft(claims=tuple(computed), sure=1.0)
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
-        known = await self.statistics.statistics(self.scope, list(term_counts(asked.searched)))
+        known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
         question = Question(asked.searched, known)
         found, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         if not found:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from knowledge.documents.extraction.inflection import forms_of, terms_counted
 from knowledge.documents.segmentation.segments import Unit, UnitKind
 from knowledge.models import TermStatistics
 from knowledge.text.bm25 import inverse_document_frequency, term_counts, words_and_wholes
@@ -31,6 +32,9 @@ ASKED_FOR: Final = -0.15
 """The handicap of a row whose first cell is what is asked about, of two words or more, and little else: it tells what
 that is. Ours."""
 
+COUNTED: Final = 2.0
+"""What the word behind "how many" counts beside the others: a number of something else is no answer. Ours."""
+
 
 class Question:
     """The words of a question, each with its rarity."""
@@ -39,17 +43,22 @@ class Question:
         """Read a question."""
         self.text = text
         self.asks_when = _WHEN.match(text) is not None
+        self._forms = forms_of(text)
         seen = statistics.frequencies
+        asked_for = terms_counted(text)
         self.rarity = {
-            term: inverse_document_frequency(statistics.documents, seen.get(term, 0)) for term in term_counts(text)
+            term: inverse_document_frequency(statistics.documents, max(seen.get(form, 0) for form in forms))
+            * (COUNTED if term in asked_for else 1.0)
+            for term, forms in self._forms.items()
         }
+        self._said = frozenset().union(*self._forms.values())
         self._words = _plain(text)
         self._identifiers = frozenset(words_and_wholes(text)[1])
 
     def handicap(self, unit: Unit) -> float:
         """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
         told = term_counts(unit.key)
-        if told and self.rarity and all(term in told for term in self.rarity):
+        if told and self.rarity and all(self.matches_term(told, term) for term in self.rarity):
             return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
         if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
             return 0.0
@@ -61,15 +70,16 @@ class Question:
         `around`: the words of the row and of what is above it.
         """
         told = term_counts(row.key)
-        return bool(told) and told.keys() <= self.rarity.keys() and all(term in around for term in self.rarity)
+        asked = bool(told) and told.keys() <= self._said
+        return asked and all(self.matches_term(around, term) for term in self.rarity)
 
     def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
         """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.
 
         The names of columns are those of all rows: of the port of what is not listed no row tells.
         """
-        cells = [term for term in self.rarity if term in own and term not in above]
-        listed = cells or all((term in above or term in terms) for term in self.rarity)
+        cells = [term for term in self.rarity if self.matches_term(own, term) and not self.matches_term(above, term)]
+        listed = cells or all(self.matches_term({**above, **terms}, term) for term in self.rarity)
         return terms if listed else own
 
     def shows_question(self, unit: Unit) -> bool:
@@ -78,9 +88,15 @@ class Question:
 
     def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
         """Return the share of the question's words among some terms; `without` those that are known anyway."""
-        asked = {term: weight for term, weight in self.rarity.items() if not without or term not in without}
+        asked = {
+            term: weight for term, weight in self.rarity.items() if not without or not self.matches_term(without, term)
+        }
         total = sum(asked.values())
-        return sum(weight for term, weight in asked.items() if term in terms) / total if total else 0.0
+        return sum(weight for term, weight in asked.items() if self.matches_term(terms, term)) / total if total else 0.0
+
+    def matches_term(self, terms: Mapping[int, int], term: int) -> bool:
+        """Return whether a word of the question is among some terms, in whatever form."""
+        return any(form in terms for form in self._forms[term])
 
 
 def _plain(text: str) -> str:
