@@ -64,6 +64,16 @@ class KBConfig(ABC):
     guidance: str
     cache_ttl: int
     """Seconds that an answer stays cached."""
+    metadata_fields: tuple[tuple[str, str], ...]
+    """Fields of a passage that a model is shown, by their names in its header."""
+    source_fields: tuple[str, ...]
+    """Fields that name a source; the first one that it has counts."""
+    citation_format: str
+    sources_label: str
+    empty: str
+    """Text for a question where there are no documents; the next two, where none answers, or is indexed."""
+    unsaid: str
+    indexing: str
 
     @property
     def kb(self) -> str:
@@ -79,52 +89,41 @@ class KBConfig(ABC):
         """Return the partition of a scope. Raises InvalidInput where the scope id is missing or cannot be one."""
         return self.base.partition(scope_id)
 
-    @abstractmethod
     def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
         """Return the header of a passage for a model; unknown fields are left out."""
+        fields = [("Score", f"{score:.2f}"), *((name, metadata.get(field)) for name, field in self.metadata_fields)]
+        return ", ".join(f"{name}: {value}" for name, value in fields if value not in {None, ""})
 
-    @abstractmethod
     def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
         """Return the display name of a source."""
+        return str(next((metadata[field] for field in self.source_fields if metadata.get(field)), "unknown"))
 
-    @abstractmethod
     def get_citation_format(self) -> str:
         """Return the form of a citation, with the names of its fields in braces."""
+        return self.citation_format
 
     @abstractmethod
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
         """Return a citation in that form."""
 
-    @abstractmethod
     def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-        """Return an answer with its footer."""
+        """Return an answer with its sources below."""
+        if not sources:
+            return answer
+        chunks = plain_count_of(chunk_count, "chunk")
+        return f"{answer}\n\n{self.sources_label}: {', '.join(sources)} ({chunks}, {confidence:.0%} relevance)"
 
-    @abstractmethod
     def nothing(self, answer: Answer) -> str:
         """Return the text for a question without an answer."""
-
-
-def _fields(*pairs: tuple[str, Any]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in pairs if value not in {None, ""})
-
-
-def _footer(answer: str, label: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-    if not sources:
-        return answer
-    chunks = plain_count_of(chunk_count, "chunk")
-    return f"{answer}\n\n{label}: {', '.join(sources)} ({chunks}, {confidence:.0%} relevance)"
-
-
-def _without_answer(answer: Answer, *, empty: str, unsaid: str, indexing: str) -> str:
-    match answer.status:
-        case AnswerStatus.EMPTY_SCOPE:
-            return f"No documents found. {empty}"
-        case AnswerStatus.INDEXING:
-            return indexing
-        case AnswerStatus.ERROR:
-            return "The question could not be answered: a part of the service does not work at the moment."
-        case _:
-            return f"{unsaid} Missing: {answer.missing}" if answer.missing else unsaid
+        match answer.status:
+            case AnswerStatus.EMPTY_SCOPE:
+                return f"No documents found. {self.empty}"
+            case AnswerStatus.INDEXING:
+                return self.indexing
+            case AnswerStatus.ERROR:
+                return "The question could not be answered: a part of the service does not work at the moment."
+            case _:
+                return f"{self.unsaid} Missing: {answer.missing}" if answer.missing else self.unsaid
 
 
 def metadata_of(passage: Passage | Citation, partition: str = "") -> dict[str, Any]:
@@ -153,42 +152,19 @@ class CaseEvidenceConfig(KBConfig):
     system_prompt = CASE_EVIDENCE_SYSTEM_PROMPT
     guidance = "Cite sources accurately with line numbers and timestamps"
     cache_ttl = HOUR
-
-    def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
-        """Return score, source, line and time."""
-        return _fields(
-            ("Score", f"{score:.2f}"),
-            ("Source", metadata.get("filename")),
-            ("Line", metadata.get("line_number")),
-            ("Time", metadata.get("timestamp")),
-        )
-
-    def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return the name of the file."""
-        return str(metadata.get("filename") or "unknown")
-
-    def get_citation_format(self) -> str:
-        """Return file, line and time of day."""
-        return "{filename}:{line_number} ({time})"
+    metadata_fields = (("Source", "filename"), ("Line", "line_number"), ("Time", "timestamp"))
+    source_fields = ("filename",)
+    citation_format = "{filename}:{line_number} ({time})"
+    sources_label = "Sources"
+    empty = "Nothing was uploaded to this case."
+    unsaid = "The evidence of this case does not say."
+    indexing = "The evidence of this case is still being indexed: ask again in a moment."
 
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
         """Return such as server.log:1045 (14:32:15Z)."""
         place = f":{citation.line_start}" if citation.line_start else ""
         stamp = f" ({citation.timestamp:%H:%M:%SZ})" if citation.timestamp else ""
         return f"{self.extract_source_name(metadata)}{place}{stamp}"
-
-    def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-        """Return the answer with its files below."""
-        return _footer(answer, "Sources", sources, chunk_count, confidence)
-
-    def nothing(self, answer: Answer) -> str:
-        """Speak of the evidence of the case."""
-        return _without_answer(
-            answer,
-            empty="Nothing was uploaded to this case.",
-            unsaid="The evidence of this case does not say.",
-            indexing="The evidence of this case is still being indexed: ask again in a moment.",
-        )
 
 
 class UserKBConfig(KBConfig):
@@ -198,42 +174,19 @@ class UserKBConfig(KBConfig):
     system_prompt = USER_KB_SYSTEM_PROMPT
     guidance = "Cite sources accurately with document titles and sections"
     cache_ttl = DAY
-
-    def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
-        """Return score, document, category and section."""
-        return _fields(
-            ("Score", f"{score:.2f}"),
-            ("Doc", metadata.get("document_title")),
-            ("Category", metadata.get("category")),
-            ("Section", metadata.get("section")),
-        )
-
-    def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return the title of the document."""
-        return str(metadata.get("document_title") or metadata.get("filename") or "unknown")
-
-    def get_citation_format(self) -> str:
-        """Return title and section."""
-        return '"{document_title}" section {section}'
+    metadata_fields = (("Doc", "document_title"), ("Category", "category"), ("Section", "section"))
+    source_fields = ("document_title", "filename")
+    citation_format = '"{document_title}" section {section}'
+    sources_label = "From your runbooks"
+    empty = "Your knowledge base holds no runbooks yet."
+    unsaid = "Your runbooks do not say."
+    indexing = "Your runbooks are still being indexed: ask again in a moment."
 
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
         """Return such as "Database Timeout Runbook" section 3."""
         title = self.extract_source_name(metadata)
         section = (citation.section or "").removeprefix(f"{title} > ")
         return f'"{title}" section {section}' if section and section != title else f'"{title}"'
-
-    def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-        """Return the answer with its runbooks below."""
-        return _footer(answer, "From your runbooks", sources, chunk_count, confidence)
-
-    def nothing(self, answer: Answer) -> str:
-        """Speak of the user's runbooks."""
-        return _without_answer(
-            answer,
-            empty="Your knowledge base holds no runbooks yet.",
-            unsaid="Your runbooks do not say.",
-            indexing="Your runbooks are still being indexed: ask again in a moment.",
-        )
 
 
 class GlobalKBConfig(KBConfig):
@@ -243,38 +196,18 @@ class GlobalKBConfig(KBConfig):
     system_prompt = GLOBAL_KB_SYSTEM_PROMPT
     guidance = "Cite sources accurately with article IDs and titles"
     cache_ttl = 7 * DAY
-
-    def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
-        """Return score, article and title."""
-        return _fields(
-            ("Score", f"{score:.2f}"), ("Article", metadata.get("kb_article_id")), ("Title", metadata.get("title"))
-        )
-
-    def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return the title of the article."""
-        return str(metadata.get("title") or metadata.get("source") or "unknown")
-
-    def get_citation_format(self) -> str:
-        """Return article and title."""
-        return '{kb_article_id} "{title}"'
+    metadata_fields = (("Article", "kb_article_id"), ("Title", "title"))
+    source_fields = ("title", "source")
+    citation_format = '{kb_article_id} "{title}"'
+    sources_label = "Knowledge Base"
+    empty = "The knowledge base is empty."
+    unsaid = "The knowledge base does not say."
+    indexing = "The knowledge base is still being indexed: ask again in a moment."
 
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:  # noqa: ARG002 - the article has no parts
         """Return such as KB-1234 "API Performance Guide"."""
         article = f"{metadata['kb_article_id']} " if metadata.get("kb_article_id") else ""
         return f'{article}"{self.extract_source_name(metadata)}"'
-
-    def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-        """Return the answer with its articles below."""
-        return _footer(answer, "Knowledge Base", sources, chunk_count, confidence)
-
-    def nothing(self, answer: Answer) -> str:
-        """Speak of the knowledge base."""
-        return _without_answer(
-            answer,
-            empty="The knowledge base is empty.",
-            unsaid="The knowledge base does not say.",
-            indexing="The knowledge base is still being indexed: ask again in a moment.",
-        )
 
 
 class TeamKBConfig(KBConfig):
@@ -284,36 +217,18 @@ class TeamKBConfig(KBConfig):
     system_prompt = TEAM_KB_SYSTEM_PROMPT
     guidance = "Cite sources accurately with document titles and team"
     cache_ttl = 12 * HOUR
-
-    def format_chunk_metadata(self, metadata: Mapping[str, Any], score: float) -> str:
-        """Return score, team and title."""
-        return _fields(("Score", f"{score:.2f}"), ("Team", metadata.get("team_name")), ("Title", metadata.get("title")))
-
-    def extract_source_name(self, metadata: Mapping[str, Any]) -> str:
-        """Return the title of the document."""
-        return str(metadata.get("title") or metadata.get("filename") or "unknown")
-
-    def get_citation_format(self) -> str:
-        """Return title and team."""
-        return '"{title}" (team {team_name})'
+    metadata_fields = (("Team", "team_name"), ("Title", "title"))
+    source_fields = ("title", "filename")
+    citation_format = '"{title}" (team {team_name})'
+    sources_label = "From your team's documents"
+    empty = "The team has shared no documents yet."
+    unsaid = "The team's documents do not say."
+    indexing = "The team's documents are still being indexed: ask again in a moment."
 
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:  # noqa: ARG002 - a title is enough
         """Return such as "On-call guide" (team payments)."""
         team = f" (team {metadata['team_name']})" if metadata.get("team_name") else ""
         return f'"{self.extract_source_name(metadata)}"{team}'
-
-    def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
-        """Return the answer with the team's documents below."""
-        return _footer(answer, "From your team's documents", sources, chunk_count, confidence)
-
-    def nothing(self, answer: Answer) -> str:
-        """Speak of the team's documents."""
-        return _without_answer(
-            answer,
-            empty="The team has shared no documents yet.",
-            unsaid="The team's documents do not say.",
-            indexing="The team's documents are still being indexed: ask again in a moment.",
-        )
 
 
 CONFIGS: Mapping[str, Callable[[], KBConfig]] = {
