@@ -8,12 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
 from hardwon.models.access import AffectedTask, EntryFilter, FrequentPattern
 from knowledge.access.provenance import ProvenanceStore
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns
@@ -58,12 +58,8 @@ def _to_task(row: sa.Row[*tuple[Any, ...]]) -> AffectedTask:
     )
 
 
-class PostgresProvenance(ProvenanceStore):
+class PostgresProvenance(WorkspaceStore, ProvenanceStore):
     """Provenance in one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def find_quarantined(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
         query = (
@@ -95,8 +91,7 @@ class PostgresProvenance(ProvenanceStore):
             )
             .returning(*ENTRY_COLUMNS)
         )
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(update)).first()
+        row = await self._first(update)
         return None if row is None else to_entry(row)
 
     def _conditions(
@@ -129,18 +124,15 @@ class PostgresProvenance(ProvenanceStore):
 
     async def find_entries(self, chosen: EntryFilter, *, limit: int) -> list[EntryId]:
         query = sa.select(_E.id).where(*self._entry_conditions(chosen)).order_by(_E.id).limit(limit)
-        async with autocommit(self._engine) as connection:
-            return [EntryId(entry_id) for entry_id in (await connection.execute(query)).scalars()]
+        return [EntryId(entry_id) for entry_id in await self._scalars(query)]
 
     async def count(self, chosen: EntryFilter) -> int:
         query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._entry_conditions(chosen))
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def count_outcomes(self, chosen: EntryFilter) -> int:
         query = sa.select(sa.func.count()).select_from(outcomes).where(*self._outcome_conditions(chosen))
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def delete_outcomes(self, chosen: EntryFilter, *, limit: int) -> int:
         rows = sa.select(_O.id).where(*self._outcome_conditions(chosen)).order_by(_O.id).limit(limit).with_for_update()
@@ -175,8 +167,7 @@ class PostgresProvenance(ProvenanceStore):
 
     async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
         query = sa.select(*_TASK).where(_C.workspace == self._workspace, is_any_of(_C.id, context_ids))
-        async with autocommit(self._engine) as connection:
-            return [_to_task(row) for row in await connection.execute(query)]
+        return [_to_task(row) for row in await self._all(query)]
 
     async def _context_time(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
         query = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == context_id)
@@ -208,13 +199,12 @@ class PostgresProvenance(ProvenanceStore):
             .where(_P.workspace == self._workspace, shown.c.tasks >= times * _P.success_count)
             .order_by((shown.c.tasks / sa.func.greatest(_P.success_count, 1)).desc(), shown.c.pattern_id)
         )
-        async with autocommit(self._engine) as connection:
-            return [
-                FrequentPattern(
-                    pattern_id=PatternId(row.pattern_id),
-                    contexts=row.contexts,
-                    tasks=row.tasks,
-                    success_count=row.success_count,
-                )
-                for row in await connection.execute(query)
-            ]
+        return [
+            FrequentPattern(
+                pattern_id=PatternId(row.pattern_id),
+                contexts=row.contexts,
+                tasks=row.tasks,
+                success_count=row.success_count,
+            )
+            for row in await self._all(query)
+        ]

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict, NotFound
 from hardwon.models.documents import Document, DocumentId, DocumentStatus, SourceId
@@ -26,7 +26,7 @@ from knowledge.adapters.postgres.documents.rows import (
     lock_partition,
     to_document,
 )
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.documents.access import Base, Grants
 from knowledge.documents.ports import DocumentStore, ReceivedDocument
 
@@ -34,18 +34,13 @@ _P = kb_partitions.c
 _S = kb_sources.c
 
 
-class PostgresDocuments(DocumentStore):
+class PostgresDocuments(WorkspaceStore, DocumentStore):
     """Documents of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
         readable = D.status != DocumentStatus.FAILED
         query = sa.select(D.mark, D.content_hash).where(self._is_in(partition), D.uri == uri, readable)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         return None if row is None else (row.mark, row.content_hash)
 
     async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
@@ -103,8 +98,7 @@ class PostgresDocuments(DocumentStore):
 
     async def _get_one(self, partition: str, which: sa.ColumnElement[bool]) -> Document:
         query = documents(NEWEST).where(self._is_in(partition), which)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         if row is None:
             raise NotFound(f"there is no such document in {partition}")
         return to_document(row)
@@ -113,13 +107,11 @@ class PostgresDocuments(DocumentStore):
         query = documents(NEWEST).where(self._is_in(partition)).order_by(D.uri, D.id).limit(limit)
         if after is not None:
             query = query.where(D.uri > after)
-        async with autocommit(self._engine) as connection:
-            return [to_document(row) for row in await connection.execute(query)]
+        return [to_document(row) for row in await self._all(query)]
 
     async def marks(self, partition: str, source_id: SourceId) -> Mapping[str, tuple[DocumentId, str | None]]:
         query = sa.select(D.uri, D.id, D.mark).where(self._is_in(partition), D.source_id == source_id)
-        async with autocommit(self._engine) as connection:
-            return {row.uri: (DocumentId(row.id), row.mark) for row in await connection.execute(query)}
+        return {row.uri: (DocumentId(row.id), row.mark) for row in await self._all(query)}
 
     async def retry(self, partition: str) -> int:
         has_text = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
@@ -158,8 +150,7 @@ class PostgresDocuments(DocumentStore):
         due = sa.select(_P.partition).where(
             _P.workspace == self._workspace, _P.closed_at <= sa.func.now(), has_documents
         )
-        async with autocommit(self._engine) as connection:
-            partitions = list((await connection.execute(due.order_by(_P.partition))).scalars())
+        partitions = list(await self._scalars(due.order_by(_P.partition)))
         return sum([await self.forget_partition(partition) for partition in partitions])
 
     def _is_in(self, partition: str) -> sa.ColumnElement[bool]:
@@ -225,23 +216,17 @@ async def _write_version(
     await connection.execute(row)
 
 
-class PostgresGrants(Grants):
+class PostgresGrants(WorkspaceStore, Grants):
     """Grants of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def has_access(self, base: str, scope_id: str, principal: str) -> bool:
         is_granted = sa.exists().where(*self._is_grant(base, scope_id, principal))
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(is_granted)))
+        return bool(await self._scalar(sa.select(is_granted)))
 
     async def accessible_scopes(self, base: str, principal: str) -> list[str]:
         g = kb_grants.c
         query = sa.select(g.scope_id).where(g.workspace == self._workspace, g.kb == base, g.principal == principal)
-        async with autocommit(self._engine) as connection:
-            return list((await connection.execute(query.order_by(g.scope_id))).scalars())
+        return list(await self._scalars(query.order_by(g.scope_id)))
 
     async def scopes(self, base: Base) -> list[str]:
         query = sa.select(D.partition).where(D.workspace == self._workspace, ALIVE).distinct().order_by(D.partition)
@@ -267,8 +252,7 @@ class PostgresGrants(Grants):
     async def grantees(self, base: str, scope_id: str) -> list[str]:
         g = kb_grants.c
         query = sa.select(g.principal).where(g.workspace == self._workspace, g.kb == base, g.scope_id == scope_id)
-        async with autocommit(self._engine) as connection:
-            return list((await connection.execute(query.order_by(g.principal))).scalars())
+        return list(await self._scalars(query.order_by(g.principal)))
 
     def _is_grant(self, base: str, scope_id: str, principal: str) -> tuple[sa.ColumnElement[bool], ...]:
         g = kb_grants.c

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.models.documents import DocumentId, LogLine, Severity
 from hardwon.models.log_query import LineFilter
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.adapters.postgres.documents.rows import SHOWN, D, finite_time, in_scope
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.documents.access import Scope
 from knowledge.documents.ports import LogStore
 
@@ -26,12 +25,8 @@ _PATH = r"(?:^|[\s\"'=(\[])(/[A-Za-z_][\w.-]*(?:/[\w.-]+)*)"
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
-class PostgresLogs(LogStore):
+class PostgresLogs(WorkspaceStore, LogStore):
     """Lines of the visible logs of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
         return dict(await self._counted(sa.func.coalesce(_L.severity, ""), self._fitting(log, scope, only)))
@@ -39,9 +34,8 @@ class PostgresLogs(LogStore):
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         ends = (sa.func.min(_L.ts), sa.func.max(_L.ts))
         query = sa.select(*ends).select_from(_LINES).where(sa.func.isfinite(_L.ts))
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query.where(*self._fitting(log, scope, LineFilter())))).one()
-        return row[0], row[1]
+        first, last = await self._one(query.where(*self._fitting(log, scope, LineFilter())))
+        return first, last
 
     async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
         return await self._counted(_L.template, [*self._fitting(log, scope, only), _L.template != ""], limit)
@@ -57,8 +51,7 @@ class PostgresLogs(LogStore):
         number = sa.func.count()
         query = sa.select(of, number).select_from(_LINES).where(*fitting)
         query = query.group_by(sa.text("1")).order_by(number.desc(), sa.text("1")).limit(limit)
-        async with autocommit(self._engine) as connection:
-            return [(row[0], row[1]) for row in await connection.execute(query)]
+        return [(value, count) for value, count in await self._all(query)]
 
     async def select(
         self, log: DocumentId, scope: Scope, only: LineFilter, *, last_first: bool = False, limit: int
@@ -74,8 +67,7 @@ class PostgresLogs(LogStore):
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         near = _L.line.between(line - neighbours, line + neighbours)
         query = sa.select(*_L).select_from(_LINES).where(*self._fitting(log, scope, LineFilter()), near)
-        async with autocommit(self._engine) as connection:
-            return [_line(row) for row in await connection.execute(query.order_by(_L.line))]
+        return [_line(row) for row in await self._all(query.order_by(_L.line))]
 
     def _fitting(self, log: DocumentId, scope: Scope, only: LineFilter) -> list[sa.ColumnElement[bool]]:
         """Return the conditions of the visible lines of a log that fit a filter."""

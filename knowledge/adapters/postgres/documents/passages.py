@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.models.documents import Document, DocumentId, DocumentStatus, Passage, PassageId, PassageKind
 from knowledge.adapters.postgres.document_tables import (
@@ -32,7 +31,7 @@ from knowledge.adapters.postgres.documents.rows import (
     to_passage,
 )
 from knowledge.adapters.postgres.documents.rows import documents as select_documents
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.documents.access import Scope
 from knowledge.documents.models import PartitionVersion, WholeDocument
 from knowledge.documents.ports import PassageStore
@@ -49,12 +48,8 @@ def _scope_names(scope: Scope) -> sa.ColumnElement[list[str]]:
     return sa.literal(list(scope.partitions), sa.ARRAY(sa.Text))
 
 
-class PostgresPassages(PassageStore):
+class PostgresPassages(WorkspaceStore, PassageStore):
     """Passages of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         query = (
@@ -62,8 +57,7 @@ class PostgresPassages(PassageStore):
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).join(kb_versions, _ACTIVE_VERSION))
             .where(C.id == sa.any_(sa.literal(list(passage_ids), _IDS)), self._is_visible(scope))
         )
-        async with autocommit(self._engine) as connection:
-            return [to_passage(row) for row in await connection.execute(query)]
+        return [to_passage(row) for row in await self._all(query)]
 
     async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
         if not passages:
@@ -94,8 +88,7 @@ class PostgresPassages(PassageStore):
             )
             .where(self._is_visible(scope), D.active_generation == spans_table.c.generation)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._all(query)
         found: dict[PassageId, str] = {}
         for row in rows:
             passage = passages[row.n]
@@ -120,8 +113,7 @@ class PostgresPassages(PassageStore):
 
     async def documents(self, scope: Scope) -> list[Document]:
         query = select_documents(D.active_generation).where(self._is_visible(scope)).order_by(V.title, D.uri)
-        async with autocommit(self._engine) as connection:
-            return [to_document(row) for row in await connection.execute(query)]
+        return [to_document(row) for row in await self._all(query)]
 
     async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
         query = (
@@ -141,9 +133,8 @@ class PostgresPassages(PassageStore):
         query = sa.select(sa.func.count().filter(SHOWN), sa.func.count().filter(pending)).where(
             in_scope(scope, self._workspace)
         )
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).one()
-        return row[0], row[1]
+        shown, waiting = await self._one(query)
+        return shown, waiting
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
         t = kb_terms.c
@@ -154,8 +145,7 @@ class PostgresPassages(PassageStore):
             .where(*ours, t.term == sa.any_(wanted))
             .group_by(t.term)
         )
-        async with autocommit(self._engine) as connection:
-            found = {row.term: row.passages for row in await connection.execute(query)}
+        found = {row.term: row.passages for row in await self._all(query)}
         return TermStatistics(documents=found.pop(PASSAGES_COUNT, 0), frequencies=found)
 
     async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
@@ -175,8 +165,7 @@ class PostgresPassages(PassageStore):
     async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
         s = kb_scales.c
         query = sa.select(s.low, s.high).where(s.workspace == self._workspace, s.space == space.fingerprint)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         return None if row is None else (row.low, row.high)
 
     async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:

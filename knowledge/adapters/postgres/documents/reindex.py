@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
@@ -15,7 +14,7 @@ from knowledge.adapters.postgres.document_tables import (
     kb_versions,
 )
 from knowledge.adapters.postgres.documents.rows import SHOWN, C, D, V
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, transaction
 from knowledge.adapters.postgres.memory.spaces import read_vectors
 from knowledge.documents.ingestion.reindex import MovingStore
 from knowledge.documents.parsing.passage_text import with_headings
@@ -26,12 +25,8 @@ _ACTIVE = sa.and_(D.id == C.document_id, D.active_generation == C.generation)
 _VERSION = sa.and_(V.document_id == C.document_id, V.generation == C.generation)
 
 
-class PostgresMoving(MovingStore):
+class PostgresMoving(WorkspaceStore, MovingStore):
     """Passages of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         query = (
@@ -39,8 +34,7 @@ class PostgresMoving(MovingStore):
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).outerjoin(kb_vectors, self._has_vector(space)))
             .where(D.workspace == self._workspace, SHOWN)
         )
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).one()
+        row = await self._one(query)
         return row.every, row.missing
 
     async def missing_texts(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
@@ -51,11 +45,10 @@ class PostgresMoving(MovingStore):
             .order_by(C.text_hash)
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            return {
-                row.text_hash: with_headings(row.title, row.section, row.function, row.text)
-                for row in await connection.execute(bare)
-            }
+        return {
+            row.text_hash: with_headings(row.title, row.section, row.function, row.text)
+            for row in await self._all(bare)
+        }
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         again = kb_vectors.alias("again")
@@ -66,8 +59,7 @@ class PostgresMoving(MovingStore):
             .order_by(_K.text_hash)  # hashes: the first ones are a fair sample
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(both)).all()
+        rows = await self._all(both)
         return read_vectors([row.one for row in rows], one), read_vectors([row.other for row in rows], other)
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:

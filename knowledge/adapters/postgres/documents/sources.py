@@ -6,24 +6,19 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import Conflict, NotFound
 from hardwon.models.documents import SourceId
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.adapters.postgres.documents.rows import D, hide, lock_partition
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, transaction
 from knowledge.documents.ports import Source, SourceStore
 
 _S = kb_sources.c
 
 
-class PostgresSources(SourceStore):
+class PostgresSources(WorkspaceStore, SourceStore):
     """Sources of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def add(self, source: Source) -> Source:
         settings = {"branch": source.branch, "globs": list(source.globs)}
@@ -48,15 +43,13 @@ class PostgresSources(SourceStore):
         query = sa.select(kb_sources).where(_S.workspace == self._workspace, ~closed).order_by(_S.url, _S.id)
         if partition is not None:
             query = query.where(_S.partition == partition)
-        async with autocommit(self._engine) as connection:
-            return [_to_source(row) for row in await connection.execute(query)]
+        return [_to_source(row) for row in await self._all(query)]
 
     async def sources_of_closed_cases(self) -> list[Source]:
         p = kb_partitions.c
         of_it = sa.and_(p.workspace == _S.workspace, p.partition == _S.partition, p.closed_at <= sa.func.now())
         query = sa.select(kb_sources).join(kb_partitions, of_it).where(_S.workspace == self._workspace)
-        async with autocommit(self._engine) as connection:
-            return [_to_source(row) for row in await connection.execute(query.order_by(_S.id))]
+        return [_to_source(row) for row in await self._all(query.order_by(_S.id))]
 
     async def record_sync(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
         values: dict[str, Any] = {"last_error": error}

@@ -8,9 +8,9 @@ import math
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -379,6 +379,45 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     with _translate_errors(engine):
         async with engine.connect() as plain:
             yield await plain.execution_options(isolation_level="AUTOCOMMIT")
+
+
+_Params: TypeAlias = Mapping[str, Any] | None
+
+
+class WorkspaceStore:
+    """A store of one workspace, with its statements that each commit by themselves."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine_of_workspace(engine, workspace)
+        self._workspace = workspace
+
+    async def _all(self, query: sa.Executable, params: _Params = None) -> Sequence[Any]:
+        """Return the rows of a query."""
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(query, params)).all()
+
+    async def _one(self, query: sa.Executable, params: _Params = None) -> Any:
+        """Return the only row of a query."""
+        (row,) = await self._all(query, params)
+        return row
+
+    async def _first(self, query: sa.Executable, params: _Params = None) -> sa.Row[Any] | None:
+        """Return the first row of a query, None if there is none."""
+        return next(iter(await self._all(query, params)), None)
+
+    async def _scalars(self, query: sa.Executable, params: _Params = None) -> list[Any]:
+        """Return the first column of a query."""
+        return [row[0] for row in await self._all(query, params)]
+
+    async def _scalar(self, query: sa.Executable, params: _Params = None) -> Any:
+        """Return the first value of a query, None if there is none."""
+        row = await self._first(query, params)
+        return None if row is None else row[0]
+
+    async def _write(self, statement: sa.Executable, params: _Params = None) -> int:
+        """Return the number of rows that a statement changed."""
+        async with autocommit(self._engine) as connection:
+            return (await connection.execute(statement, params)).rowcount
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from knowledge.adapters.postgres.document_tables import (
     qa_events,
 )
 from knowledge.adapters.postgres.engine.analyze import Vacuum
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory_tables import (
     checkpoints,
     contexts,
@@ -52,12 +52,8 @@ _RECORD_TABLES = (points, contexts, checkpoints, qa_events, answer_feedback)
 """Tables that may have rows of an otherwise empty workspace; each has an index that begins with the workspace."""
 
 
-class PostgresCheckpoints(CheckpointStore):
+class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
     """Checkpoints of one workspace, and its counts."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
         report = CheckpointReport(
@@ -71,8 +67,7 @@ class PostgresCheckpoints(CheckpointStore):
             started_at=now,
             report=_REPORT.dump_python(report, mode="json"),
         )
-        async with autocommit(self._engine) as connection:
-            await connection.execute(row)
+        await self._write(row)
         return report
 
     async def finish(self, report: CheckpointReport) -> None:
@@ -81,15 +76,13 @@ class PostgresCheckpoints(CheckpointStore):
             .where(checkpoints.c.workspace == self._workspace, checkpoints.c.id == report.checkpoint_id)
             .values(finished_at=report.finished_at, report=_REPORT.dump_python(report, mode="json"))
         )
-        async with autocommit(self._engine) as connection:
-            await connection.execute(update)
+        await self._write(update)
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         query = sa.select(checkpoints.c.report).where(
             checkpoints.c.workspace == self._workspace, checkpoints.c.id == checkpoint_id
         )
-        async with autocommit(self._engine) as connection:
-            report = await connection.scalar(query)
+        report = await self._scalar(query)
         if report is None:
             raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
         return _REPORT.validate_python(report)
@@ -97,8 +90,7 @@ class PostgresCheckpoints(CheckpointStore):
     async def prune(self, before: datetime, *, limit: int) -> int:
         of = checkpoints.c
         old = sa.select(of.id).where(of.workspace == self._workspace, of.started_at < before).limit(limit)
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(sa.delete(checkpoints).where(of.id.in_(old)))).rowcount
+        return await self._write(sa.delete(checkpoints).where(of.id.in_(old)))
 
     async def stats(self) -> WorkspaceStats:
         async with autocommit(self._engine) as connection:

@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_writes import delete_entries
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns
@@ -32,12 +32,8 @@ _LastOutcomes = defaultdict[tuple[UUID | None, UUID], tuple[datetime, datetime]]
 """The time of the last outcome of a pattern, or of it in a context, and that of its last success."""
 
 
-class PostgresContexts(ContextStore):
+class PostgresContexts(WorkspaceStore, ContextStore):
     """Contexts handed out in one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
         row: dict[str, Any] = {
@@ -54,13 +50,11 @@ class PostgresContexts(ContextStore):
         # the agent waits for this: the row is worth less than an fsync, and than a round trip to say so
         unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
         values = (sa.literal(value, _C[name].type).label(name) for name, value in row.items())
-        async with autocommit(self._engine) as connection:
-            await connection.execute(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
+        await self._write(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
 
     async def get(self, context_id: ContextId) -> StoredContext:
         query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         if row is None:
             raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
         return _to_handed_out(row)
@@ -79,8 +73,7 @@ class PostgresContexts(ContextStore):
             .order_by(_C.created_at.desc(), _C.id)
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(query)).all()
+        return await self._all(query)
 
     def _of_run(self, project_id: str, task_id: str, run_id: str | None) -> tuple[sa.ColumnElement[bool], ...]:
         return (
@@ -130,8 +123,7 @@ class PostgresContexts(ContextStore):
             .group_by(_O.pattern_id)
             .having(~sa.func.bool_or(_O.worked))
         )
-        async with autocommit(self._engine) as connection:
-            return set(map(PatternId, (await connection.execute(query)).scalars()))
+        return set(map(PatternId, await self._scalars(query)))
 
     @step("record_outcomes")
     async def record_outcomes(
@@ -179,8 +171,7 @@ class PostgresContexts(ContextStore):
 
     async def pattern_reported_by(self, entry_id: EntryId) -> PatternId | None:
         query = sa.select(_O.pattern_id).where(_O.workspace == self._workspace, _O.id == entry_id)
-        async with autocommit(self._engine) as connection:
-            found = await connection.scalar(query)
+        found = await self._scalar(query)
         return None if found is None else PatternId(found)
 
     async def _lock_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.engine.database import (
+    WorkspaceStore,
     autocommit,
-    engine_of_workspace,
     limit_long_connections,
     session_lock,
 )
@@ -26,12 +26,8 @@ _D = distillations.c
 _E = knowledge_staging.c
 
 
-class PostgresDistillations(DistillationStore):
+class PostgresDistillations(WorkspaceStore, DistillationStore):
     """Distillations of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     @asynccontextmanager
     async def lock_distilling(self) -> AsyncIterator[bool]:
@@ -71,8 +67,7 @@ class PostgresDistillations(DistillationStore):
             .order_by(*TRUST_ORDER)
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            return [to_entry(row) for row in await connection.execute(query)]
+        return [to_entry(row) for row in await self._all(query)]
 
     async def keep(self, distillation: Distillation) -> bool:
         pattern_id, entry_ids = distillation.pattern_id, distillation.entry_ids

@@ -10,10 +10,9 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import Conflict, NotFound, NotOpen
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, lock_in_order
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
@@ -93,12 +92,8 @@ def _lease_due(workspace: str, selection: Selection) -> sa.Update:
     )
 
 
-class PostgresEntries(EntryStore):
+class PostgresEntries(WorkspaceStore, EntryStore):
     """Entries of one workspace; one row is an entry for its whole life."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
         return await add_entries(self._engine, self._workspace, entries)
@@ -117,8 +112,7 @@ class PostgresEntries(EntryStore):
             .where(_E.workspace == self._workspace, _E.id == entry_id, waits, *same)
             .values(status=entry.status, low_trust=False, captured_by=entry.captured_by, agent_key=None)
         )
-        async with autocommit(self._engine) as connection:
-            return bool((await connection.execute(update)).rowcount)
+        return bool(await self._write(update))
 
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         update = (
@@ -133,13 +127,11 @@ class PostgresEntries(EntryStore):
                 agent_key=None,
             )
         )
-        async with autocommit(self._engine) as connection:
-            return bool((await connection.execute(update)).rowcount)
+        return bool(await self._write(update))
 
     async def get(self, entry_id: EntryId) -> Entry:
         query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         if row is None:
             raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
         return to_entry(row)
@@ -174,8 +166,7 @@ class PostgresEntries(EntryStore):
             )
             .returning(*ENTRY_COLUMNS)
         )
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(update)).first()
+        row = await self._first(update)
         if row is not None:
             return to_entry(row)
         found = await self.get(entry_id)
@@ -217,8 +208,7 @@ class PostgresEntries(EntryStore):
             )
             .returning(*ENTRY_COLUMNS)
         )
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(update)).first()
+        row = await self._first(update)
         return None if row is None else to_entry(row)
 
     async def find_rejection(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
@@ -230,8 +220,7 @@ class PostgresEntries(EntryStore):
             _E.gate_type == gate_type,
             _E.task_id.is_not_distinct_from(task_id),
         )
-        async with autocommit(self._engine) as connection:
-            found = await connection.scalar(query.order_by(_E.timestamp).limit(1))
+        found = await self._scalar(query.order_by(_E.timestamp).limit(1))
         return None if found is None else EntryId(found)
 
     async def entries_of_task(
@@ -256,8 +245,7 @@ class PostgresEntries(EntryStore):
         )
         if gate_type is not None:
             query = query.where(_E.gate_type == gate_type)
-        async with autocommit(self._engine) as connection:
-            return [to_entry(row) for row in await connection.execute(query)]
+        return [to_entry(row) for row in await self._all(query)]
 
     async def unresolved(
         self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
@@ -279,10 +267,7 @@ class PostgresEntries(EntryStore):
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token = LeaseToken(uuid4())
         params = {"limit": limit, "token": token, "lease": lease}
-        async with autocommit(self._engine) as connection:
-            leased = [
-                entry_of_values(row) for row in await connection.execute(_lease_due(self._workspace, selection), params)
-            ]
+        leased = [entry_of_values(row) for row in await self._all(_lease_due(self._workspace, selection), params)]
         return Claim(token=token, entries=tuple(sorted(leased, key=lambda e: (e.captured_at, e.entry_id))))
 
     def _lock_claimed(self, claim: Claim) -> sa.ColumnElement[bool]:
@@ -290,13 +275,11 @@ class PostgresEntries(EntryStore):
 
     async def extend(self, claim: Claim, lease: timedelta) -> int:
         later = sa.update(knowledge_staging).where(self._lock_claimed(claim)).values(lease_until=sa.func.now() + lease)
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(later)).rowcount
+        return await self._write(later)
 
     async def release(self, claim: Claim) -> None:
         free = sa.update(knowledge_staging).where(self._lock_claimed(claim)).values(lease_token=None, lease_until=None)
-        async with autocommit(self._engine) as connection:
-            await connection.execute(free)
+        await self._write(free)
 
     async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
         dead = (
@@ -326,19 +309,16 @@ class PostgresEntries(EntryStore):
     async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
         still_open = (_E.workspace == self._workspace, _E.id.in_(entry_ids), _E.status == EntryStatus.OPEN)
         update = sa.update(knowledge_staging).where(lock_in_order(*still_open)).values(status=EntryStatus.ABANDONED)
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(update)).rowcount
+        return await self._write(update)
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
         due = _is_due(self._workspace, Selection(captured_before=captured_before))
         query = sa.select(_E.project_id).where(*due).distinct().order_by(_E.project_id)
-        async with autocommit(self._engine) as connection:
-            return list((await connection.execute(query)).scalars())
+        return list(await self._scalars(query))
 
     async def count_pending(self, selection: Selection) -> int:
         query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*_is_due(self._workspace, selection))
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:
         other = knowledge_staging.alias("other")

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory.patterns import live_patterns
@@ -255,12 +255,8 @@ class PostgresRegrouping(RegroupingTransaction):
         )
 
 
-class PostgresGrouping(GroupingStore):
+class PostgresGrouping(WorkspaceStore, GroupingStore):
     """The grouping of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def links(self, kind: LinkKind, *, of: PatternId | None, now: datetime, limit: int) -> list[LinkedPatterns]:
         def live(pattern_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
@@ -291,8 +287,7 @@ class PostgresGrouping(GroupingStore):
 
     async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
         oldest = _select_members(self._workspace, pattern_id).order_by(_E.timestamp, _E.id).limit(limit)
-        async with autocommit(self._engine) as connection:
-            return [to_entry(row) for row in await connection.execute(oldest)]
+        return [to_entry(row) for row in await self._all(oldest)]
 
     async def patterns_of(self, entry_ids: Sequence[EntryId]) -> dict[EntryId, PatternId]:
         async with autocommit(self._engine) as connection:
@@ -300,8 +295,7 @@ class PostgresGrouping(GroupingStore):
 
     async def all_entries(self, pattern_id: PatternId) -> AsyncIterator[list[Entry]]:
         ids = sa.select(sa.func.array_agg(_E.id)).where(_E.workspace == self._workspace, _E.pattern_id == pattern_id)
-        async with autocommit(self._engine) as connection:
-            entry_ids = await connection.scalar(ids) or []
+        entry_ids = await self._scalar(ids) or []
         for start in range(0, len(entry_ids), _READ_AT_ONCE):
             async with autocommit(self._engine) as connection:
                 entries = await _load_entries(connection, self._workspace, entry_ids[start : start + _READ_AT_ONCE])

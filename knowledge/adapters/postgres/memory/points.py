@@ -13,10 +13,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import SpaceSwitched
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, lock_in_order, recount
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
@@ -166,17 +166,12 @@ async def store_vectors(connection: AsyncConnection, space: EmbeddingSpace, by_p
     await connection.execute(_UPSERT_VECTORS, params)
 
 
-class PostgresPoints(PointStore):
+class PostgresPoints(WorkspaceStore, PointStore):
     """Points of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def find_existing(self, point_ids: Sequence[PointId]) -> set[PointId]:
         query = sa.select(_T.id).where(self._ours(), is_any_of(_T.id, point_ids), sa.exists().where(supports_point()))
-        async with autocommit(self._engine) as connection:
-            return {PointId(point_id) for point_id in (await connection.execute(query)).scalars()}
+        return {PointId(point_id) for point_id in await self._scalars(query)}
 
     async def mark_dirty(self, point_ids: Sequence[PointId]) -> None:
         async with exclusive_transaction(self._engine, self._workspace) as connection:
@@ -189,8 +184,7 @@ class PostgresPoints(PointStore):
     async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
         is_required = _is_live(now) if roughly else _is_required(space, now)
         query = sa.select(sa.func.count()).select_from(points).where(self._ours(), is_required)
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
@@ -199,15 +193,13 @@ class PostgresPoints(PointStore):
         query = query.order_by(_T.id).limit(limit)
         if after is not None:
             query = query.where(_T.id > after)
-        async with autocommit(self._engine) as connection:
-            return {PointId(row.id): row.must_stand for row in await connection.execute(query)}
+        return {PointId(row.id): row.must_stand for row in await self._all(query)}
 
     async def has_any(self, now: datetime) -> bool:
         live = sa.exists().where(
             self._ours(), _T.expires_at > now, sa.exists().where(supports_point(EntryStatus.EMBEDDED))
         )
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(live)))
+        return bool(await self._scalar(sa.select(live)))
 
     async def mark_overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         if not point_ids:
@@ -318,8 +310,7 @@ class PostgresPoints(PointStore):
             .order_by(bare.c.place, _E.id)
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            return [to_entry(row) for row in await connection.execute(query)]
+        return [to_entry(row) for row in await self._all(query)]
 
     async def count_attempt(self, entry_ids: Collection[EntryId]) -> None:
         bare = (_E.workspace == self._workspace, _WITHOUT_POINT, is_any_of(_E.id, entry_ids))
@@ -395,8 +386,7 @@ class PostgresPoints(PointStore):
     async def find_uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
         embedded = sa.exists().where(supports_point(EntryStatus.EMBEDDED))
         query = select_stored_points(space).where(self._ours(), ~_T.counted, embedded).limit(limit)
-        async with autocommit(self._engine) as connection:
-            return [to_stored_point(row) for row in await connection.execute(query)]
+        return [to_stored_point(row) for row in await self._all(query)]
 
     def _ours(self) -> sa.ColumnElement[bool]:
         return _T.workspace == self._workspace
