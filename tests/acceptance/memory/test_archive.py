@@ -287,7 +287,7 @@ async def test_an_import_that_fails_anywhere_leaves_nothing_and_is_run_again(
     archive = await whole(knowledge)
     async with elsewhere() as second:
         empty = await whole(second)
-        for step in ("recount", "document_archive.count_all_terms", "take_turn"):
+        for step in ("recount", "_count_all_terms", "take_turn"):
             with monkeypatch.context() as failing:
 
                 async def fails(*_: object) -> None:

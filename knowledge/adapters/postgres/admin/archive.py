@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.errors import Conflict, InvalidInput
 from knowledge.adapters.postgres import memory_tables
-from knowledge.adapters.postgres.admin import document_archive
 from knowledge.adapters.postgres.admin.archive_rows import (
     COLUMNS,
     STAGED,
@@ -25,7 +24,8 @@ from knowledge.adapters.postgres.admin.archive_rows import (
     read_space,
     unreadable,
 )
-from knowledge.adapters.postgres.document_tables import kb_vectors
+from knowledge.adapters.postgres.document_tables import kb_terms, kb_vectors
+from knowledge.adapters.postgres.documents.rows import C, D, V, bump_version, count_terms
 from knowledge.adapters.postgres.engine.analyze import Analyze
 from knowledge.adapters.postgres.engine.database import engine_of_workspace, snapshot, transaction
 from knowledge.adapters.postgres.engine.migrate import schema_revision
@@ -38,6 +38,8 @@ _SLICE = 200  # an entry may be half a megabyte
 _RECOUNTED = 1000
 _E = memory_tables.knowledge_staging.c
 _S = memory_tables.embedding_spaces.c
+_ALIVE = D.status != sa.literal_column("'deleting'")
+_SHOWN_OR_NEXT = sa.and_(_ALIVE, sa.or_(V.generation == D.active_generation, V.generation == D.latest))
 _SAME: Final[Mapping[str, Sequence[str]]] = {
     "knowledge_staging": ("id", "status"),
     "patterns": ("id",),
@@ -85,7 +87,25 @@ class _PostgresSnapshot(Snapshot):
 
 def _exported(table: str) -> sa.Select[Any]:
     query = sa.select(*(TABLES[table].c[name] for name in COLUMNS[table]))
-    return query.where(*document_archive.exported(table))
+    return query.where(*_conditions(table))
+
+
+def _conditions(table: str) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions of the rows that an archive holds: nothing of what is being deleted or was replaced."""
+    match table:
+        case "kb_documents":
+            return (_ALIVE,)
+        case "kb_versions":
+            return (sa.exists().where(D.id == V.document_id, _SHOWN_OR_NEXT),)
+        case "kb_chunks" | "kb_lines":
+            rows = TABLES[table].c
+            of_it = sa.and_(V.document_id == rows.document_id, V.generation == rows.generation)
+            return (sa.exists().where(of_it, D.id == V.document_id, _SHOWN_OR_NEXT),)
+        case "kb_vectors":
+            k = kb_vectors.c
+            return (sa.exists().where(C.text_hash == k.text_hash, D.id == C.document_id, D.workspace == k.workspace),)
+        case _:
+            return ()
 
 
 async def _driver(connection: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
@@ -199,7 +219,7 @@ class _PostgresRestore(Restore):
         new |= {table: await self._insert(table) for table in TABLES if table not in _MERGE}
         for each in TABLES.values():  # else what follows is planned as if the tables were empty
             await connection.execute(Analyze(each))
-        await document_archive.count_all_terms(connection)
+        await _count_all_terms(connection)
         patterns = list(await connection.scalars(sa.select(STAGED["patterns"].c.id).order_by(STAGED["patterns"].c.id)))
         for start in range(0, len(patterns), _RECOUNTED):
             await recount(connection, patterns[start : start + _RECOUNTED])
@@ -210,6 +230,16 @@ class _PostgresRestore(Restore):
         names = tuple(self._columns.get(table, ()))
         with _of_archive(table):
             return await _MERGE.get(table, add)(self._connection, table, names) if names else 0
+
+
+async def _count_all_terms(connection: AsyncConnection) -> None:
+    """Count the terms of all shown passages anew, in every partition: an archive does not hold them."""
+    await connection.execute(sa.delete(kb_terms))
+    partitions = sa.select(D.workspace, D.partition).distinct().order_by(D.workspace, D.partition)
+    for workspace, partition in (await connection.execute(partitions)).all():
+        shown = sa.and_(D.workspace == workspace, D.partition == partition, D.active_generation == C.generation)
+        await count_terms(connection, workspace, partition, shown, 1)
+        await bump_version(connection, workspace, partition)
 
 
 _WORKSPACES = sa.select(
