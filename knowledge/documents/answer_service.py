@@ -17,7 +17,7 @@ from knowledge.documents.extraction.extractor import Statistics
 from knowledge.documents.ingestion.queue import ActiveSpaceProvider
 from knowledge.documents.journal import Journal
 from knowledge.documents.llm import LanguageModel
-from knowledge.documents.ports import PassageStore, QuoteSource
+from knowledge.documents.ports import PassageStore
 from knowledge.documents.relevance import Scale
 from knowledge.documents.retrieval.search import DocumentSearch
 from knowledge.models import TermStatistics
@@ -48,7 +48,7 @@ class Models:
 class DocumentLists:
     """LRU cache of the document lists of scopes, each valid until a visible change."""
 
-    quotes: QuoteSource
+    quotes: PassageStore
     _cache: LRUCache[object, tuple[object, Sequence[Document]]] = field(
         default_factory=lambda: LRUCache(_MAX_CACHED_LISTS)
     )

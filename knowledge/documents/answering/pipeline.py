@@ -25,7 +25,7 @@ from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
 from knowledge.documents.answering.prompts import block
 from knowledge.documents.answering.query_rewriting import Rewriter
 from knowledge.documents.models import Answer, AnswerStatus, PartitionVersion, Profile, Query, Turn
-from knowledge.documents.ports import Finder, QuoteSource
+from knowledge.documents.ports import Finder, PassageStore
 from knowledge.documents.verification.verify import Evidence, Verified, accept_missing, add_listings, verify
 from knowledge.runtime.logging import get_logger
 from knowledge.text.redaction import redact
@@ -71,7 +71,7 @@ class GroundedAnswerer:
     With `redaction` secrets are removed from a question before it is used or stored, as they are from documents.
     """
 
-    quotes: QuoteSource
+    quotes: PassageStore
     drafter: Callable[[Scope], Awaitable[Drafter]]
     rewriter: RewriterProvider
     cache: AnswerCache | None = None

@@ -15,8 +15,9 @@ from hardwon.models.log_query import LogQuery
 from knowledge.documents.access import Scope
 from knowledge.documents.answering.pipeline import RewriterProvider, best_mean
 from knowledge.documents.logs.questions import parse_log_question
+from knowledge.documents.logs.service import LogEvidence
 from knowledge.documents.models import Profile, Query, WholeDocument
-from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
+from knowledge.documents.ports import Finder, PassageStore, Searcher
 from knowledge.documents.retrieval.keyword_score import (
     SEEDED,
     KeywordDocument,
@@ -51,7 +52,7 @@ class DirectFinder(Finder):
     """
 
     searcher: Searcher
-    evidence: EvidenceSource | None = None
+    evidence: LogEvidence | None = None
     logs: LogQuery | None = None
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - one search is all

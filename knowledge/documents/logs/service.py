@@ -17,7 +17,7 @@ from knowledge.documents.llm import LanguageModel
 from knowledge.documents.logs.executor import NEIGHBOURS, LogAnswers, plan_by_model
 from knowledge.documents.logs.passages import build_passage, format_lines
 from knowledge.documents.logs.questions import addresses_logs, may_ask_logs, parse_log_question
-from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
+from knowledge.documents.ports import LogStore, PassageStore
 
 _MAX_LOGS: Final = 50
 _MAX_LOOKUPS: Final = 100
@@ -25,7 +25,7 @@ _MAX_LOOKUPS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogEvidence(EvidenceSource):
+class LogEvidence:
     """Facts about the logs of one workspace, computed from their lines in Postgres.
 
     `model` provides the model that plans queries; None to parse plain words only.

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from hardwon.models.documents import Document, DocumentId, Finding, LogLine, Passage, PassageId
-from hardwon.models.log_query import LineFilter, LogQuery
+from hardwon.models.log_query import LineFilter
 from knowledge.documents.access import Scope
 from knowledge.documents.models import (
     PartitionVersion,
@@ -38,25 +38,8 @@ class Searcher(Protocol):
         """
 
 
-class EvidenceSource(Protocol):
-    """Exact facts about the logs of a scope: counts, first and last times, single lines."""
-
-    async def facts(
-        self,
-        question: str,
-        scope: Scope,
-        documents: frozenset[DocumentId] | None = None,
-        *,
-        query: LogQuery | None = None,
-    ) -> Finding:
-        """Return computed passages that answer a question about logs; none for other questions.
-
-        `query` is the plan of the question; without one it is parsed from its words.
-        """
-
-
-class QuoteSource(Protocol):
-    """Source texts that quotes are verified against, read again at the moment of the check."""
+class PassageStore(Protocol):
+    """Passages of one workspace: returns only what is active and in the scope."""
 
     async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
         """Return the stored text of those passages whose document is in the scope, current and not deleted.
@@ -72,10 +55,6 @@ class QuoteSource(Protocol):
 
     async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
         """Return visible documents with their texts: all of the scope, or `documents` in their order."""
-
-
-class PassageStore(QuoteSource, Protocol):
-    """Passages of one workspace: returns only what is active and in the scope."""
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         """Return those passages that are visible in the scope, without scores."""
