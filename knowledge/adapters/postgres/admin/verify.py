@@ -8,10 +8,14 @@ from dataclasses import asdict
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import Conflict
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, session_lock, transaction
+from knowledge.adapters.postgres.engine.database import (
+    WorkspaceStore,
+    autocommit,
+    session_lock,
+    transaction,
+)
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, max_idle_setting
 from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
 from knowledge.adapters.postgres.memory.points import (
@@ -53,13 +57,8 @@ _CHANGE = "change of model"
 """The job whose run is recorded from the switch until the change is finished."""
 
 
-class PostgresUpkeep(UpkeepStore):
+class PostgresUpkeep(WorkspaceStore, UpkeepStore):
     """Upkeep of one workspace; spaces are of the whole store."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._store = engine
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     async def points(
         self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
@@ -69,8 +68,7 @@ class PostgresUpkeep(UpkeepStore):
             query = query.where(_T.id > after)
         if lacking:
             query = query.where(_V.vector.is_(None))
-        async with autocommit(self._engine) as connection:
-            return [to_stored_point(row) for row in await connection.execute(query)]
+        return [to_stored_point(row) for row in await self._all(query)]
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         async with transaction(self._engine) as connection:
@@ -99,8 +97,7 @@ class PostgresUpkeep(UpkeepStore):
             .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
             .values(status=EntryStatus.STAGED, dead_reason=None, attempts=0)
         )
-        async with autocommit(self._engine) as connection:
-            return (await connection.execute(again)).rowcount
+        return await self._write(again)
 
     async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
         query = (
@@ -170,8 +167,7 @@ class PostgresUpkeep(UpkeepStore):
 
     async def find_unused_spaces(self) -> list[EmbeddingSpace]:
         query = select_spaces().where(~_S.active).order_by(_S.fingerprint)
-        async with autocommit(self._engine) as connection:
-            return [to_bound(row).space for row in await connection.execute(query)]
+        return [to_bound(row).space for row in await self._all(query)]
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         is_stored = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)

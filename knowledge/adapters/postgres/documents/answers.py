@@ -23,7 +23,7 @@ from knowledge.adapters.postgres.document_tables import (
     kb_partitions,
     qa_events,
 )
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, engine_of_workspace, transaction
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
     MAX_OCCURRENCES,
@@ -105,13 +105,8 @@ class PostgresAnswers(AnswerCache):
         return sa.delete(answer_cache).where(*is_expired, _A.key.in_(free))
 
 
-class PostgresJournal(Journal):
+class PostgresJournal(WorkspaceStore, Journal):
     """The journal of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._store = engine
-        self._workspace = workspace
 
     async def record(self, event: Event) -> None:
         row = insert(qa_events).values(
@@ -179,8 +174,7 @@ class PostgresJournal(Journal):
                 "priority": sa.case((_S.asked_at[count] > now - WEEK, Priority.HIGH), else_=_S.priority),
             },
         ).returning(escalations)
-        async with transaction(self._engine) as connection:
-            return _to_escalation((await connection.execute(again)).one(), now)
+        return _to_escalation(await self._one(again), now)
 
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
@@ -227,8 +221,7 @@ class PostgresJournal(Journal):
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
         query = sa.select(_F.up, _F.comment).where(_F.workspace == self._workspace, _F.answer_id == answer_id)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         return None if row is None else (row.up, row.comment)
 
     async def prune(self, before: datetime, *, limit: int) -> int:

@@ -120,8 +120,7 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
         is_delayed = sa.and_(self._is_in(partition), D.status == DocumentStatus.PENDING, D.not_before.is_not(None))
         update = sa.update(kb_documents).where(sa.or_(sa.and_(is_stuck, is_newer), is_delayed))
         values = {"status": DocumentStatus.PENDING, "error": None, "attempts": 0, "not_before": None}
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(update.values(**values))).rowcount
+        return await self._write(update.values(**values))
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
         is_requested = D.id == sa.any_(sa.literal(list(document_ids), sa.ARRAY(sa.UUID)))
@@ -236,8 +235,7 @@ class PostgresGrants(WorkspaceStore, Grants):
 
     async def grant(self, base: str, scope_id: str, principal: str) -> None:
         row = {"workspace": self._workspace, "kb": base, "scope_id": scope_id, "principal": principal}
-        async with transaction(self._engine) as connection:
-            await connection.execute(insert(kb_grants).values(**row).on_conflict_do_nothing())
+        await self._write(insert(kb_grants).values(**row).on_conflict_do_nothing())
 
     async def revoke(self, base: Base, scope_id: str, principal: str) -> bool:
         partition = base.partition(scope_id)

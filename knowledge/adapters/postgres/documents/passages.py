@@ -31,7 +31,7 @@ from knowledge.adapters.postgres.documents.rows import (
     to_passage,
 )
 from knowledge.adapters.postgres.documents.rows import documents as select_documents
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.documents.access import Scope
 from knowledge.documents.models import PartitionVersion, WholeDocument
 from knowledge.documents.ports import PassageStore
@@ -174,8 +174,7 @@ class PostgresPassages(WorkspaceStore, PassageStore):
         upsert = new.on_conflict_do_update(
             index_elements=[kb_scales.c.workspace, kb_scales.c.space], set_={**values, "measured_at": sa.func.now()}
         )
-        async with transaction(self._engine) as connection:
-            await connection.execute(upsert)
+        await self._write(upsert)
 
     def _is_visible(self, scope: Scope) -> sa.ColumnElement[bool]:
         return sa.and_(in_scope(scope, self._workspace), SHOWN)

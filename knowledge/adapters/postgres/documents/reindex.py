@@ -65,8 +65,7 @@ class PostgresMoving(WorkspaceStore, MovingStore):
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
         ours = sa.exists().where(D.id == V.document_id, D.workspace == self._workspace)
         update = sa.update(kb_versions).where(V.space == before.fingerprint, ours).values(space=space.fingerprint)
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(update)).rowcount
+        return await self._write(update)
 
     async def forget(self, space: EmbeddingSpace) -> None:
         s = kb_scales.c

@@ -55,8 +55,7 @@ class PostgresSources(WorkspaceStore, SourceStore):
         values: dict[str, Any] = {"last_error": error}
         if commit is not None:
             values |= {"last_commit": commit, "synced_at": sa.func.now()}
-        async with transaction(self._engine) as connection:
-            await connection.execute(sa.update(kb_sources).where(_S.id == source_id).values(**values))
+        await self._write(sa.update(kb_sources).where(_S.id == source_id).values(**values))
 
     async def delete(self, partition: str, source_id: SourceId) -> int:
         this = (_S.workspace == self._workspace, _S.partition == partition, _S.id == source_id)

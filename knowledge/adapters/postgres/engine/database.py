@@ -388,6 +388,8 @@ class WorkspaceStore:
     """A store of one workspace, with its statements that each commit by themselves."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._store = engine
+        """Of all workspaces, for statements that the role of one may not run."""
         self._engine = engine_of_workspace(engine, workspace)
         self._workspace = workspace
 

@@ -13,13 +13,13 @@ from uuid import UUID
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.analyze import Analyze
 from knowledge.adapters.postgres.engine.database import (
+    WorkspaceStore,
     autocommit,
-    engine_of_workspace,
     queue_for_workspace,
     store_transaction,
     transaction,
@@ -365,13 +365,8 @@ def _select_founders() -> sa.Select[Any]:
 _FOUNDERS = _select_founders()
 
 
-class PostgresPatterns(PatternStore):
+class PostgresPatterns(WorkspaceStore, PatternStore):
     """Patterns of one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._store = engine
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
 
     @asynccontextmanager
     async def begin_decisions(self, token: LeaseToken) -> AsyncIterator[DecisionTransaction]:
@@ -411,8 +406,7 @@ class PostgresPatterns(PatternStore):
     async def pattern_of_key(self, match_key: str) -> PatternId | None:
         keys = match_keys.c
         query = sa.select(keys.pattern_id).where(keys.workspace == self._workspace, keys.match_key == match_key)
-        async with autocommit(self._engine) as connection:
-            found = await connection.scalar(query)
+        found = await self._scalar(query)
         return None if found is None else PatternId(found)
 
     async def analyse(self) -> None:
@@ -424,31 +418,27 @@ class PostgresPatterns(PatternStore):
 
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
         params = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}
-        async with autocommit(self._engine) as connection:
-            return {
-                PointId(point_id): _to_founder(pattern_id, vector, *words)
-                for point_id, pattern_id, vector, *words in await connection.execute(_FOUNDERS, params)
-            }
+        return {
+            PointId(point_id): _to_founder(pattern_id, vector, *words)
+            for point_id, pattern_id, vector, *words in await self._all(_FOUNDERS, params)
+        }
 
     async def evidence(
         self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
-        async with autocommit(self._engine) as connection:
-            return {row.point_id: evidence_of(row, project_id) for row in await connection.execute(OF_POINTS, params)}
+        return {row.point_id: evidence_of(row, project_id) for row in await self._all(OF_POINTS, params)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
         params = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(ONE_PATTERN, params)).first()
+        row = await self._first(ONE_PATTERN, params)
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return evidence_of(row, None)
 
     async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
         params = {"workspace": self._workspace, "now": now, "after": after, "limit": limit, "project": None}
-        async with autocommit(self._engine) as connection:
-            return [evidence_of(row, None) for row in await connection.execute(PAGE, params)]
+        return [evidence_of(row, None) for row in await self._all(PAGE, params)]
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with exclusive_transaction(self._engine, self._workspace) as connection:

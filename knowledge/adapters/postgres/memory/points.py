@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import SpaceSwitched
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, lock_in_order, recount
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
@@ -315,8 +315,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
     async def count_attempt(self, entry_ids: Collection[EntryId]) -> None:
         bare = (_E.workspace == self._workspace, _WITHOUT_POINT, is_any_of(_E.id, entry_ids))
         again = sa.update(knowledge_staging).where(lock_in_order(*bare)).values(attempts=_E.attempts + 1)
-        async with transaction(self._engine) as connection:
-            await connection.execute(again)
+        await self._write(again)
 
     async def attach(self, entry_points: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
         entry_ids = [entry.entry_id for entry, _ in entry_points]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import select_supporting_entry, supports_point, to_entry
 from knowledge.adapters.postgres.memory_tables import embedding_spaces, lexicon, points, vectors, workspaces
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
@@ -55,17 +55,11 @@ def read_vectors(rows: Sequence[bytes], space: EmbeddingSpace) -> Vector:
     return np.frombuffer(b"".join(rows), dtype=np.float16).astype(np.float32).reshape(len(rows), space.dims)
 
 
-class PostgresSpaces(SpaceStore):
+class PostgresSpaces(WorkspaceStore, SpaceStore):
     """Spaces of the whole store, with the term statistics of one workspace."""
 
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._store = engine
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
-
     async def bound(self) -> BoundSpace | None:
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(select_spaces().where(_S.active))).first()
+        row = await self._first(select_spaces().where(_S.active))
         return None if row is None else to_bound(row)
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
@@ -131,24 +125,19 @@ class PostgresSpaces(SpaceStore):
 
     async def keep_local(self, *, on: bool) -> None:
         new = insert(workspaces).values(workspace=self._workspace, local_only=on)
-        async with transaction(self._engine) as connection:
-            await connection.execute(
-                new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on})
-            )
+        await self._write(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on}))
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         query = sa.select(_L.term, _L.documents).where(
             _L.workspace == self._workspace,
             _L.term == sa.any_(sa.literal([*terms, _DOCUMENTS], sa.ARRAY(sa.BigInteger))),
         )
-        async with autocommit(self._engine) as connection:
-            found = {row.term: row.documents for row in await connection.execute(query)}
+        found = {row.term: row.documents for row in await self._all(query)}
         return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
 
     async def list_spaces(self) -> list[EmbeddingSpace]:
         query = select_spaces().order_by(_S.active.desc(), _S.bound_at)
-        async with autocommit(self._engine) as connection:
-            return [to_bound(row).space for row in await connection.execute(query)]
+        return [to_bound(row).space for row in await self._all(query)]
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         words = select_supporting_entry()
@@ -161,8 +150,7 @@ class PostgresSpaces(SpaceStore):
             .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._all(query)
         return [to_entry(row) for row in rows], read_vectors([row.vector for row in rows], space)
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
@@ -176,8 +164,7 @@ class PostgresSpaces(SpaceStore):
             .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
             .limit(limit)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(both)).all()
+        rows = await self._all(both)
         return read_vectors([row.one for row in rows], one), read_vectors([row.other for row in rows], other)
 
 
