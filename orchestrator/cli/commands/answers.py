@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,6 @@ from hardwon.models.ids import DEFAULT_WORKSPACE
 from orchestrator.cli.commands.evaluate import run_evaluation
 from orchestrator.cli.commands.kb import Case, Team, User, kb, select_base
 from orchestrator.cli.support.run import Json, Workspace, run
-
-if TYPE_CHECKING:
-    pass
-
 
 Folder = Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, questions.jsonl and qrels.jsonl.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Ask the first questions only.")]

@@ -41,10 +41,10 @@ def evaluate_retrieval(
     as_json: Json = False,
 ) -> None:
     """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
-    from orchestrator.cli.reports.memory_report import print_retrieval
+    from orchestrator.cli.reports.memory_report import print_evaluation
     from orchestrator.evaluation.retrieval import evaluate_retrieval as measure
 
-    run_evaluation(measure, print_retrieval, folder, limit=limit, as_json=as_json)
+    run_evaluation(measure, print_evaluation, folder, limit=limit, as_json=as_json)
 
 
 @evaluate.command("merging")
@@ -54,10 +54,10 @@ def evaluate_merging(
     as_json: Json = False,
 ) -> None:
     """Measure whether two tellings become one pattern. Also whether two problems stay two."""
-    from orchestrator.cli.reports.memory_report import print_merging
+    from orchestrator.cli.reports.memory_report import print_evaluation
     from orchestrator.evaluation.merging import evaluate_merging as measure
 
-    run_evaluation(measure, print_merging, folder, as_json=as_json)
+    run_evaluation(measure, print_evaluation, folder, as_json=as_json)
 
 
 @evaluate.command("abstention")
@@ -68,7 +68,7 @@ def evaluate_abstention(
     as_json: Json = False,
 ) -> None:
     """Measure wrong answers and wrong abstentions. Asks about what is stored, and about what is not."""
-    from orchestrator.cli.reports.memory_report import print_abstention
+    from orchestrator.cli.reports.memory_report import print_evaluation
     from orchestrator.evaluation.retrieval import evaluate_abstention as measure
 
-    run_evaluation(measure, print_abstention, folder, limit=limit, as_json=as_json)
+    run_evaluation(measure, print_evaluation, folder, limit=limit, as_json=as_json)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import typer
 
-from hardwon.models.ids import DEFAULT_WORKSPACE, EntryId
+from hardwon.models.ids import DEFAULT_WORKSPACE
 from orchestrator.cli.support.one_call import OperationCommand, add_command
-from orchestrator.cli.support.run import Json, Limit, Workspace, run
+from orchestrator.cli.support.run import Json, Limit, run
 
 workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
@@ -27,6 +27,11 @@ _DEAD = OperationCommand(
     "memory_report:print_dead",
     "Show entries that the embedder refused, and why. The latest first; retry-dead stages them again.",
 )
+_RETRY_DEAD = OperationCommand(
+    "upkeep.retry_dead",
+    "memory_report:print_staged_again",
+    "Stage the entries again that the embedder refused. The next checkpoint embeds them.",
+)
 
 
 def add_upkeep(app: typer.Typer) -> None:
@@ -35,7 +40,7 @@ def add_upkeep(app: typer.Typer) -> None:
     app.command()(rebuild)
     app.command()(reembed)
     add_command(app, "dead", _DEAD)
-    app.command()(retry_dead)
+    add_command(app, "retry-dead", _RETRY_DEAD)
     app.command("export")(export)
     app.command("import")(import_)
     app.add_typer(delete, name="delete")
@@ -124,22 +129,6 @@ def reembed(
     run(work)
 
 
-def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
-    from orchestrator.cli.support.session import open_workspace
-    from orchestrator.cli.support.terminal import print_json, print_text
-
-    async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
-            staged = await knowledge.upkeep.retry_dead()
-        if as_json:
-            print_json({"staged": staged})
-        else:
-            print_text(f"{staged:,} dead entries are staged again")
-
-    run(work)
-
-
 class Switch(StrEnum):
     """On or off."""
 
@@ -183,25 +172,16 @@ def local_only(
     run(work)
 
 
-@delete.command("entry")
-def delete_entry(
-    entry_id: Annotated[UUID, typer.Argument(help="The entry's id.")],
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Delete an entry with what rests on it alone."""
-    from orchestrator.cli.reports.memory_report import print_deleted
-    from orchestrator.cli.support.session import open_workspace
-
-    async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
-            await knowledge.capture.delete(EntryId(entry_id))
-        print_deleted(1, as_json=as_json)
-
-    run(work)
-
-
+add_command(
+    delete,
+    "entry",
+    OperationCommand(
+        "capture.delete",
+        "memory_report:print_entry_deleted",
+        "Delete an entry with what rests on it alone.",
+        options={"entry_id": Annotated[UUID, typer.Argument(help="The entry's id.")]},
+    ),
+)
 add_command(
     delete,
     "project",

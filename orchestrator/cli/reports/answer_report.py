@@ -22,7 +22,6 @@ from orchestrator.qa.telemetry import Telemetry
 from orchestrator.qa.wrappers import tool_of
 
 if TYPE_CHECKING:
-    from hardwon.models.answers import KBQueryResponse, SelectionResponse, ToolAnswer
     from knowledge.wiring.open import Knowledge
     from orchestrator.evaluation.answer_quality import AnswersReport
 

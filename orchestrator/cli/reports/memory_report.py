@@ -394,6 +394,14 @@ def print_dead(entries: Sequence[DeadEntry], *, as_json: bool) -> None:
         print_text(f"{entry.entry_id}  {sanitize(entry.reason)}")
 
 
+def print_staged_again(number: int, *, as_json: bool) -> None:
+    """Print the number of dead entries that are staged again."""
+    if as_json:
+        print_json({"staged": number})
+    else:
+        print_text(f"{number:,} dead entries are staged again")
+
+
 def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
     """Print the names of workspaces."""
     if as_json:
@@ -410,6 +418,11 @@ def print_deleted(number: int, *, as_json: bool) -> None:
         print_text(f"{count_of(number, 'entry')} {'is' if number == 1 else 'are'} deleted")
 
 
+def print_entry_deleted(_: None, *, as_json: bool) -> None:
+    """Print that an entry is deleted."""
+    print_deleted(1, as_json=as_json)
+
+
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Print the findings of the doctor."""
     if as_json:
@@ -420,28 +433,13 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
         out.print(f"{mark}  {finding.what}: {finding.said}", style="" if finding.well else "bold red", markup=False)
 
 
-def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
-    """Print the evaluation of retrieval."""
+def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport, *, as_json: bool) -> None:
+    """Print an evaluation, under the name of its kind."""
     if as_json:
         print_json(report)
         return
-    print_pairs("retrieval", {name.replace("_", " "): value for name, value in asdict(report).items()})
-
-
-def print_merging(report: MergingReport, *, as_json: bool) -> None:
-    """Print the evaluation of merging."""
-    if as_json:
-        print_json(report)
-        return
-    print_pairs("merging", {name.replace("_", " "): value for name, value in asdict(report).items()})
-
-
-def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
-    """Print the evaluation of abstention."""
-    if as_json:
-        print_json(report)
-        return
-    print_pairs("abstention", {name.replace("_", " "): value for name, value in asdict(report).items()})
+    title = type(report).__name__.removesuffix("Report").lower()
+    print_pairs(title, {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
 def print_demo(report: DemoReport, *, as_json: bool) -> None:
