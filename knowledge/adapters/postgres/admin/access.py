@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.models.access import ApiKey, Scope
 from knowledge.access.keys import KeyHash, KeyStore
-from knowledge.adapters.postgres.engine.database import autocommit, transaction
+from knowledge.adapters.postgres.engine.database import Store, autocommit, transaction
 from knowledge.adapters.postgres.memory_tables import api_keys, spending
 from knowledge.ports import SpendingStore
 
@@ -52,25 +52,19 @@ def _insert_key(key: ApiKey, hashed: KeyHash) -> sa.Insert:
     )
 
 
-class PostgresKeys(KeyStore):
+class PostgresKeys(Store, KeyStore):
     """Keys of the whole store."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-
     async def add(self, key: ApiKey, hashed: KeyHash) -> None:
-        async with transaction(self._engine) as connection:
-            await connection.execute(_insert_key(key, hashed))
+        await self._write(_insert_key(key, hashed))
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(sa.select(api_keys).where(_K.id == key_id))).first()
+        row = await self._first(sa.select(api_keys).where(_K.id == key_id))
         return None if row is None else (_to_key(row), _to_hash(row))
 
     async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
         query = sa.select(api_keys).where(_K.id == sa.any_(sa.literal(list(key_ids), sa.ARRAY(_K.id.type))))
-        async with autocommit(self._engine) as connection:
-            return {row.id: (_to_key(row), _to_hash(row)) for row in await connection.execute(query)}
+        return {row.id: (_to_key(row), _to_hash(row)) for row in await self._all(query)}
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
         query = sa.select(api_keys).order_by(_K.id).limit(limit)
@@ -78,8 +72,7 @@ class PostgresKeys(KeyStore):
             query = query.where(_K.workspace == workspace)
         if after is not None:
             query = query.where(_K.id > after)
-        async with autocommit(self._engine) as connection:
-            return [_to_key(row) for row in await connection.execute(query)]
+        return [_to_key(row) for row in await self._all(query)]
 
     async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
         ends = (
@@ -108,34 +101,30 @@ class PostgresKeys(KeyStore):
         await self._set(key_id, last_used_at=sa.func.greatest(_K.last_used_at, used_at))
 
     async def has_any(self) -> bool:
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
+        return bool(await self._scalar(sa.select(sa.exists(sa.select(_K.id)))))
 
     async def count_with_other_pepper(self, pepper: str, now: datetime) -> int:
         live = (_K.revoked_at.is_(None), sa.or_(_K.expires_at.is_(None), _K.expires_at > now))
         query = sa.select(sa.func.count()).select_from(api_keys).where(_K.pepper != pepper, *live)
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def prune(self, before: datetime) -> int:
         last = sa.select(_K.id).order_by(_K.created_at.desc(), _K.id).limit(1).scalar_subquery()
         ended = sa.func.least(_K.revoked_at, _K.expires_at)  # ignores a NULL
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(sa.delete(api_keys).where(ended < before, _K.id != last))).rowcount
+        return await self._write(sa.delete(api_keys).where(ended < before, _K.id != last))
 
     async def _set(self, key_id: str, **values: Any) -> None:
-        async with transaction(self._engine) as connection:
-            await connection.execute(sa.update(api_keys).where(_K.id == key_id).values(**values))
+        await self._write(sa.update(api_keys).where(_K.id == key_id).values(**values))
 
 
 _S = spending.c
 
 
-class PostgresSpending(SpendingStore):
+class PostgresSpending(Store, SpendingStore):
     """The tokens of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str, budget: int | None) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._workspace = workspace
         self._budget = budget
 
@@ -150,18 +139,15 @@ class PostgresSpending(SpendingStore):
             set_={"tokens": _S.tokens + new.excluded.tokens},
             where=None if self._budget is None else _S.tokens < self._budget,
         ).returning(_S.tokens)
-        async with transaction(self._engine) as connection:
-            return await connection.scalar(counted) is not None
+        return await self._scalar(counted) is not None
 
     async def correct(self, day: date, by: int) -> None:
         of_day = sa.update(spending).where(_S.workspace == self._workspace, _S.day == _midnight(day))
-        async with transaction(self._engine) as connection:
-            await connection.execute(of_day.values(tokens=sa.func.greatest(_S.tokens + by, 0)))
+        await self._write(of_day.values(tokens=sa.func.greatest(_S.tokens + by, 0)))
 
     async def tokens_used(self, day: date) -> int:
         of_day = sa.select(_S.tokens).where(_S.workspace == self._workspace, _S.day == _midnight(day))
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(of_day) or 0
+        return await self._scalar(of_day) or 0
 
 
 def _midnight(day: date) -> datetime:

@@ -10,7 +10,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict, InvalidInput
 from knowledge.adapters.postgres import memory_tables
@@ -27,7 +27,7 @@ from knowledge.adapters.postgres.admin.archive_rows import (
 from knowledge.adapters.postgres.document_tables import kb_terms, kb_vectors
 from knowledge.adapters.postgres.documents.rows import C, D, V, bump_version, count_terms
 from knowledge.adapters.postgres.engine.analyze import Analyze
-from knowledge.adapters.postgres.engine.database import engine_of_workspace, snapshot, transaction
+from knowledge.adapters.postgres.engine.database import Store, engine_of_workspace, snapshot, transaction
 from knowledge.adapters.postgres.engine.migrate import schema_revision
 from knowledge.adapters.postgres.memory.counts import recount, take_turn
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
@@ -115,11 +115,8 @@ async def _driver(connection: AsyncConnection) -> asyncpg.Connection[asyncpg.Rec
     return driver
 
 
-class PostgresArchive(ArchiveStore):
+class PostgresArchive(Store, ArchiveStore):
     """All workspaces of a store."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:

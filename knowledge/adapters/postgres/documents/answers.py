@@ -23,7 +23,7 @@ from knowledge.adapters.postgres.document_tables import (
     kb_partitions,
     qa_events,
 )
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
     MAX_OCCURRENCES,
@@ -43,12 +43,11 @@ _F = answer_feedback.c
 _P = kb_partitions.c
 
 
-class PostgresAnswers(AnswerCache):
+class PostgresAnswers(WorkspaceStore, AnswerCache):
     """Answers of one workspace; expiry goes by `clock`."""
 
     def __init__(self, engine: AsyncEngine, workspace: str, clock: Clock) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
+        super().__init__(engine, workspace)
         self._clock = clock
 
     async def get(self, key: str) -> str | None:
@@ -92,8 +91,7 @@ class PostgresAnswers(AnswerCache):
         return all(found.get(each.partition, 0) == each.version for each in versions)
 
     async def purge(self) -> int:
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(self._delete_expired())).rowcount
+        return await self._write(self._delete_expired())
 
     def _delete_expired(self) -> sa.Delete:
         """Return the statement that deletes expired answers; it runs with each new one.

@@ -34,7 +34,7 @@ from knowledge.adapters.postgres.documents.rows import (
     finite_time,
     lock_partition,
 )
-from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import is_any_of
 from knowledge.documents.ingestion.queue import HUGE_BYTES, MAX_ATTEMPTS, MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import Chunk, PassagePoint
@@ -56,12 +56,11 @@ _RESERVED_SLOTS: Final = 2
 _NO_WORDS = SparseVector(indices=(), values=())
 
 
-class PostgresIndexing(IndexingStore):
+class PostgresIndexing(WorkspaceStore, IndexingStore):
     """The queue of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
+        super().__init__(engine, workspace)
         self._served: dict[str, None] = {}
         """Partitions that this process has indexed documents of, the least recently served first."""
 
@@ -145,19 +144,16 @@ class PostgresIndexing(IndexingStore):
         return sa.update(kb_documents).where(D.id.in_(abandoned)).values(**failure, **_NO_LEASE)
 
     async def has_documents(self) -> bool:
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
+        return bool(await self._scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
 
     async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
         ours = [] if only is None else [is_any_of(D.id, only)]
         leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _HAS_TEXT, *ours)
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(leased)))
+        return bool(await self._scalar(sa.select(leased)))
 
     async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
         later = sa.update(kb_documents).where(_is_leased(job)).values(lease_until=sa.func.now() + lease)
-        async with autocommit(self._engine) as connection:
-            return bool((await connection.execute(later)).rowcount)
+        return bool(await self._write(later))
 
     async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
         of_generation = (C.document_id == job.document_id, C.generation == job.generation)
@@ -206,21 +202,18 @@ class PostgresIndexing(IndexingStore):
     async def is_superseded(self, job: IndexingJob) -> bool:
         either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
         is_current = sa.exists().where(D.id == job.document_id, ALIVE, either)
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(~is_current)))
+        return bool(await self._scalar(sa.select(~is_current)))
 
     async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
         update = sa.update(kb_documents).where(_is_leased(job))
         values: dict[str, Any] = {"status": DocumentStatus.FAILED}
         if retry_after is not None:  # the attempt does not count: it was not the document's fault
             values = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
-        async with transaction(self._engine) as connection:
-            await connection.execute(update.values(**values, error=reason, **_NO_LEASE))
+        await self._write(update.values(**values, error=reason, **_NO_LEASE))
 
     async def give_back(self, job: IndexingJob) -> None:
         free = sa.update(kb_documents).where(_is_leased(job)).values(attempts=D.attempts - 1, **_NO_LEASE)
-        async with transaction(self._engine) as connection:
-            await connection.execute(free)
+        await self._write(free)
 
     async def requeue(self, space: EmbeddingSpace) -> int:
         other = sa.exists().where(
@@ -288,14 +281,12 @@ class PostgresIndexing(IndexingStore):
     async def forget_empty(self) -> int:
         left = sa.exists().where(V.document_id == D.id)
         gone = sa.delete(kb_documents).where(D.workspace == self._workspace, D.status == DocumentStatus.DELETING, ~left)
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(gone)).rowcount
+        return await self._write(gone)
 
     async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
         among = _K.text_hash == sa.any_(sa.literal(list(text_hashes), sa.ARRAY(sa.LargeBinary)))
         query = sa.select(_K.text_hash, _K.vector).where(*self._is_of_space(space), among)
-        async with autocommit(self._engine) as connection:
-            return {row.text_hash: _read_vector(row.vector) for row in await connection.execute(query)}
+        return {row.text_hash: _read_vector(row.vector) for row in await self._all(query)}
 
     async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
         if not vectors:
@@ -316,8 +307,7 @@ class PostgresIndexing(IndexingStore):
         used = sa.exists().where(C.text_hash == _K.text_hash, D.id == C.document_id, D.workspace == self._workspace)
         fresh = _K.made_at > sa.func.now() - timedelta(hours=1)  # of a generation still being written
         gone = sa.delete(kb_vectors).where(_K.workspace == self._workspace, ~used, ~fresh)
-        async with transaction(self._engine) as connection:
-            return (await connection.execute(gone)).rowcount
+        return await self._write(gone)
 
     def _is_of_space(self, space: EmbeddingSpace) -> tuple[sa.ColumnElement[bool], ...]:
         return _K.workspace == self._workspace, _K.space == space.fingerprint
@@ -336,11 +326,10 @@ class PostgresIndexing(IndexingStore):
         )
         if after is not None:
             query = query.where(C.id > after)
-        async with autocommit(self._engine) as connection:
-            return [
-                (_to_point(row, self._workspace), with_headings(row.title, row.section, row.function, row.text))
-                for row in await connection.execute(query)
-            ]
+        return [
+            (_to_point(row, self._workspace), with_headings(row.title, row.section, row.function, row.text))
+            for row in await self._all(query)
+        ]
 
     async def count_shown(self, space: EmbeddingSpace) -> int:
         has_vector = sa.exists().where(*self._is_of_space(space), _K.text_hash == C.text_hash)
@@ -350,8 +339,7 @@ class PostgresIndexing(IndexingStore):
             .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
             .where(D.workspace == self._workspace, SHOWN, has_vector)
         )
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(query) or 0
+        return await self._scalar(query) or 0
 
     async def index_membership(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         shown = sa.and_(SHOWN, C.generation == D.active_generation)
@@ -365,14 +353,12 @@ class PostgresIndexing(IndexingStore):
         )
         if after is not None:
             query = query.where(C.id > after)
-        async with autocommit(self._engine) as connection:
-            return {PassageId(row.id): row.shown for row in await connection.execute(query)}
+        return {PassageId(row.id): row.shown for row in await self._all(query)}
 
     async def find_existing(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
         query = sa.select(C.id).join(kb_documents, D.id == C.document_id)
         query = query.where(D.workspace == self._workspace, is_any_of(C.id, passage_ids))
-        async with autocommit(self._engine) as connection:
-            return {PassageId(each) for each in (await connection.execute(query)).scalars()}
+        return {PassageId(each) for each in await self._scalars(query)}
 
     async def renew(self) -> None:
         p = kb_partitions.c

@@ -384,14 +384,11 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 _Params: TypeAlias = Mapping[str, Any] | None
 
 
-class WorkspaceStore:
-    """A store of one workspace, with its statements that each commit by themselves."""
+class Store:
+    """A store, with its statements that each commit by themselves."""
 
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._store = engine
-        """Of all workspaces, for statements that the role of one may not run."""
-        self._engine = engine_of_workspace(engine, workspace)
-        self._workspace = workspace
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
 
     async def _all(self, query: sa.Executable, params: _Params = None) -> Sequence[Any]:
         """Return the rows of a query."""
@@ -420,6 +417,16 @@ class WorkspaceStore:
         """Return the number of rows that a statement changed."""
         async with autocommit(self._engine) as connection:
             return (await connection.execute(statement, params)).rowcount
+
+
+class WorkspaceStore(Store):
+    """A store of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        super().__init__(engine_of_workspace(engine, workspace))
+        self._store = engine
+        """Of all workspaces, for statements that the role of one may not run."""
+        self._workspace = workspace
 
 
 @asynccontextmanager

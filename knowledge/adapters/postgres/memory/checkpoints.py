@@ -9,7 +9,6 @@ from uuid import uuid4
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.document_tables import (
@@ -20,7 +19,7 @@ from knowledge.adapters.postgres.document_tables import (
     qa_events,
 )
 from knowledge.adapters.postgres.engine.analyze import Vacuum
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
+from knowledge.adapters.postgres.engine.database import Store, WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory_tables import (
     checkpoints,
     contexts,
@@ -149,11 +148,8 @@ def _update_running(job: str, slot: datetime, tried: int) -> sa.Update:
     return sa.update(job_run).where(run.job == job, run.slot == slot, run.attempts == tried, run.finished_at.is_(None))
 
 
-class PostgresJobs(JobStore):
+class PostgresJobs(Store, JobStore):
     """Job runs of the whole store."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
 
     async def begin(
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
@@ -169,13 +165,11 @@ class PostgresJobs(JobStore):
             set_={"started_at": sa.func.now(), "finished_at": None, "error": None, "attempts": run.attempts + 1},
             where=sa.or_(died, failed),
         ).returning(run.attempts)
-        async with autocommit(self._engine) as connection:
-            tried: int | None = await connection.scalar(claim)
+        tried: int | None = await self._scalar(claim)
         return tried
 
     async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
-        async with autocommit(self._engine) as connection:
-            await connection.execute(_update_running(job, slot, tried).values(started_at=sa.func.now()))
+        await self._write(_update_running(job, slot, tried).values(started_at=sa.func.now()))
 
     async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
         long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUN_RETENTION)
@@ -189,31 +183,26 @@ class PostgresJobs(JobStore):
         query = sa.select(names).order_by(names).limit(limit)
         if after is not None:
             query = query.where(names > after)
-        async with autocommit(self._engine) as connection:
-            return list((await connection.execute(query)).scalars())
+        return list(await self._scalars(query))
 
     async def holds_anything(self, workspace: str) -> bool:
         has_content = sa.or_(*(sa.exists().where(table.c.workspace == workspace) for table in _CONTENT_TABLES))
-        async with autocommit(self._engine) as connection:
-            return bool(await connection.scalar(sa.select(has_content)))
+        return bool(await self._scalar(sa.select(has_content)))
 
     async def workspaces_with_work(self) -> list[str]:
         plain = (
             sa.select(table.c.workspace) for table in (*_CONTENT_TABLES, escalations)
         )  # closed ones are in no index
         names = sa.union(*plain, *map(_distinct_workspaces, _RECORD_TABLES)).subquery("tended").c.workspace
-        async with autocommit(self._engine) as connection:
-            return list((await connection.execute(sa.select(names).order_by(names))).scalars())
+        return list(await self._scalars(sa.select(names).order_by(names)))
 
     async def vacuum(self) -> None:
-        async with autocommit(self._engine) as connection:
-            await connection.execute(Vacuum(_PRUNED))
+        await self._write(Vacuum(_PRUNED))
 
     async def count_staged(self) -> int:
         # a literal, so that the planner uses the partial index
         waiting = sa.select(sa.func.count()).where(_E.status == sa.literal_column("'staged'"))
-        async with autocommit(self._engine) as connection:
-            return await connection.scalar(waiting) or 0
+        return await self._scalar(waiting) or 0
 
 
 def _distinct_workspaces(table: sa.Table) -> sa.Select[tuple[str]]:
