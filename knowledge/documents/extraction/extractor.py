@@ -37,7 +37,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts
 
-READING = 26
+READING = 25
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -148,7 +148,7 @@ class ExtractiveDrafter(Drafter):
         if not found:
             return Draft(sure=0.0)
         scale = await self._same_scale()
-        if all(each.source != told for each in found):  # it is a heading alone
+        if all(each.source != told for each in found):  # it is a heading alone, or of another version than is asked for
             told = min(each.source for each in found)
         best = next((each.passage.cosine for each in readable[told - 1 :] if each.passage.cosine is not None), None)
         first = EMBEDDED_FIRST if best is not None else MAX_SENTENCES

@@ -14,6 +14,7 @@ from knowledge.text.bm25 import inverse_document_frequency, term_counts, words_a
 
 NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
+_WHEN = re.compile(r"\A\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
 
 HANDICAPS: Final = {
     UnitKind.SENTENCE: 0.0,
@@ -40,6 +41,8 @@ class Question:
 
     def __init__(self, text: str, statistics: TermStatistics) -> None:
         """Read a question."""
+        self.text = text
+        self.asks_when = _WHEN.match(text) is not None
         self._forms = forms_of(text)
         seen = statistics.frequencies
         asked_for = terms_counted(text)

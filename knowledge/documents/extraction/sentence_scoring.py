@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from hardwon.models.documents import DocumentType
 from knowledge.documents.extraction.question_terms import Question
+from knowledge.documents.extraction.scope_conflicts import (
+    contradicts_question,
+    names_version_and_date,
+    names_version_or_date,
+)
 from knowledge.documents.parsing.decode import front_matter_end
 from knowledge.documents.parsing.headings import BELOW, headings
 from knowledge.documents.parsing.sentences import sentences
@@ -23,6 +28,8 @@ MAX_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
 COSINE_SHARE = 0.6
 _MIN_WORDS = 2
+_RELEASED = "released published"
+"""What a heading with a day says of the version that it names."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 
 
@@ -58,8 +65,14 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             path = _path_to(each, heading)
+            if contradicts_question(question.text, f"{each.passage.title}\n{path}", unit.told):
+                continue
+            if any(map(names_version_or_date, path.split(BELOW))):  # "Changed" alone does not say of which version
+                heading = path
             read = f"{heading}: {unit.read}" if heading else unit.read
-            terms: Mapping[int, int] = term_counts(read)
+            terms: Mapping[int, int] = term_counts(
+                f"{read} {_RELEASED}" if question.asks_when and names_version_and_date(path) else read
+            )
             above = term_counts(f"{each.passage.title}\n{path}")
             handicap = question.handicap(unit)
             keyed = False
@@ -72,7 +85,9 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     source=source,
                     place=place,
                     text=read[:MAX_CLAIM_CHARS],
-                    told=unit.told,
+                    told=f"{heading}: {unit.told}"
+                    if any(map(names_version_or_date, heading.split(BELOW)))
+                    else unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),

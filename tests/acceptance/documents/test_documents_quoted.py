@@ -122,6 +122,79 @@ async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
     assert SENTENCE not in {claim.text for claim in without.claims}
 
 
+RELEASES = """# Changelog
+
+## 4.1.0
+
+### Changed
+
+- The pump needs glibc 2.31 at least.
+
+### Added
+
+- A command that drains the well at night.
+
+## 4.0.0
+
+### Changed
+
+- The pump needs glibc 2.28 at least.
+"""
+SETTINGS = b"# The pump\nPUMP_TIMEOUT_MS=8000\nPUMP_RETRIES=5\nWELL_DEPTH_M=42\nWELL_KEEPER=ann\n"
+QUEUES = """queues:
+  - name: mails
+    workers: 4
+  - name: invoices
+    workers: 2
+"""
+MANUAL = "# Osprey {version}\n\nThe default of `threads` is {threads}.\n"
+FEES = "# Mooring fees {year}\n\nThe mooring fee of a barge is {fee} euros a night.\n"
+
+
+@pytest.fixture
+async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "CHANGELOG.md", RELEASES.encode())
+        await put(opened, "pump.env", SETTINGS)
+        await put(opened, "queues.yaml", QUEUES.encode())
+        for version, threads in (("3.8", 4), ("4.2", 16)):
+            await put(opened, f"osprey-{version}.md", MANUAL.format(version=version, threads=threads).encode())
+        for year, fee in ((2023, 12), (2025, 17)):
+            await put(opened, f"fees-{year}.md", FEES.format(year=year, fee=fee).encode())
+        await opened.documents.indexing.run()
+        yield opened
+
+
+@pytest.mark.long
+@over(
+    "question, told, other",
+    [
+        ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
+        ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
+        ("What is the default of threads in Osprey 3?", "is 4", "is 16"),
+        ("How many workers has the queue invoices?", "queues > invoices > workers: 2", "workers: 4"),
+        ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
+    ],
+)
+async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
+    harbour: Knowledge, question: str, told: str, other: str
+) -> None:
+    """A setting was dropped as one word; a heading above the nearest one, or a bare year, told nothing apart."""
+    answer = await ask(harbour, question)
+    text = "\n".join(claim.text for claim in answer.claims)
+    assert told in text
+    assert other not in text
+
+
+@pytest.mark.long
+@over("question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"])
+async def test_another_version_or_year_than_is_there_is_not_answered_from_those_that_are(
+    harbour: Knowledge, question: str
+) -> None:
+    answer = await AnswerFromGlobalKB(harbour.answering, ADMIN).answer(None, question)
+    assert answer.status is AnswerStatus.NOT_FOUND
+
+
 CARDS = """# Fastcard
 
 The sandbox of Fastcard is reset every Sunday at 02:00 UTC.

@@ -129,14 +129,22 @@ ANSWERED = (
     ("What is the retension of loads?", "three weeks"),
     ("Who owns paymnets?", "Ledger"),
     ("May I deploy on a Friday?", "until noon"),
+    ("When was millctl 3.0.0 released?", "2025-01-20"),
     ("How long did the mill in Bremen stand still?", "35 minutes"),
+    ("What does slow_start do?", "within a minute"),
     ("What is the minimum speed of the north belt?", "speed_min = 12"),
 )
 DECLINED = (
     "What does SLC-303 mean?",
     "Who owns invoices?",
     "Which port does kafka listen on?",
+    "May I deploy on a Sunday?",
     "How many items are allowed in a parcel?",
+    "What was deprecated in millctl 3.0.0?",
+    "When was millctl 3.2.0 released?",
+    "How long did the mill in Verden stand still?",
+    "How much does the mill in Bremen cost?",
+    "What is the maximum speed of the north belt?",
 )
 
 

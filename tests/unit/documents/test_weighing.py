@@ -130,6 +130,24 @@ def test_a_line_of_a_configuration_is_told_with_its_sections_and_quoted_as_it_st
     assert len(verify(written, [source], "Which rate?").claims) == len(told)
 
 
+NOTES = "# Pump 2\n\n## 2.1.0 (2025-03-04)\n\nIt drains at night.\n\n## 2.0.1\n\nIt drains by hand, unlike 1.9.\n"
+
+
+def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -> None:
+    """The notes of all versions are about the same, and those of the wrong one were quoted."""
+    at_night, by_hand = "2.1.0 (2025-03-04): It drains at night.", "2.0.1: It drains by hand, unlike 1.9."
+    assert [each.told for each in read(NOTES, "How does 2.1.0 drain?")] == [at_night]
+    assert [each.told for each in read(NOTES, "How does 1.9 drain?")] == [by_hand]
+    assert len(read(NOTES, "How does the pump drain?")) == len(read(NOTES, "How does it drain since 2.1?")) == 2
+
+
+def test_what_stands_below_a_version_or_a_day_is_told_with_it_and_quoted_as_it_stands() -> None:
+    """What is asked by "Which version added it?" only the heading has."""
+    (first, second) = read(NOTES, "Which version drains?")
+    assert (first.told, NOTES[slice(*first.span)]) == ("2.1.0 (2025-03-04): It drains at night.", "It drains at night.")
+    assert second.told.startswith("2.0.1: ")
+
+
 def test_a_sentence_without_blanks_is_no_single_word() -> None:
     found = read(
         "# 証明書\n\n有効期限は九十日です。更新は自動です。\n", "証明書の有効期限", title="証明書", section="証明書"
