@@ -33,6 +33,10 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.cli.reports.answer_report import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import writable
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 WHO = b"Ann <ann@example.org>"
 LOCALHOST = Path(__file__).parents[2] / "support" / "localhost.pem"

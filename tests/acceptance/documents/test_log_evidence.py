@@ -7,12 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import InvalidInput
 from hardwon.models.documents import PassageKind, Severity
 from hardwon.models.log_query import Group, LineFilter, LogQuery
@@ -20,16 +18,16 @@ from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.service import Documents
 from knowledge.text.pluralize import plain_count_of
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with
 from tests.support.cases import over
+from tests.support.clients import client_of, http_of
 from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
 from tests.support.openai_server import OpenAIServer
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 LINES = 30_000
 
@@ -605,8 +603,7 @@ async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowl
     """Over HTTP, too: what cannot be asked is refused by its name."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
     asked = LogQuery(terms=("/api/checkout",), since=time(14, 45), group_by=(Group.PATH,))
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://test", transport=transport) as client:
+    async with client_of(knowledge) as client:
         told = await client.answers.ask_base("case", "1", "What of the checkout?", logs=asked)
         expected = "app.log: 1 line with '/api/checkout' since 2025-10-19T14:45:00Z."
         assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
@@ -614,7 +611,7 @@ async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowl
         assert "CRITICAL disk full" in other["answer"]
         with pytest.raises(InvalidInput, match=r"there is no document other\.log here"):
             await client.answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as web:
+    async with http_of(knowledge) as web:
         response = await web.post("/api/kb/case/1/ask", json={"question": "What?", "logs": {"top": 0}})
         assert response.status_code == 422
         assert "top" in response.text

@@ -34,9 +34,9 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.processes import Commands, embedding_by
 from tests.support.relay import Relay, Wire
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 DOCS = (Path(__file__).resolve().parents[3] / "docs/hooks.md").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ AT_BOTH_DOORS = pytest.mark.parametrize("opened", ["in process", "over HTTP"], i
 """For what depends on how an event is sent: one test an event, and texts; the rest is the service's own work."""
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncIterator[AnyKnowledge]:
     """The services in process, and over HTTP where a test asks for both doors."""
     if getattr(request, "param", "in process") == "in process":
@@ -81,7 +81,7 @@ async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncI
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def hooks(opened: AnyKnowledge) -> AsyncIterator[OrchestratorHooks]:
     async with OrchestratorHooks(opened) as hooks:
         yield hooks
@@ -422,6 +422,7 @@ async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     assert dict((await hooks.knowledge.stats()).entries) == after
 
 
+@pytest.mark.own_stores
 async def test_a_checkpoint_holds_nobody_up_and_ends_before_its_block(opens: Opens) -> None:
     async with opens(embedder=SlowEmbedder(dims=64)) as knowledge:
         async with OrchestratorHooks(knowledge) as hooks:

@@ -29,10 +29,10 @@ from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.processes import Commands, lines
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 from tests.support.stores import numbered
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 _E = knowledge_staging.c
@@ -48,7 +48,7 @@ def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
     return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def bundled(opens: Opens) -> AsyncIterator[Knowledge]:
     """The services with the bundled embedding model, whose likeness was measured."""
     async with opens(embedder=LocalEmbedder()) as opened:
@@ -319,6 +319,7 @@ async def test_what_has_expired_is_neither_joined_nor_split_off_and_nothing_is_c
     assert await patterns_of(knowledge, one, other, late) == before == [third, gone, third]
 
 
+@pytest.mark.own_stores
 async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundled: Knowledge) -> None:
     one, other = await two(bundled)
     (pair,) = await bundled.grouping.suggest()
@@ -493,6 +494,7 @@ async def left_with_room(knowledge: Knowledge) -> None:
         await knowledge.capture.delete(entry_id)
 
 
+@pytest.mark.own_stores
 async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
     knowledge: Knowledge, embedder: HashingEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -511,7 +513,7 @@ async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
 async def in_the_index(knowledge: Knowledge) -> int:
     bound = await knowledge.stores.spaces.bound()
     assert bound is not None
-    return len(await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10))
+    return len(await knowledge.stores.index.scan(bound.space, knowledge.workspace, after=None, limit=10))
 
 
 @pytest.mark.long
