@@ -15,6 +15,7 @@ from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.models import ReviewMode
 from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
 from knowledge.wiring.open import make_embedder
+from tests.support.cases import case_by_case
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
@@ -150,21 +151,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_the_variable(
     assert not re.search("Input should|unable to|String should", str(refused.value)), "the words of a library"
 
 
-@pytest.mark.parametrize(
-    ("variable", "told", "says"),
-    [
-        ("HARDWON_QUERY_DEADLINE_MS", "abc", "give a whole number from 1 to 600000"),
-        ("HARDWON_EMBEDDING_DIMS", "0", "give a whole number from 2 to 65536"),
-        ("HARDWON_TASK_RELEVANCE", "70", "give a number from 0 to 1"),
-        ("HARDWON_KEY_REQUESTS_PER_SECOND", "0", "give a number above 0, 1000000 at most"),
-        ("HARDWON_PG_KEEP", "maybe", "give true (on) or false (off)"),
-        ("HARDWON_REVIEW", "all", "give 'suspicious', 'everything' or 'off'"),
-        ("HARDWON_KB_RELEVANCE", "all", "give 'keyword', 'embedding' or 'hybrid'"),
-        ("HARDWON_KB_WEIGHTS", '{"tag": "x"}', "give a number for 'tag'"),
-        ("HARDWON_QDRANT_PREFIX", "a b", "give what matches ^[A-Za-z0-9_-]{0,64}$"),
-        ("HARDWON_RETENTION", "0 years", "give whole years from 1 to 100 with the unit, such as '1 year'"),
-    ],
-)
+@case_by_case
 def test_a_wrong_value_is_answered_with_what_the_setting_takes(
     variable: str, told: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

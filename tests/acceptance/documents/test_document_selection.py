@@ -21,7 +21,7 @@ from orchestrator.qa.telemetry import Telemetry, metrics_of
 from tests.acceptance.documents.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with, sources_in
-from tests.support.cases import over
+from tests.support.cases import case_by_case, over
 from tests.support.clients import http_of
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
@@ -394,17 +394,7 @@ def test_a4_01_a4_02_the_settings_of_the_design_with_its_defaults() -> None:
     assert (SETTINGS.top_k_retrievals, SETTINGS.similarity_threshold) == (5, 0.7)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_document_lookups", 0),
-        ("lookup_max_chunks", -1),
-        ("fallback_similarity_threshold", 1.1),
-        ("similarity_threshold", "high"),
-        ("top_k_retrievals", 0),
-        ("require_tool_use", "perhaps"),
-    ],
-)
+@case_by_case
 def test_a4_01_a_wrong_setting_stops_the_start_and_is_named(name: str, value: object) -> None:
     with pytest.raises(InvalidSetting, match=f"HARDWON_{name.upper()}"):
         KnowledgeSettings(**{name: value})

@@ -42,6 +42,7 @@ from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry
 from tests.acceptance.documents.test_document_tools import with_model
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with
+from tests.support.cases import read_sample
 from tests.support.clients import http_of
 from tests.support.documents import ADMIN, add, put
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
@@ -50,16 +51,7 @@ from tests.support.sharing import OF_ONE_LOOP, opens, own, shared
 __all__ = ["opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
-QUOTES = b"""# Quotes
-
-## Quotes to Sales Orders
-
-Convert a quote into a sales order: open the quote and press Convert to Sales Order.
-
-## Deleting quotes
-
-Press Delete on the quote.
-"""
+QUOTES = read_sample("documentation_subagent_quotes.txt").encode()
 QUESTION = "How do I convert a quote into a sales order?"
 STEP = {
     "session_id": 4815162342,
@@ -549,6 +541,7 @@ async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     assert min(slowest) < 0.15, "0.10 s on two cores that had six other things to do"
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_a2_08_a2_13_a4_13_a4_20_an_embedder_at_an_endpoint_is_waited_for_and_its_failures_are_told(
     opens: Opens, server: OpenAIServer

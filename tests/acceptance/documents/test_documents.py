@@ -270,6 +270,7 @@ async def point_of(knowledge: Knowledge, document: Document) -> PassagePoint:
     return point
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Opens) -> None:
     """G15: it holds as many points as there should be, those of versions before."""

@@ -11,6 +11,7 @@ from knowledge.documents.extraction import extractor
 from knowledge.documents.models import Answer, AnswerStatus
 from orchestrator.qa.wrappers import AnswerFromGlobalKB
 from tests.conftest import Opens
+from tests.support.cases import read_sample
 from tests.support.documents import ADMIN, put
 
 RESTORE = (
@@ -21,49 +22,7 @@ RESTORE = (
     "5. Check the number of orders in the database against the report.",
     "6. Start the application: `svc start app`.",
 )
-RUNBOOK = """# Runbook
-
-The service keeps its orders in one database.
-
-## Restore the database
-
-{steps}
-
-## When the disk is full
-
-Do not delete anything by hand. The night shift may do all of this.
-
-1. Move the old logs to the archive.
-
-   ```
-   logs move --older 30d
-   ```
-
-2. Shrink the queue.
-
-```
-queue shrink
-```
-
-3. Tell the owner of the disk.
-4. Commit the change of the quota.
-
-## Change a setting
-
-To change a setting of the service:
-
-1. Edit the file of settings.
-2. Check the settings with `app check`.
-3. Send the settings to review.
-4. Commit the settings.
-
-## Rotate the keys
-
-- Make a new key with `keys new`.
-- Give the new key to both of the servers.
-- Remove the old key with `keys drop`.
-- Commit the list of the keys.
-"""
+RUNBOOK = read_sample("procedures_quoted_runbook.txt")
 
 
 async def ask(opens: Opens, question: str, text: str) -> Answer:

@@ -28,6 +28,7 @@ from orchestrator import OrchestratorHooks
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
 from tests.conftest import Opens, SetClock
+from tests.support.cases import case_by_case
 from tests.support.clients import client_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
@@ -234,13 +235,7 @@ async def test_a_failure_that_took_five_runs_is_solved_once(hooks: OrchestratorH
     assert {(each.success_count, each.attempt_count) for each in found} == {(1, 1)}
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        "The login answers {}",
-        'Traceback (most recent call last):\n  File "shop/cart.py", line 1{0}, in total\n    pay()\nKeyError: 0x7f{0}',
-    ],
-)
+@case_by_case
 async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
     hooks: OrchestratorHooks, told: str
 ) -> None:
@@ -403,14 +398,7 @@ async def test_a_second_acceptance_after_a_rejection_is_told_to_be_no_first_atte
 
 
 @AT_BOTH_DOORS
-@pytest.mark.parametrize(
-    ("end", "after"),
-    [
-        ("phase_completed", {"open": 1, "embedded": 1}),
-        ("project_completed", {"abandoned": 1, "embedded": 1}),
-        ("project_cancelled", {"abandoned": 1, "embedded": 1}),
-    ],
-)
+@case_by_case
 async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     hooks: OrchestratorHooks, end: str, after: dict[str, int]
 ) -> None:

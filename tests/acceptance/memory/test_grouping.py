@@ -106,6 +106,7 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_a_join_survives_a_rebuild_another_model_and_the_day_its_old_points_are_forgotten(
     knowledge: Knowledge, clock: SetClock
@@ -455,6 +456,7 @@ async def test_what_came_to_a_pattern_since_it_was_read_goes_along(knowledge: Kn
     assert await sound(knowledge)
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["prune", "sweep", "repair"])
 async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
@@ -516,6 +518,7 @@ async def in_the_index(knowledge: Knowledge) -> int:
     return len(await knowledge.stores.index.scan(bound.space, knowledge.workspace, after=None, limit=10))
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_for_ever(
     knowledge: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
@@ -542,6 +545,7 @@ async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_fo
     assert await in_the_index(knowledge) == 2
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
     knowledge: Knowledge, embedder: HashingEmbedder

@@ -12,23 +12,9 @@ from knowledge.documents.segmentation.procedures import MAX_STEPS_CHARS, find_nu
 from knowledge.documents.verification.verify import Evidence
 from knowledge.models import TermStatistics
 from tests.support.answering import passage
+from tests.support.cases import each_case, over, read_sample
 
-PUMP = """# Pump
-
-## Flush the pump
-
-{above}1. Close the inlet.
-2. Open the drain:
-
-```
-drain open
-```
-
-3. Wait for ten minutes. Nobody may enter the hall.
-   - The alarm has to be off.
-4. Flush the pump with water.
-5. Write down who flushed it.
-"""
+PUMP = read_sample("listing_pump.txt")
 
 
 def told(text: str, question: str, *chosen: str) -> list[str]:
@@ -54,7 +40,7 @@ def test_asked_how_something_is_done_one_step_of_it_brings_all(question: str, ab
     assert said.endswith(STEPS)
 
 
-@pytest.mark.parametrize("question", ["Who has to write down what flushed?", "How do I open the drain?"])
+@over("question", ["Who has to write down what flushed?", "How do I open the drain?"])
 def test_a_step_that_answers_by_itself_stays_alone(question: str) -> None:
     begin = "5. Write" if "write" in question else "2. Open"
     (said,) = told(PUMP.format(above=""), question, begin)
@@ -82,15 +68,7 @@ def test_steps_of_which_the_first_are_elsewhere_are_told_with_a_sign() -> None:
     assert told(text, HOW[0], "5. Flush") == ["\u2026\n" + text.rstrip()]
 
 
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        ("1. a\n2. b\n\nThen c.\n", [["1. a", "2. b"]]),
-        ("1. a\n\n   more\n2. b\n", [["1. a\n\n   more", "2. b"]]),
-        ("1) a\n   1) in\n   2) in\n2) b\n", [["1) a\n   1) in\n   2) in", "2) b"]]),
-        ("```\n1. a\n2. b\n```\n", []),
-    ],
-)
+@each_case
 def test_numbered_lists_are_found_with_all_that_is_of_their_items(text: str, items: list[list[str]]) -> None:
     found = [[text[slice(*each)] for each in listed.items] for listed in find_numbered_lists(text)]
     assert found == items

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.documents.extraction.entities import names_asked, tells_of
+from tests.support.cases import over
 
 
-@pytest.mark.parametrize(
-    ("question", "names"),
+@over(
+    "question, names",
     [
         ("How long did it stand still in the US region?", [("US",)]),
         ("When did the mill in Bad Iburg stop? Was Ann there?", [("Bad", "Iburg"), ("Ann",)]),
@@ -20,8 +19,8 @@ def test_names_are_what_has_a_capital_within_a_question(question: str, names: li
     assert list(names_asked(question)) == names
 
 
-@pytest.mark.parametrize(
-    ("name", "tells", "not_tells"),
+@over(
+    "name, tells, not_tells",
     [
         (("US",), ("the US", "the United States", "the U.S. navy", "US-east"), ("tell us", "the EU", "status")),
         (("Postgres",), ("PostgreSQL", "postgres-orders"), ("Post offices",)),
