@@ -19,7 +19,7 @@ from tests.support.stores import Store
 __all__ = ["emptied_database", "empty_engine", "shared_engine"]  # fixtures
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def store(
     empty_engine: AsyncEngine, home: Path, embedder: HashingEmbedder, clock: SetClock
 ) -> AsyncIterator[Store]:

@@ -37,6 +37,7 @@ from knowledge.adapters.postgres.engine.database import (
     translate,
 )
 from knowledge.adapters.postgres.memory_tables import points
+from tests.support.cases import case_by_case
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
 
@@ -246,17 +247,7 @@ async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(dat
 # Addresses and servers as they are
 
 
-@pytest.mark.parametrize(
-    ("scheme", "more"),
-    [
-        ("postgresql", "sslmode=disable"),
-        ("postgres", "sslmode=disable&sslrootcert=/no/where"),
-        ("postgresql+asyncpg", "sslmode=prefer&connect_timeout=10&keepalives=1"),
-        ("postgresql", "application_name=ours"),
-        ("postgres", "options=-cstatement_timeout%3D50000"),
-        ("postgresql+asyncpg", "sslmode="),
-    ],
-)
+@case_by_case
 async def test_an_address_may_say_what_those_of_hosted_servers_say(postgres_dsn: str, scheme: str, more: str) -> None:
     engine = make_engine(postgres_dsn.replace("postgresql", scheme, 1) + f"&{more}")
     async with autocommit(engine) as connection:

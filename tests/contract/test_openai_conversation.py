@@ -14,6 +14,7 @@ from knowledge.adapters.llm.endpoint import RetryPolicy
 from knowledge.documents.answering.prompts import ANSWER_SCHEMA
 from knowledge.documents.llm import ChatOptions, Message, Tool, ToolsRefused
 from tests.support.answering import call
+from tests.support.cases import case_by_case
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 
 QUICK = RetryPolicy(attempts=2, timeout_seconds=2, first_delay_seconds=0.01, patience_seconds=5)
@@ -52,13 +53,7 @@ async def test_x_12_a_temperature_is_sent_only_where_there_is_one(
     assert {"temperature", "max_tokens", "response_format", "tools"}.isdisjoint(server.chats[0])
 
 
-@pytest.mark.parametrize(
-    ("message", "param", "gone"),
-    [
-        ("Unsupported parameter: 'max_tokens'", "max_tokens", "max_tokens"),
-        ("'temperature' does not support 0.0 with this model", "temperature", "temperature"),
-    ],
-)
+@case_by_case
 async def test_x_12_x_29_what_an_endpoint_does_not_know_is_left_out_from_then_on(
     server: OpenAIServer, model: OpenAIConversation, message: str, param: str, gone: str
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from knowledge.adapters.owner_lock import read_owner
 from tests.faults.ground import Ground, wait_until
 from tests.faults.truth import Truth
+from tests.support.cases import load_tables
 from tests.support.faults import Mutant
 
 ONCE = (
@@ -25,18 +26,7 @@ ONCE = (
     "checkpoints.finish",
 )
 """Passed once in the life of a worker; the first one once in the life of a store, so it comes first."""
-OFTEN = (
-    "entries.claim",
-    "spaces.bound",
-    "embedder.embed",
-    "deciding.find_leased",
-    "deciding.patterns_by_key",
-    "deciding.write",
-    "deciding.commit",
-    "index.upsert",
-    "points.mark_overtaken",
-    "patterns.mark_embedded",
-)
+OFTEN = tuple(load_tables("kills")["OFTEN"])
 _SLOW = {"embed_seconds": 0.25, "lease_seconds": 0.3}
 _POISONED = {"poisoned": True}
 _DELETED = {

@@ -39,6 +39,7 @@ from knowledge.models import CaptureOutcome, EntryType
 from knowledge.ports import Selection
 from knowledge.wiring.stores import migration_scripts
 from tests.conftest import TEMPLATE
+from tests.support.cases import case_by_case
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.next_revision import add_next_revision
 from tests.support.postgres import create_database, drop_database, dsn_of
@@ -190,14 +191,7 @@ async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, post
         await connection.execute(sa.text(f"DROP ROLE {role}"))
 
 
-@pytest.mark.parametrize(
-    ("revision", "told"),
-    [
-        ("9999", r"revision 9999\) was made by a later hardwon"),
-        ("unknown", r"revision unknown\) was made by a later hardwon"),
-        ("0025", r"revision 0025\) is too old for this hardwon: open it once with commit 7e69ee7"),
-    ],
-)
+@case_by_case
 async def test_a_schema_of_another_version_is_refused_and_left_alone(
     engine: AsyncEngine, revision: str, told: str
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from knowledge.models import Pattern, Task
 from orchestrator.context.rendering import basic_context, label, render
 from orchestrator.context.sanitize import sanitize
+from tests.support.cases import load_tables
 from tests.support.entries import pattern
 
 OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
@@ -39,20 +40,7 @@ def read_back(block: str) -> list[dict[str, str]]:
 
 
 BREAKS = ("\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n", "\n  ", "\n\t")
-HIDDEN = (
-    "\u200b",
-    "\u200d",
-    "\u2060",
-    "\u202e",
-    "\u2066",
-    "\ufeff",
-    "\u00ad",
-    "\ufe0f",
-    "\U000e0041",
-    "\x00",
-    "\x1b[2K",
-    "\b",
-)
+HIDDEN = tuple(load_tables("blocks")["HIDDEN"])
 FENCES = (
     CLOSING,
     OPENING,

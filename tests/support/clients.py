@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from hardwon.client.transport import WORKSPACE_HEADER
+from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.wiring.open import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
@@ -14,9 +16,12 @@ from orchestrator.http.middleware.authentication import AuthConfig
 
 
 def http_of(app: FastAPI | Knowledge, **more: Any) -> httpx.AsyncClient:
-    """Return a client of HTTP; a defect of the app is an answer, as it is over a socket."""
-    served = make_app(app) if isinstance(app, Knowledge) else app
-    transport = httpx.ASGITransport(app=served, raise_app_exceptions=False)
+    """Return a client of HTTP, of the workspace of these services; a defect is an answer, as it is over a socket."""
+    if isinstance(app, Knowledge):
+        if app.workspace != DEFAULT_WORKSPACE:
+            more["headers"] = {WORKSPACE_HEADER: app.workspace} | dict(more.get("headers", {}))
+        app = make_app(app)
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://hardwon", **more)
 
 

@@ -11,26 +11,11 @@ from hardwon.models.documents import Document, Finding, NewDocument
 from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.models import Query
 from knowledge.wiring.open import Knowledge
+from tests.support.cases import read_sample
 
 ADMIN = Principal(name="root", admin=True)
 
-GUIDE = b"""---
-title: Database Timeout Runbook
-category: runbooks
-tags: [database, timeout]
----
-# Database timeouts
-
-When the pool is exhausted, raise pool_size to 40 and restart the api.
-
-## Diagnosis
-
-Look for ERR-4521 in the log of the connection pool.
-
-## Holidays
-
-The office is closed on Fridays in August.
-"""
+GUIDE = read_sample("documents_guide.txt").encode()
 
 
 async def writable(knowledge: Knowledge, kb: str = "global", scope_id: str | None = None) -> Scope:

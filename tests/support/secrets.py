@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
+from tests.support.cases import load_tables
+
 ALNUM = string.ascii_letters + string.digits
 UPPER = string.ascii_uppercase + string.digits
 HEX = "0123456789abcdef"
@@ -191,124 +193,8 @@ def credit_card(r: Random) -> str:
 
 _HOSTS = ("db.internal", "10.2.0.14", "cache-3.prod.northwind.net", "localhost", "rabbit")
 
-_BARE = (
-    "{}",
-    "using key {}",
-    "2026-03-04T11:20:31Z ERROR auth failed for {} (401)",
-    'client = Client("{}")',
-    "E       AssertionError: unexpected call with '{}'",
-    '{{"event": "login", "credential": "{}", "ok": false}}',
-    "export CREDENTIAL={}",
-    "-H 'X-Key: {}'",
-    "token: {}",
-    "https://api.brightpath.io/v1/items?key={}&page=2",
-    "Invalid credential: {}.",
-    "config[<{}>] rejected",
-)
-_LINES: dict[str, Sequence[str]] = {
-    "aws-secret-key": (
-        "aws_secret_access_key = {}",
-        'AWS_SECRET_ACCESS_KEY="{}"',
-        '"SecretAccessKey": "{}",',
-        "export AWS_SECRET_ACCESS_KEY={}",
-        "boto3.client('s3', aws_secret_access_key='{}')",
-        "secretAccessKey: {}",
-    ),
-    "azure-key": (
-        "DefaultEndpointsProtocol=https;AccountName=prodlogs;AccountKey={};EndpointSuffix=core.windows.net",
-        "AZURE_CLIENT_SECRET={}",
-        'account_key="{}"',
-        "Endpoint=sb://bus.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={}",
-        '"clientSecret": "{}"',
-    ),
-    "private-key": ("{}", "loaded:\n{}\nok", 'key = """{}"""', '{{"private_key": "{}"}}'),
-    "url-password": (
-        "postgresql://app:{}@{host}:5432/orders",
-        "could not connect to redis://:{}@{host}:6379/0",
-        "amqp://worker:{}@{host}/vhost",
-        "fatal: unable to access 'https://deploy:{}@git.northwind.net/team/repo.git/': 403",
-        "mongodb+srv://root:{}@{host}/?retryWrites=true",
-        "DATABASE_URL=mysql+pymysql://root:{}@{host}/shop",
-        "curl http://admin:{}@{host}:8080/health",
-        "sqlalchemy.exc.OperationalError: (psycopg2) postgres://svc:{}@{host}/db",
-        "jdbc:oracle:thin:scott/{}@//{host}:1521/orders",
-    ),
-    "authorization": (
-        "Authorization: Bearer {}",
-        "curl -H 'Authorization: Bearer {}' https://api.brightpath.io/v1",
-        '{{"authorization": "Bearer {}"}}',
-        "headers={{'Authorization': 'Token {}'}}",
-        "> Authorization: Basic {}",
-        "sent bearer {} to the gateway",
-    ),
-    "password": (
-        "DB_PASSWORD={}",
-        'password="{}"',
-        "password: {}",
-        "{{'user': 'svc', 'password': '{}'}}",
-        '{{"username": "svc", "password": "{}"}}',
-        "mysql --user=root --password={} shop",
-        "login failed: user=jane password={} host=web-2",
-        "spring.datasource.password={}",
-        "Server=db;User Id=sa;Password={};Encrypt=true",
-        "The password is {}",
-        "smtp_pass = '{}'",
-        "<password>{}</password>",
-        "PGPASSWORD={} psql -h db",
-        'adminPassword: "{}"',
-        "passphrase='{}'",
-        "- name: DB_PASSWORD\n  value: {}",
-        '{{"name": "DB_PASSWORD", "value": "{}"}}',
-        '<add key="Password" value="{}"/>',
-        "machine git.northwind.net login deploy password {}",
-        "ENV DB_PASSWORD {}",
-        "ALTER ROLE app WITH PASSWORD '{}';",
-        "CREATE USER app IDENTIFIED BY '{}'",
-        "curl -u jane:{} https://git.northwind.net/api",
-        "sshpass -p '{}' ssh web-2",
-        "docker login -u ci -p {} registry.northwind.net",
-        "Passwort: {}",
-        "пароль: {}",
-        "密码\uff1a{}",
-    ),
-    "secret": (
-        "API_KEY={}",
-        'api_key="{}"',
-        '{{"apiKey": "{}"}}',
-        "X-Api-Key: {}",
-        "client_secret={}&grant_type=client_credentials",
-        "secret: {}",
-        "SECRET_KEY = '{}'",
-        "GET /v1/search?access_token={}&q=shoes HTTP/1.1",
-        "auth_token: {}",
-        "{{'refresh_token': '{}', 'expires_in': 3600}}",
-        "--api-key {}",
-        "ENCRYPTION_KEY={}",
-        "webhookSecret: '{}'",
-        'hmac_key = "{}"',
-        "Set-Cookie: session={}; Path=/; HttpOnly",
-    ),
-    "email": (
-        "From: {}",
-        "user {} not found",
-        '{{"email": "{}"}}',
-        "Signed-off-by: Jane Doe <{}>",
-        "ask {} about it.",
-        "mailto:{}",
-        "duplicate key value violates unique constraint: (email)=({}) already exists.",
-    ),
-    "phone": (
-        "phone: {}",
-        "call {} when it is down",
-        '{{"phone_number": "{}"}}',
-        "Contact: {}.",
-        "SMS to {} was not delivered",
-        "tel:{}",
-        "ValueError: bad number '{}'",
-    ),
-    "iban": ("IBAN {}", "transfer to {} failed", '{{"iban": "{}"}}', "account={}", "payee: {}, amount 20.00 EUR"),
-    "credit-card": ("card {} declined", '{{"pan": "{}"}}', "number={}", "charge on {} failed: 402", "Card: {}"),
-}
+_BARE = tuple(load_tables("secrets")["_BARE"])
+_LINES: dict[str, Sequence[str]] = load_tables("secrets")["_LINES"]
 
 MAKERS: dict[str, Callable[[Random], str]] = {
     "aws-access-key": lambda r: r.choice(["AK", "AS"]) + "IA" + chars(r, string.ascii_uppercase + "234567", 16),
@@ -343,30 +229,7 @@ MAKERS: dict[str, Callable[[Random], str]] = {
 
 UNSTRUCTURED = frozenset({"password", "secret", "phone"})
 
-_AROUND = (
-    (
-        "Traceback (most recent call last):\n"
-        '  File "/srv/app/orders/service.py", line 214, in place\n'
-        "    receipt = gateway.charge(order, retries=3)\n"
-        "{}\n"
-        "orders.errors.GatewayError: the gateway answered 502 after 3 tries"
-    ),
-    (
-        "FAILED tests/test_checkout.py::test_total[EUR-3] - AssertionError: assert 1299 == 1300\n{}\n"
-        "1 failed, 41 passed in 3.12s"
-    ),
-    "Deploy of 4f1c9a7e2b8d0c6f5a3e1d9b7c5f3a1e8d6b4c2a to web-2 failed.\n{}\nRolled back to v2.14.1.",
-    (
-        "2026-03-04 11:20:30,511 INFO  worker-7 request 9b2f6c1e-5d7a-4c3b-8e1f-0a2d4c6e8b1f\n{}\n"
-        "2026-03-04 11:20:31,002 ERROR worker-7 gave up after 491 ms"
-    ),
-    (
-        "The integration step cannot reach the service since the last change of the settings. Steps taken:\n"
-        "1. read the log\n2. found this: {}\n3. restarted the container with the right settings, it works"
-    ),
-    "npm ERR! code ELIFECYCLE\nnpm ERR! errno 1\n{}\nnpm ERR! A complete log is in /root/.npm/_logs/2026-03-04.log",
-    "$ make deploy\n{}\nmake: *** [Makefile:31: deploy] Error 1",
-)
+_AROUND: tuple[str, ...] = tuple(load_tables("secrets")["_AROUND"])
 
 
 def around(random: Random, line: str) -> str:
@@ -411,63 +274,5 @@ def _pieces(secret: str) -> list[str]:
     return [secret[start : start + length] for start in range(len(secret) - length + 1)]
 
 
-BENIGN = (
-    "commit 4f1c9a7e2b8d0c6f5a3e1d9b7c5f3a1e8d6b4c2a (HEAD -> main, tag: v2.14.1)",
-    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  dist/app-2.14.1-py3-none-any.whl",
-    "request 9b2f6c1e-5d7a-4c3b-8e1f-0a2d4c6e8b1f took 1299 ms",
-    "entry 7d444840-9dc0-11d1-b245-5ffdce74fad2 is open",
-    "at 2026-03-04T11:20:31.511203+0000 (1772623231511203)",
-    "pool 0x7f3a9c2d1e80, thread 140234567890176, object at 0x7f8b8c0d5f10",
-    "numpy==2.1.3 requires python_version >= '3.11'",
-    "git@github.com:team/repo.git at refs/heads/fix-token-refresh-2",
-    'password = os.environ["DB_PASSWORD"]',
-    "password: str | None = None",
-    "token = tokenizer.next_token(source, position_2)",
-    "api_key=${API_KEY}",
-    "max_tokens=4096, next_page_token=None, token_type=bearer",
-    "This password is too short. It must contain at least 8 characters.",
-    "secret = get_secret('projects/1/secrets/name')",
-    "def login(self, password=None, token='', secret_key=settings.SECRET_KEY):",
-    "postgresql://user:password@localhost/db and https://${USER}:${PASSWORD}@host/",
-    "assert y == x@w.T + b.shape[0]; @pytest.mark.parametrize('a', [1, 2])",
-    "user@example.com is the address in the documentation",
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-    "listening on 127.0.0.1:8420, peer fe80::1ff:fe23:4567:890a",
-    "Error: Cannot find module '/srv/app/node_modules/.pnpm/left-pad@1.3.0/node_modules/left-pad/index.js'",
-    "basic authentication failed, bearer authentication is required",
-    "Authorization header is missing",
-    "0.1234567890123456 != 0.1234567890123457, 4503599627370496 rows",
-    "SKIPPED [3] tests/test_io.py:77: needs the network; sk-learn is missing; SG.close() was not called",
-    "integrity sha512-Wq0S0wM1P9mJbUZNDhX1yWJqT0zJZKp3Qz5cI1FlqWmF3xOYbQwB5Rk0zWb3yI0nYB5a9u4Z1Qm7TzX8Qd0v0g==",
-    "user@1000.service: Main process exited, code=exited, status=203/EXEC",
-    "tel. the operator on 2026-03-04, order 4711-0815-2, lines 100-200",
-    "Cookie: theme=dark; lang=de",
-    "-----BEGIN PRIVATE KEY----- is missing in key.pem",
-    "PWD=/Users/jane/Orders2 OLDPWD=/Users/jane HOME=/Users/jane",
-    "first_pass: 0.9871s, second-pass=12.5ms, pass: 41/42, pass: v1.2.3",
-    'session_key: f"session:{user_id}:v2"',
-    "at NetworkConnectionFactory.create.defaultConnectionForTheCurrentUser(Native Method)",
-    "pull docker://alpine:3.18@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    "GET http://localhost:4873/@team/left-pad and http://[::1]:8080/@team/left-pad",
-    "mysql -u root -p orders_2 and the password for login 4 of 5",
-    '"auth": "user:group" and "auth": "Zm9vYmFy"',
-    "kubectl get secret db -o jsonpath={.data.password} | base64 -d and get_password | base64",
-    "docker run -p 8080:80 nginx; redis-cli -p 6379; mysql -h db -P 33060; helm registry login -u ci r.io",
-    "password = get_password('db-prod-1'); assert check_password('s', hashed)",
-    "| password | string | required, 8-64 chars |",
-    "<td>Password</td><td>string, 8 to 64</td>",
-    "Enter the password twice in 30 s; the password 8-16 characters long",
-    "git+https://github.com/team/repo.git@4f1c9a7e2b8d0c6f5a3e1d9b7c5f3a1e8d6b4c2a#egg=orders",
-    "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "?key=orders/2024/01/report_final_2.pdf and cache_key=user:9b2f6c1e5d7a:profile_v2",
-    '("authorization", "x-amz-content-sha256", "x-amz-security-token")',
-    "cp $1$HOME/projects/some-directory/file and $1$SOME_LONG_VARIABLE_NAME_THAT_IS_SET, $1$2$3$4$5$6$7$8$9$10$11",
-    "request api-550e8400-e29b-41d4-a716-446655440000 took 3 s",
-    "sdk-platform-tools-34.0.5, fw_update_available_v2_1, nfp_total_weight_in_kilogram",
-    "rnd_thenumberofroundsofthegame2, fw_updateavailableforversion2, v2.public.api.users.list, v4.local.settings",
-    "Cookie: lang=en; theme=dark_mode_2; consent=analytics-2024-01-01; pw: 0.98765 and PW=12.5mm",
-    "password = &config.password; secret: !Ref DatabaseSecret2; password: !GetAtt Database1.Password; token: *anchor_2",
-    'variable "db_password" {\n  type = string\n  default = null\n}',
-    "login as the account of orders, basic account setup: Basic authentication with the account password",
-)
+BENIGN = tuple(load_tables("secrets")["BENIGN"])
 """Lines with nothing to hide, some of which look as if."""

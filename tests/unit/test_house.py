@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("hardwon", "knowledge", "orchestrator", "jobs", "migrations")
@@ -209,12 +209,6 @@ def test_documents_are_read_with_few_regular_expressions() -> None:
     assert compiled <= MAX_DOCUMENT_PATTERNS
 
 
-@pytest.mark.parametrize(
-    ("name", "is_one"),
-    [
-        ("told_by", True), ("_kept", True), ("embedded_texts", True), ("settling", True), ("parse_sarif", False),
-        ("embed", False), ("embedding_text", False), ("heading_of", False), ("__getattr__", False), ("string", False),
-    ],
-)  # fmt: skip
+@each_case
 def test_the_check_of_names_knows_a_participle(name: str, is_one: bool) -> None:  # noqa: FBT001
     assert starts_with_participle(name) is is_one

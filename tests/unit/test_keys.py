@@ -14,6 +14,7 @@ from hardwon.models.access import Scope
 from knowledge.access.keys import FILE, load_pepper
 from knowledge.access.permissions import Reach, operations
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
+from tests.support.cases import over
 
 # the pepper
 
@@ -79,7 +80,7 @@ def test_a_key_of_one_workspace_does_nothing_to_the_whole_store_and_enters_no_ot
         of(Scope.ADMIN).check_workspace("theirs")
 
 
-@pytest.mark.parametrize("unknown", ["", "capture", "capture.", "keys.any", "capture.stores", "queries.__class__"])
+@over("unknown", ["", "capture", "capture.", "keys.any", "capture.stores", "queries.__class__"])
 def test_what_is_in_no_table_is_nobodys(unknown: str) -> None:
     require: list[Callable[[str], None]] = [OWNER.require, of(Scope.ADMIN, workspace=None).require]
     for each in require:

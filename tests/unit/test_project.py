@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import benchmarks.__main__
+from tests.support.cases import each_case, over
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = {"api", "postgres", "qdrant", "scheduler"}
@@ -99,18 +100,7 @@ def test_an_older_python_can_read_run_far_enough_to_say_that_it_is_too_old() -> 
     ast.parse((ROOT / "run.py").read_text(encoding="utf-8"), feature_version=(3, 6))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "all_of_them"),
-    [
-        ("", False),
-        ("-x -n 0", False),
-        ("-n 0 -k lease", True),
-        ("-m long", True),
-        ("tests/unit/test_project.py", True),
-        ("tests/unit/test_project.py::test_make_and_run_know_the_same_commands", True),
-        ("-n 0 --last-failed --last-failed-no-failures=none", True),
-    ],
-)
+@each_case
 def test_tests_that_take_seconds_are_left_out_unless_some_are_chosen(arguments: str, *, all_of_them: bool) -> None:
     run = runpy.run_path(str(ROOT / "run.py"))
     assert run["chosen"](arguments.split()) is all_of_them
@@ -147,9 +137,7 @@ def test_only_the_api_is_published_and_only_to_this_machine() -> None:
     assert all(port.startswith("127.0.0.1:") for port in published["api"])
 
 
-@pytest.mark.parametrize(
-    "secret", ["POSTGRES_PASSWORD", "QDRANT__SERVICE__API_KEY", "HARDWON_API_KEY", "HARDWON_KEY_PEPPER"]
-)
+@over("secret", ["POSTGRES_PASSWORD", "QDRANT__SERVICE__API_KEY", "HARDWON_API_KEY", "HARDWON_KEY_PEPPER"])
 def test_compose_has_no_secret_of_its_own_and_says_when_one_is_missing(secret: str) -> None:
     values = [service["environment"][secret] for service in compose().values() if secret in service["environment"]]
     assert values
@@ -157,7 +145,7 @@ def test_compose_has_no_secret_of_its_own_and_says_when_one_is_missing(secret: s
         assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", value), value
 
 
-@pytest.mark.parametrize("name", ["api", "scheduler"])
+@over("name", ["api", "scheduler"])
 def test_a_setting_in_the_env_file_reaches_what_runs_by_it(name: str) -> None:
     """Compose reads .env to fill in its own file only: a longer retention was set there, and nobody heard of it."""
     service = compose()[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import traceback
 from pathlib import Path
@@ -15,6 +16,7 @@ from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.models import ReviewMode
 from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
 from knowledge.wiring.open import make_embedder
+from tests.support.cases import case_by_case, over
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
@@ -124,12 +126,13 @@ def test_every_setting_has_its_variable_here() -> None:
     assert {name for _, name, _ in TAKEN.values()} == set(KnowledgeSettings.model_fields)
 
 
-@pytest.mark.parametrize("variable", TAKEN)
+@over("variable", TAKEN)
 def test_each_variable_sets_its_setting(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told, name, value = TAKEN[variable]
     assert getattr(KnowledgeSettings(), name) != value
-    monkeypatch.setenv(variable, told)
-    assert getattr(KnowledgeSettings(), name) == value
+    with monkeypatch.context() as alone:
+        alone.setenv(variable, told)
+        assert getattr(KnowledgeSettings(), name) == value
 
 
 @pytest.mark.parametrize(("told", "meant"), [("1", True), ("true", True), ("", False), ("false", False), ("no", False)])
@@ -150,21 +153,7 @@ def test_a_wrong_value_is_refused_with_the_name_of_the_variable(
     assert not re.search("Input should|unable to|String should", str(refused.value)), "the words of a library"
 
 
-@pytest.mark.parametrize(
-    ("variable", "told", "says"),
-    [
-        ("HARDWON_QUERY_DEADLINE_MS", "abc", "give a whole number from 1 to 600000"),
-        ("HARDWON_EMBEDDING_DIMS", "0", "give a whole number from 2 to 65536"),
-        ("HARDWON_TASK_RELEVANCE", "70", "give a number from 0 to 1"),
-        ("HARDWON_KEY_REQUESTS_PER_SECOND", "0", "give a number above 0, 1000000 at most"),
-        ("HARDWON_PG_KEEP", "maybe", "give true (on) or false (off)"),
-        ("HARDWON_REVIEW", "all", "give 'suspicious', 'everything' or 'off'"),
-        ("HARDWON_KB_RELEVANCE", "all", "give 'keyword', 'embedding' or 'hybrid'"),
-        ("HARDWON_KB_WEIGHTS", '{"tag": "x"}', "give a number for 'tag'"),
-        ("HARDWON_QDRANT_PREFIX", "a b", "give what matches ^[A-Za-z0-9_-]{0,64}$"),
-        ("HARDWON_RETENTION", "0 years", "give whole years from 1 to 100 with the unit, such as '1 year'"),
-    ],
-)
+@case_by_case
 def test_a_wrong_value_is_answered_with_what_the_setting_takes(
     variable: str, told: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,14 +241,14 @@ def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch
     assert "hush-hush" not in "".join(traceback.format_exception(refused.value))
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\t \n"])
-@pytest.mark.parametrize("variable", TAKEN)
+@over("variable, blank", itertools.product(TAKEN, ["", " ", "\t \n"]))
 def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = KnowledgeSettings()
-    monkeypatch.setenv(variable, blank)
-    monkeypatch.setenv("OPENAI_API_KEY", blank)
-    assert KnowledgeSettings() == usual
-    assert KnowledgeSettings(database_url=SecretStr(blank)).has_embedded_postgres
+    with monkeypatch.context() as alone:
+        alone.setenv(variable, blank)
+        alone.setenv("OPENAI_API_KEY", blank)
+        assert KnowledgeSettings() == usual
+        assert KnowledgeSettings(database_url=SecretStr(blank)).has_embedded_postgres
 
 
 @pytest.mark.parametrize("name", sorted(name for name in KnowledgeSettings.model_fields if name.endswith("_key")))

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import knowledge
+from tests.support.cases import each_case
 
 ROOT = Path(knowledge.__file__).parent.parent
 SENDS = {
@@ -50,14 +49,6 @@ def test_t17_no_statement_is_put_together_from_text() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "connection.execute(sa.text(f'SELECT {name}'))",
-        "connection.execute('SELECT ' + name)",
-        "sa.text('SELECT %s' % name)",
-        "connection.exec_driver_sql('SELECT {}'.format(name))",
-    ],
-)
+@each_case
 def test_the_lint_bites(statement: str) -> None:
     assert list(built(statement))

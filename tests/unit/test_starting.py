@@ -9,12 +9,11 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import over
 from tests.support.loaded import HEAVY, heavy, loaded, ours
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["kb", "ask", "--help"]])
+@over("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["kb", "ask", "--help"]])
 def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> None:
     modules = loaded("from orchestrator.cli.commands.root import main; main()", *arguments)
     assert not {name for name in modules if name.startswith("orchestrator.cli.reports")}
@@ -69,7 +68,7 @@ def stopped_at(loading: str, before: Callable[[], object] | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before)
 
 
-@pytest.mark.parametrize("loading", ["orchestrator.cli.commands.root", "typer", "orchestrator.cli.commands.learn"])
+@over("loading", ["orchestrator.cli.commands.root", "typer", "orchestrator.cli.commands.learn"])
 def test_ctrl_c_as_a_command_begins_ends_it_without_a_word(loading: str) -> None:
     stopped = stopped_at(loading)
     assert stopped.returncode == -signal.SIGINT

@@ -14,11 +14,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from knowledge.adapters.embedding.local import bundled_model
+from tests.support.cases import over
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -75,7 +75,7 @@ def test_t28_the_environment_holds_nothing_in_another_version_than_the_lock_says
     assert {name: installed[name] for name in both if installed[name] not in locked[name]} == {}
 
 
-@pytest.mark.parametrize("package", ["knowledge", "orchestrator", "jobs", "migrations"])
+@over("package", ["knowledge", "orchestrator", "jobs", "migrations"])
 def test_t28_nothing_of_ours_loads_a_pickle(package: str) -> None:
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

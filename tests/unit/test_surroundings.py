@@ -18,6 +18,7 @@ from hardwon.http_environment import check_http_environment
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.adapters.qdrant.server import connect
 from orchestrator.client import KnowledgeClient
+from tests.support.cases import case_by_case
 
 NOWHERE = "http://127.0.0.1:9"
 UNUSABLE = [
@@ -53,15 +54,7 @@ async def test_what_no_client_can_use_is_named_by_each_of_them(
         KnowledgeClient(NOWHERE)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("HTTP_PROXY", "proxy"),
-        ("HTTP_PROXY", "proxy:3128"),
-        ("ALL_PROXY", "https://user:word@proxy:3128"),
-        ("NO_PROXY", "*"),
-    ],
-)
+@case_by_case
 def test_what_a_client_can_use_passes(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, value)
     check_http_environment()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
+from tests.support.cases import over
 from tests.vulnerabilities import FOUND, UNKNOWN, judge
 
 CLEAN: dict[str, Any] = {"name": "alembic", "version": "1.20.1", "vulns": []}
@@ -22,7 +21,7 @@ def test_only_when_every_package_was_looked_up_and_none_is_vulnerable_is_it_well
     assert judge(told(CLEAN, CLEAN)) == (0, "2 packages, no known vulnerability")
 
 
-@pytest.mark.parametrize("packages", [(BAD,), (CLEAN, BAD), (SKIPPED, BAD)])
+@over("packages", [(BAD,), (CLEAN, BAD), (SKIPPED, BAD)])
 def test_a_known_vulnerability_is_named_with_what_mends_it(packages: tuple[object, ...]) -> None:
     code, says = judge(told(*packages))
     assert code == FOUND

@@ -18,6 +18,10 @@ from knowledge.documents.parsing.decode import Unreadable, parse_text
 from knowledge.wiring.open import Knowledge
 from tests.acceptance.documents.test_hostile_files import packed
 from tests.support.documents import add, find
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 pytest.importorskip("kreuzberg")
 

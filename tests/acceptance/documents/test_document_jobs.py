@@ -11,6 +11,10 @@ from jobs.table import JOBS, run_job
 from knowledge.access.principals import ANYONE, Principal, Trust
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, writable
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 OPERATOR = Principal(trust=Trust.KEY, scopes=frozenset({Scope.ADMIN}), workspace=None, key_id="0" * 12)
 
@@ -26,6 +30,7 @@ async def test_what_was_left_is_indexed_in_every_workspace(opens: Opens) -> None
         assert {passage.uri for passage in (await find(other, "ERR-4521")).passages} == {"b.md"}
 
 
+@pytest.mark.own_stores
 @pytest.mark.parametrize("principal", [OPERATOR, ANYONE], ids=lambda principal: principal.trust)
 async def test_whoever_may_run_jobs_may_run_each_of_them(opens: Opens, principal: Principal) -> None:
     """At a server, by `python -m jobs` with HARDWON_API_URL: those of documents were nobody's to ask for."""
@@ -45,10 +50,10 @@ async def test_closed_cases_are_swept_and_the_index_is_put_right(opens: Opens) -
         document = await add(knowledge, "b.md", GUIDE)
         await knowledge.documents.library.delete(await writable(knowledge), [document.document_id])
         room = await knowledge.documents.indexing.active_space()
-        points = await knowledge.passages.count(room.space, "default")
+        points = await knowledge.passages.count(room.space, knowledge.workspace)
         assert await run_job(knowledge, "sweep_cases", once_per_slot=False) == 0, "no case is closed"
         assert await run_job(knowledge, "reconcile", once_per_slot=False) == 1
-        assert await knowledge.passages.count(room.space, "default") == points // 2
+        assert await knowledge.passages.count(room.space, knowledge.workspace) == points // 2
         await knowledge.kb.close_case("42")
         assert await run_job(knowledge, "reconcile", once_per_slot=False) == 1
-        assert await knowledge.passages.count(room.space, "default") == 0
+        assert await knowledge.passages.count(room.space, knowledge.workspace) == 0

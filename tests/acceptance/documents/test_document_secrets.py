@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import httpx
 import pytest
 import sqlalchemy as sa
 from dulwich import porcelain
@@ -17,18 +16,21 @@ from hardwon.errors import InvalidInput
 from hardwon.models.documents import DocumentType, NewDocument, NewSource
 from knowledge.documents.parsing.decode import parse_text
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from tests.acceptance.doors.test_secrets import HIDDEN, OTHER, TOKEN, stored
 from tests.conftest import Opens
+from tests.support.clients import http_of
 from tests.support.documents import add, find, readable, writable
 from tests.support.secrets import planted, surviving
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 GUIDE = b"# Pushing\n\nPush to the mirror with the token of the team, and renew it in March.\n"
 
 
 async def ask(knowledge: Knowledge, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         response = await client.post(path, json=body)
     assert response.status_code in {200, 204}, response.text
     told: dict[str, Any] = response.json() if response.content else {}
@@ -96,6 +98,7 @@ async def test_with_redaction_off_all_is_kept_as_it_came(opens: Opens) -> None:
         assert TOKEN in ((await knowledge.capture.get(kept.entry_ids[0])).failure_description or "")
 
 
+@pytest.mark.own_stores
 async def test_an_event_told_again_with_its_secret_comes_to_the_same(knowledge: Knowledge) -> None:
     told: dict[str, Any] = {"task_id": "T-1", "project_id": "p"}
     failed = await knowledge.events.task_failed(**told, agent_type="a", failure_description=f"push with {TOKEN} fails")
@@ -147,6 +150,7 @@ async def test_no_question_is_stored_with_its_secrets(knowledge: Knowledge, capl
     )
 
 
+@pytest.mark.own_stores
 async def test_two_questions_that_differ_in_a_secret_alone_are_one_to_the_cache(knowledge: Knowledge) -> None:
     """The key of a kept answer is a hash of the question: of the one that is kept, so that no secret can be guessed."""
     await add(knowledge, "push.md", GUIDE)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 import structlog
 
@@ -16,16 +15,20 @@ from knowledge.documents.access import Permission, Principal
 from knowledge.documents.answering.rendering import SELECTION_GUIDANCE
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa.document_selection import DocumentSelection
 from orchestrator.qa.lookups import Documents, Lookups, get_tool_schema, validate_parameters
 from orchestrator.qa.telemetry import Telemetry, metrics_of
 from tests.acceptance.documents.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with, sources_in
-from tests.support.cases import over
+from tests.support.cases import case_by_case, over
+from tests.support.clients import http_of
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 LAWS = b"# Laws of Game 2024-25\n\n## Law 11\n\nA player in an offside position is not always penalised.\n"
 VAR = b"# VAR Guidelines 2024\n\n## Reviews\n\nThe video referee reviews goals, penalties and red cards.\n"
@@ -77,8 +80,7 @@ def both(server: OpenAIServer) -> dict[str, Any]:
 
 
 async def ask(knowledge: Knowledge, question: str = OFFSIDE, **more: Any) -> dict[str, Any]:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         response = await client.post("/api/ask", json={"question": question, **more})
     assert response.status_code == 200, response.text
     told: dict[str, Any] = response.json()
@@ -392,17 +394,7 @@ def test_a4_01_a4_02_the_settings_of_the_design_with_its_defaults() -> None:
     assert (SETTINGS.top_k_retrievals, SETTINGS.similarity_threshold) == (5, 0.7)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_document_lookups", 0),
-        ("lookup_max_chunks", -1),
-        ("fallback_similarity_threshold", 1.1),
-        ("similarity_threshold", "high"),
-        ("top_k_retrievals", 0),
-        ("require_tool_use", "perhaps"),
-    ],
-)
+@case_by_case
 def test_a4_01_a_wrong_setting_stops_the_start_and_is_named(name: str, value: object) -> None:
     with pytest.raises(InvalidSetting, match=f"HARDWON_{name.upper()}"):
         KnowledgeSettings(**{name: value})
@@ -532,8 +524,7 @@ def test_a4_24_the_methods_of_the_design_are_there_by_their_names() -> None:
 
 
 async def test_a1_24_t20_the_page_asks_and_shows_sources_without_inline_scripts(knowledge: Knowledge) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         page = await client.get("/documents")
         script = await client.get("/documents/documents.js")
         style = await client.get("/documents/documents.css")
@@ -550,8 +541,7 @@ async def test_a1_24_t20_the_page_asks_and_shows_sources_without_inline_scripts(
 
 async def test_f7_x_27_one_base_is_asked_over_http_in_its_own_form(knowledge: Knowledge) -> None:
     await add(knowledge, "runbook.md", GUIDE, "user", "ann")
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         asked = {"question": "Where do I look for ERR-4521 in the log of the connection pool?"}
         told = (await client.post("/api/kb/user/ann/ask", json=asked)).json()
         unknown = await client.post("/api/kb/wiki/x/ask", json=asked)
@@ -588,8 +578,7 @@ async def test_f7_x_27_one_base_is_asked_over_http_in_its_own_form(knowledge: Kn
 async def test_a_question_to_a_base_of_many_that_names_none_is_refused_as_elsewhere(
     knowledge: Knowledge, kb: str
 ) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+    async with http_of(knowledge) as http:
         asked = await http.post(f"/api/kb/{kb}/-/ask", json={"question": "Where is the log?"})
         listed = await http.get(f"/api/kb/{kb}/-/documents")
     told = [(each.status_code, each.json()["field"], each.json()["detail"]) for each in (asked, listed)]

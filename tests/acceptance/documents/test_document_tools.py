@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 import structlog
@@ -23,18 +22,18 @@ from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
 from knowledge.documents.answering.profiles import GlobalKBConfig
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa import document_qa_tool
 from orchestrator.qa.document_qa_tool import DocumentQATool
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with, sources_in
 from tests.support.cases import over
+from tests.support.clients import http_of
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Reply, Status
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 WHERE = "Where do I look for ERR-4521 in the log of the connection pool?"
@@ -268,12 +267,12 @@ async def test_a0_07_a_question_writes_to_no_document(opens: Opens, server: Open
         async with opens(**settings) as knowledge:
             await add(knowledge, "runbook.md", GUIDE)
             room = await knowledge.documents.indexing.active_space()
-            points = await knowledge.passages.scan(room.space, "default", after=None, limit=100)
+            points = await knowledge.passages.scan(room.space, knowledge.workspace, after=None, limit=100)
             before = await every_row(knowledge, but=["answer_cache"])
             assert before["kb_chunks"]
             assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "answered"
             assert await every_row(knowledge, but=["answer_cache"]) == before
-            assert await knowledge.passages.scan(room.space, "default", after=None, limit=100) == points
+            assert await knowledge.passages.scan(room.space, knowledge.workspace, after=None, limit=100) == points
 
 
 async def test_a0_14_a0_88_x_12_the_core_alone_asks_for_500_tokens_at_its_own_temperature(
@@ -504,8 +503,7 @@ async def test_a0_27_a0_60_a0_61_a0_62_a0_63_a1_23_what_tools_answered_goes_alon
         async with opens(**with_model(server), **with_model(main, "main")) as knowledge:
             await add(knowledge, "app.log", log_lines(), "case", "7")
             await add(knowledge, "runbook.md", GUIDE)
-            transport = httpx.ASGITransport(app=make_app(knowledge))
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            async with http_of(knowledge) as client:
 
                 async def say(message: str, talk: object, **more: str) -> Mapping[str, Any]:
                     body = {"message": message, "conversation": talk, **more}

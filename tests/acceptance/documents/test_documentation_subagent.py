@@ -14,8 +14,8 @@ from statistics import quantiles
 from typing import Any
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
+import pytest_asyncio
 import sqlalchemy as sa
 from pydantic import SecretStr
 
@@ -28,7 +28,6 @@ from knowledge.documents.answering.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.journal import MAX_OCCURRENCES, NewEscalation, one_business_day_after
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa import documentation
 from orchestrator.qa.documentation import (
     COMPLETED,
@@ -43,19 +42,16 @@ from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry
 from tests.acceptance.documents.test_document_tools import with_model
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with
+from tests.support.cases import read_sample
+from tests.support.clients import http_of
 from tests.support.documents import ADMIN, add, put
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
+from tests.support.sharing import OF_ONE_LOOP, opens, own, shared
 
-QUOTES = b"""# Quotes
+__all__ = ["opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
-## Quotes to Sales Orders
-
-Convert a quote into a sales order: open the quote and press Convert to Sales Order.
-
-## Deleting quotes
-
-Press Delete on the quote.
-"""
+QUOTES = read_sample("documentation_subagent_quotes.txt").encode()
 QUESTION = "How do I convert a quote into a sales order?"
 STEP = {
     "session_id": 4815162342,
@@ -79,7 +75,7 @@ def server() -> Iterator[OpenAIServer]:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
     async with opens(**with_model(server), chat_timeout_seconds=1) as opened:
         await add(opened, "quotes.md", QUOTES)
@@ -95,16 +91,14 @@ def subagent(knowledge: Knowledge) -> DocumentationQASubagent:
 
 
 async def call(knowledge: Knowledge, method: str, path: str, body: Any = None) -> Any:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         response = await client.request(method, path, json=body)
     assert response.status_code in {200, 204}, response.text
     return response.json() if response.content else None
 
 
 async def status_of(knowledge: Knowledge, path: str, body: Any) -> int:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         content, headers = json.dumps(body), {"content-type": "application/json"}
         return (await client.post(path, content=content, headers=headers)).status_code
 
@@ -353,6 +347,7 @@ async def test_a_question_that_is_asked_without_end_keeps_its_last_times_only(
     assert (await journal.escalate(asked, clock.now())).occurrences == 2, "the last times"
 
 
+@pytest.mark.own_stores
 async def test_what_was_told_of_documents_goes_after_a_year_and_what_is_open_stays(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -457,8 +452,7 @@ async def test_a2_30_steps_with_one_result_key_ask_once_in_a_session(
 async def test_a2_30_the_route_gives_a_result_key_its_first_answer_again(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         first = (await client.post("/subagents/documentation-qa", json=STEP)).json()
         again = (await client.post("/subagents/documentation-qa", json={**STEP, "step_id": "plan-step-9"})).json()
     assert again == {**first, "step_id": "plan-step-9"}
@@ -547,6 +541,7 @@ async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     assert min(slowest) < 0.15, "0.10 s on two cores that had six other things to do"
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_a2_08_a2_13_a4_13_a4_20_an_embedder_at_an_endpoint_is_waited_for_and_its_failures_are_told(
     opens: Opens, server: OpenAIServer

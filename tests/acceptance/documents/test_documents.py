@@ -24,6 +24,10 @@ from orchestrator.cli.reports.answer_report import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable
 from tests.support.embedders import HashingEmbedder
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 ANN = Principal(name="ann")
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -127,7 +131,7 @@ async def test_a_deleted_document_is_hidden_at_once_and_leaves_nothing(knowledge
         await knowledge.documents.library.documents.get("global_kb", document.document_id)
     await knowledge.documents.indexing.run()
     room = await knowledge.documents.indexing.active_space()
-    assert await knowledge.passages.count(room.space, "default") == 0
+    assert await knowledge.passages.count(room.space, knowledge.workspace) == 0
     assert (await knowledge.documents.quotes.statistics(scope, [])).documents == 0
     again = await add(knowledge, "timeouts.md", GUIDE)
     assert again.document_id != document.document_id
@@ -147,7 +151,7 @@ async def test_a_case_that_is_kept_for_a_while_is_swept_when_that_is_over(opens:
         assert (await find(knowledge, "ERR-4521", "case", "43")).passages == ()
         assert (await find(knowledge, "ERR-4521", "case", "42")).passages
         room = await knowledge.documents.indexing.active_space()
-        assert await knowledge.passages.count(room.space, "default") == points // 2
+        assert await knowledge.passages.count(room.space, knowledge.workspace) == points // 2
 
 
 async def test_the_base_of_a_user_goes_with_the_user(knowledge: Knowledge) -> None:
@@ -266,6 +270,7 @@ async def point_of(knowledge: Knowledge, document: Document) -> PassagePoint:
     return point
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Opens) -> None:
     """G15: it holds as many points as there should be, those of versions before."""
@@ -331,6 +336,7 @@ async def test_some_documents_are_embedded_while_others_are_written(opens: Opens
         assert (await knowledge.documents.indexing.run()).postponed == 1
 
 
+@pytest.mark.own_stores
 async def test_a_document_whose_embeddings_another_version_kept_elsewhere_is_indexed_again(
     knowledge: Knowledge,
 ) -> None:

@@ -39,6 +39,7 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from tests.conftest import Opens
+from tests.support.cases import load_tables
 from tests.support.documents import GUIDE, add, find, put
 
 SECRET = b"# Vault\n\nThe zanzibar door opens with the seventh key of the porter.\n"
@@ -319,20 +320,7 @@ async def test_t15_a_repository_that_leads_out_of_its_folder_is_not_read(
         assert await knowledge.kb.list_documents("global", None) == []
 
 
-STRANGE_ADDRESSES = [
-    "--upload-pack=touch /tmp/x",
-    "-u./x",
-    "ext::sh -c touch% /tmp/x",
-    "ext::https://git.example.org/team",
-    "fd::3",
-    "git://git.example.org/team/a",
-    "ssh://-oProxyCommand=x/team",
-    "https://git.example.org//evil.example/team",
-    "https://git.example.org/team//evil.example/a",
-    "https://git.example.org\\@evil.example/team",
-    "https://git.example.org%2fteam@evil.example/",
-    "file:///srv/repos/%2e%2e/private",
-]
+STRANGE_ADDRESSES = load_tables("test_documents_attacked")["STRANGE_ADDRESSES"]
 
 
 async def test_t15_addresses_that_git_would_take_for_options_commands_or_other_hosts_are_refused(opens: Opens) -> None:

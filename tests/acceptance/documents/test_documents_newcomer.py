@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from hardwon.errors import InvalidInput
@@ -20,7 +19,7 @@ from orchestrator.cli.files.folders import files_at, files_of, read_contents
 from orchestrator.cli.reports.answer_report import LocalAnswers, print_answer
 from orchestrator.cli.reports.kb_report import FolderChanges, excerpt, print_added, print_passages
 from orchestrator.client import KnowledgeClient
-from orchestrator.http.app import make_app
+from tests.support.clients import client_of
 from tests.support.documents import add
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by
@@ -243,8 +242,7 @@ def test_of_a_long_passage_that_is_shown_where_it_has_what_was_searched() -> Non
 
 @pytest.fixture
 async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://test", transport=transport) as opened:
+    async with client_of(knowledge) as opened:
         yield opened
 
 

@@ -12,39 +12,10 @@ from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.qa.wrappers import AnswerFromGlobalKB
 from tests.conftest import Opens
-from tests.support.cases import over
+from tests.support.cases import each_case, over, read_sample
 from tests.support.documents import ADMIN, put
 
-STATION = """# Pump station
-
-It moves the water of two villages. This is how it is run, day and night.
-
-| task | does | who may |
-| --- | --- | --- |
-| `gauge_read` | reads what the pressure gauge shows | controller |
-| `gauge_report` | tells the office what the gauge showed, so that it is read there | office |
-| `gauge_reset` | sets the gauge back | controller |
-
-Only the controller reads the pressure gauge; operators never do.
-
-## Typing
-
-```console
-$ pump add plans/ README.md
-$ pump ask "Who reads the pressure gauge?"
-```
-
-## Questions
-
-**Who repairs a broken pump?** The night shift of the plant next door, within two hours.
-
-## Settings
-
-| variable | default | |
-| --- | --- | --- |
-| `PUMP_RATE` | 40 | litres in a second, at most |
-| `PUMP_NIGHT` | `off` | whether the pump runs at night |
-"""
+STATION = read_sample("documents_quoted_station.txt")
 GAUGES = """# Gauges
 
 | gauge | shows | read by |
@@ -122,24 +93,7 @@ async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
     assert SENTENCE not in {claim.text for claim in without.claims}
 
 
-RELEASES = """# Changelog
-
-## 4.1.0
-
-### Changed
-
-- The pump needs glibc 2.31 at least.
-
-### Added
-
-- A command that drains the well at night.
-
-## 4.0.0
-
-### Changed
-
-- The pump needs glibc 2.28 at least.
-"""
+RELEASES = read_sample("documents_quoted_releases.txt")
 SETTINGS = b"# The pump\nPUMP_TIMEOUT_MS=8000\nPUMP_RETRIES=5\nWELL_DEPTH_M=42\nWELL_KEEPER=ann\n"
 QUEUES = """queues:
   - name: mails
@@ -166,16 +120,7 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
 
 
 @pytest.mark.long
-@over(
-    "question, told, other",
-    [
-        ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
-        ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
-        ("What is the default of threads in Osprey 3?", "is 4", "is 16"),
-        ("How many workers has the queue invoices?", "queues > invoices > workers: 2", "workers: 4"),
-        ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
-    ],
-)
+@each_case
 async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
     harbour: Knowledge, question: str, told: str, other: str
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from knowledge.documents.answering.entailment import PROMPT
 from knowledge.documents.models import Answer, AnswerStatus
@@ -17,6 +18,10 @@ from tests.conftest import Opens
 from tests.support.answering import answered
 from tests.support.documents import ADMIN, add
 from tests.support.openai_server import OpenAIServer
+from tests.support.sharing import OF_ONE_LOOP, opens, own, shared
+
+__all__ = ["opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 TEXT = b"# Backups\n\nAnn restores the backup of Bob. The night job makes backups if the flag is set.\n"
 RIGHT = ("Ann restores the backup of Bob.", [(1, "Ann restores the backup of Bob.")])
@@ -48,7 +53,7 @@ def server() -> Iterator[OpenAIServer]:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
     async with opens(**with_model(server), verify_entailment=True) as opened:
         await add(opened, "backups.md", TEXT)

@@ -28,6 +28,10 @@ from tests.acceptance.documents.test_document_archive import points_of
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, readable
 from tests.support.embedders import HashingEmbedder
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 TULIPS = b"# Tulips\n\nTulips are planted in autumn.\n"
 OVER = timedelta(seconds=-1)
@@ -283,6 +287,7 @@ async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge:
     assert len(await points_of(knowledge)) > 1
 
 
+@pytest.mark.own_stores
 async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Knowledge) -> None:
     """Behind the last look for one that waits: no job is there to come to it for ten minutes."""
     indexing = knowledge.documents.indexing
@@ -306,6 +311,7 @@ async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Kn
     assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
 
 
+@pytest.mark.own_stores
 async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: Knowledge) -> None:
     """G16: whoever comes next waits for no lease, and that it was begun does not count."""
     indexing, begun = knowledge.documents.indexing, asyncio.Event()
@@ -416,6 +422,7 @@ async def test_partitions_take_turns_and_huge_documents_leave_room_for_others(
     assert [await taken() for _ in range(3)] == [["long0.md"], ["long1.md"], []]  # and not the third of those
 
 
+@pytest.mark.own_stores
 async def test_a_small_document_of_another_base_is_ready_before_a_big_one(opens: Opens) -> None:
     began, goes_on = asyncio.Event(), asyncio.Event()
 

@@ -20,14 +20,19 @@ from orchestrator.qa.document_qa_tool import DocumentQATool
 from tests.acceptance.documents.test_document_tools import BASES, WHERE, ask, tool
 from tests.conftest import Opens, SetClock
 from tests.support.documents import ADMIN, GUIDE, add, readable
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 HOUR = timedelta(hours=1)
 
 
 async def kept(knowledge: Knowledge) -> list[str]:
-    """Return the answers that lie in Postgres, found or not."""
+    """Return the answers of a workspace that lie in Postgres, found or not."""
     async with knowledge.engine.connect() as connection:
-        return list((await connection.execute(sa.select(answer_cache.c.answer))).scalars())
+        ours = sa.select(answer_cache.c.answer).where(answer_cache.c.workspace == knowledge.workspace)
+        return list((await connection.execute(ours)).scalars())
 
 
 async def asked(knowledge: Knowledge, kb: str) -> str | None:
@@ -106,6 +111,7 @@ async def test_an_answer_waits_for_no_change_of_its_base(knowledge: Knowledge) -
     assert await cache.get("another") == "a"
 
 
+@pytest.mark.own_stores
 async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledge: Knowledge, clock: SetClock) -> None:
     """Where nobody asks any more, no new answer sweeps them out."""
     await asked(knowledge, "case")
@@ -114,10 +120,10 @@ async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledg
     versions = await other.documents.quotes.versions(await readable(other))
     await other.answering.cache.put("theirs", "lasts", versions, lifetime=2 * HOUR)
     await run_job(knowledge, "reconcile", once_per_slot=False)
-    assert len(await kept(knowledge)) == 2
+    assert (len(await kept(knowledge)), await kept(other)) == (1, ["lasts"])
     clock.move(HOUR + timedelta(seconds=1))
     await run_job(knowledge, "reconcile", once_per_slot=False)
-    assert await kept(knowledge) == ["lasts"]
+    assert (await kept(knowledge), await kept(other)) == ([], ["lasts"])
 
 
 async def test_answers_that_are_kept_side_by_side_wait_for_each_other_in_no_circle(
@@ -182,6 +188,7 @@ async def test_an_answer_from_three_passages_is_not_given_where_five_are_asked_f
     assert cached == [False, False, True, True]
 
 
+@pytest.mark.own_stores
 async def test_an_answer_that_outlived_a_change_of_its_base_is_not_given(knowledge: Knowledge) -> None:
     """What a change deletes may come back, as out of a copy of the table: its key is of the version before."""
     await asked(knowledge, "global")

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import InvalidInput
 from hardwon.models.documents import PassageKind, Severity
 from hardwon.models.log_query import Group, LineFilter, LogQuery
@@ -20,16 +18,16 @@ from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.service import Documents
 from knowledge.text.pluralize import plain_count_of
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with
-from tests.support.cases import over
+from tests.support.cases import each_case, over, read_sample
+from tests.support.clients import client_of, http_of
 from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
 from tests.support.openai_server import OpenAIServer
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 LINES = 30_000
 
@@ -93,27 +91,10 @@ async def test_counts_times_lines_and_listings_of_a_long_log_are_exact(knowledge
     await _check_selected(knowledge, written)
 
 
-MIDNIGHTS = b"""2025-10-18T23:00:00Z ERROR one
-2025-10-19T00:00:00Z ERROR two
-2025-10-19T14:32:05Z ERROR three
-2025-10-19T14:33:00Z ERROR four
-2025-10-20T00:00:00Z ERROR five
-2025-10-20T01:00:00Z ERROR six
-2025-10-21T00:00:00Z ERROR seven
-"""
+MIDNIGHTS = read_sample("log_evidence_midnights.txt").encode()
 
 
-@over(
-    "when, entries",
-    [
-        ("on 2025-10-19", 3),
-        ("at 2025-10-19T14:32Z", 1),
-        ("before 2025-10-20", 4),
-        ("until 2025-10-20", 6),
-        ("between 2025-10-19 14:33 and 2025-10-20 01:00", 3),
-        ("after 14:33 on 2025-10-19", 4),
-    ],
-)
+@each_case
 async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, when: str, entries: int) -> None:
     """A0-48: a day is all of it, and nothing of the next."""
     await add(knowledge, "server.log", MIDNIGHTS, "case", "1")
@@ -194,14 +175,7 @@ async def test_a_time_of_day_alone_is_of_the_only_day_of_a_log_and_counts_nothin
     assert told.startswith("server.log: 0 ERROR entries since 2025-10-19T14:00:00Z until 2025-10-19T14:32:00Z.")
 
 
-@over(
-    "question",
-    [
-        "How many CRITICAL entries are in server.log?",
-        "Show me all CRITICAL entries with timestamps",
-        "What is on line 9?",
-    ],
-)
+@each_case
 async def test_a_line_that_an_answer_tells_of_is_cited_by_its_own_number_and_time(
     knowledge: Knowledge, question: str
 ) -> None:
@@ -290,14 +264,7 @@ WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
 """
 
 
-@over(
-    "question, told",
-    [
-        ("How often does 'ΚΌΣΜΟΣ' occur?", "1 line with 'ΚΌΣΜΟΣ'"),
-        ("How many lines contain 'İSTANBUL'?", "1 line with 'İSTANBUL'"),
-        ('How many ERROR entries have "lost" in them?', "1 ERROR entry with 'lost'"),
-    ],
-)
+@each_case
 async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:
     """A0-48: as grep counts it, whatever small letters an alphabet has."""
     await add(knowledge, "server.log", WORDS.encode(), "case", "1")
@@ -314,15 +281,7 @@ async def test_a_line_is_told_whole_whatever_stands_in_it(knowledge: Knowledge) 
     assert told == ["server.log", *ends, "server.log", "1"]
 
 
-CHECKOUT = """2025-10-19T14:32:01Z INFO GET /api/health 200
-2025-10-19T14:32:15Z ERROR POST /api/payment?id=1 failed: ConnectionTimeout after 30001ms
-2025-10-19T14:32:20Z WARN slow query 3 s
-2025-10-19T14:32:25Z ERROR POST /api/payment?id=2 failed: ConnectionTimeout after 30002ms
-2025-10-19T14:32:30Z ERROR GET /api/checkout failed: pool exhausted
-2025-10-19T14:33:00Z CRITICAL disk full
-2025-10-19T14:45:30Z ERROR GET /api/checkout failed: pool exhausted
-2025-10-19T14:46:00Z INFO GET /api/health 200
-"""
+CHECKOUT = read_sample("log_evidence_checkout.txt")
 FIRST = "First at 2025-10-19T14:32:15Z, line 2: 2025-10-19T14:32:15Z ERROR"
 PROCESS = """# Invoicing
 
@@ -341,13 +300,7 @@ KINDS = [
 ]
 
 
-@over(
-    "question",
-    [
-        "What errors are in app.log?",
-        "Which API endpoints have errors?",
-    ],
-)
+@each_case
 async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_path(
     knowledge: Knowledge, question: str
 ) -> None:
@@ -360,13 +313,7 @@ async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_
     assert {"app.log: 5 ERROR/CRITICAL entries.", *KINDS} <= {claim.text for claim in answer.claims}
 
 
-@over(
-    "question, told, last",
-    [
-        ("What's the first and last error timestamp?", "5 ERROR/CRITICAL entries", 7),
-        ("When did payment errors start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
-    ],
-)
+@each_case
 async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
     knowledge: Knowledge, question: str, told: str, last: int
 ) -> None:
@@ -405,26 +352,7 @@ PAYMENTS = "\n".join(
 )
 
 
-@over(
-    "question, told",
-    [
-        ("How many errors are on /api/payment?", "4 ERROR/CRITICAL entries with '/api/payment'"),
-        ("How many error lines mention ERR-4521?", "2 ERROR/CRITICAL entries with 'ERR-4521'"),
-        ("How many errors and warnings are on /api/payment?", "6 WARN/ERROR/CRITICAL entries with '/api/payment'"),
-        ("How many fatal errors are on /api/cart?", "1 CRITICAL entry with '/api/cart'"),
-        (
-            "How many errors on /api/payment mention ERR-4521?",
-            "2 ERROR/CRITICAL entries with '/api/payment' and 'ERR-4521'",
-        ),
-        ("How often does the error ERR-4521 occur?", "4 lines with 'ERR-4521'"),
-        ("How many lines mention the error-handler of /api/payment?", "1 line with '/api/payment' and 'error-handler'"),
-        ("How many requests to /api/payment failed?", "2 lines with '/api/payment' and 'failed'"),
-        (
-            "How many errors are on /api/payment between 15:01 and 15:02?",
-            "2 ERROR/CRITICAL entries with '/api/payment' since 2025-10-19T15:01:00Z until 2025-10-19T15:02:00Z",
-        ),
-    ],
-)
+@each_case
 async def test_errors_asked_for_in_plain_words_are_counted_together_with_what_is_named_beside_them(
     knowledge: Knowledge, question: str, told: str
 ) -> None:
@@ -445,13 +373,7 @@ async def test_errors_on_a_path_are_counted_of_each_log_and_beside_documents_too
     assert not any("lines" in each for each in counted)
 
 
-@over(
-    "before, question, told",
-    [
-        ("What errors in the log?", "When did they start?", "app.log: 5 ERROR/CRITICAL entries."),
-        ("What is on line 4?", "How many of them are CRITICAL entries?", "app.log: 1 CRITICAL entry."),
-    ],
-)
+@each_case
 async def test_a_follow_up_about_a_log_is_counted_of_what_was_spoken_of(
     knowledge: Knowledge, before: str, question: str, told: str
 ) -> None:
@@ -466,13 +388,7 @@ async def test_a_follow_up_about_a_log_is_counted_of_what_was_spoken_of(
 DATABASE = "".join(f"2025-10-19T14:{m:02}:00Z ERROR database refused connection {m}\n" for m in range(10))
 
 
-@over(
-    "question, sentence",
-    [
-        ("What were the errors of the old invoicing process?", "wrong totals"),
-        ("Which warnings of the auditor are answered?", "within two days"),
-    ],
-)
+@each_case
 async def test_a_log_beside_documents_leaves_them_their_questions(
     knowledge: Knowledge, question: str, sentence: str
 ) -> None:
@@ -502,28 +418,11 @@ async def test_errors_of_what_a_log_beside_documents_does_not_hold_are_not_count
     assert first.split("\n")[0] == f"app.log: {told}."
 
 
-HANDBOOK = """# Handbook
-
-A key may make 20 requests a second.
-
-Employees have 25 vacation days a year.
-
-A doctor's note is needed from the third day of illness on.
-
-The price of SKU-1099 is 4 euros, and /api/refund was added on 2024-03-01.
-"""
+HANDBOOK = read_sample("log_evidence_handbook.txt")
 
 
 @pytest.mark.long
-@over(
-    "question",
-    [
-        "How many requests a second may a key make?",
-        "What is the price of SKU-1099?",
-        "How many endpoints were added since 2024-03-01?",
-        "When did the payment errors start?",
-    ],
-)
+@each_case
 async def test_a_log_beside_documents_counts_nothing_that_it_may_not_be_asked(
     knowledge: Knowledge, question: str
 ) -> None:
@@ -534,14 +433,7 @@ async def test_a_log_beside_documents_counts_nothing_that_it_may_not_be_asked(
     assert await facts(knowledge.documents, question, knowledge) == []
 
 
-@over(
-    "question, told",
-    [
-        ("When was 'connection 3' refused?", "1 line with 'connection 3' and 'refused'"),
-        ("Show me all lines on 2025-10-19", "10 lines since 2025-10-19T00:00:00Z until 2025-10-19T23:59:59.999999Z"),
-        ("How many lines contain 'kafka'?", "0 lines with 'kafka'"),
-    ],
-)
+@each_case
 async def test_a_log_beside_documents_tells_what_is_counted_or_listed_of_it(
     knowledge: Knowledge, question: str, told: str
 ) -> None:
@@ -575,14 +467,7 @@ def calls_with(arguments: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return converses
 
 
-@over(
-    "question, arguments, told",
-    [
-        ("How many errors were fatal?", '{"severities": ["CRITICAL"]}', "app.log: 1 CRITICAL entry."),
-        ("How many errors are there?", '{"terms": ["kafka"]}', "app.log: 5 ERROR/CRITICAL entries."),
-        ("How many errors are in the log?", "{", "app.log: 5 ERROR/CRITICAL entries."),
-    ],
-)
+@each_case
 async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_is_none(
     opens: Opens, question: str, arguments: str, told: str
 ) -> None:
@@ -605,8 +490,7 @@ async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowl
     """Over HTTP, too: what cannot be asked is refused by its name."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
     asked = LogQuery(terms=("/api/checkout",), since=time(14, 45), group_by=(Group.PATH,))
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://test", transport=transport) as client:
+    async with client_of(knowledge) as client:
         told = await client.answers.ask_base("case", "1", "What of the checkout?", logs=asked)
         expected = "app.log: 1 line with '/api/checkout' since 2025-10-19T14:45:00Z."
         assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
@@ -614,7 +498,7 @@ async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowl
         assert "CRITICAL disk full" in other["answer"]
         with pytest.raises(InvalidInput, match=r"there is no document other\.log here"):
             await client.answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as web:
+    async with http_of(knowledge) as web:
         response = await web.post("/api/kb/case/1/ask", json={"question": "What?", "logs": {"top": 0}})
         assert response.status_code == 422
         assert "top" in response.text

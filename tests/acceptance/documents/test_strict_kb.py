@@ -9,8 +9,8 @@ from threading import current_thread
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
+import pytest_asyncio
 import structlog
 
 from hardwon.errors import IndexUnavailable, InvalidSetting
@@ -25,14 +25,18 @@ from knowledge.documents.models import AnswerStatus, Query
 from knowledge.documents.retrieval.keyword_score import KeywordDocument
 from knowledge.wiring.answering import keyword_weights
 from knowledge.wiring.open import Knowledge
-from orchestrator.http.app import make_app
 from orchestrator.qa.kb_query import PROFILE, QNA_SYSTEM_PROMPT
 from tests.acceptance.documents.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import answered, quotes_line_with, sources_in
 from tests.support.cases import over
+from tests.support.clients import http_of
 from tests.support.documents import ADMIN, add, put, readable
 from tests.support.openai_server import Misdeed, OpenAIServer
+from tests.support.sharing import OF_ONE_LOOP, opens, own, shared
+
+__all__ = ["opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 SENTENCE = "I don't have information about this in the knowledge base"
 GERRIT = b"# Gerrit Service User Creation\n\nAsk the tools team in #gerrit for a service user.\n"
@@ -47,7 +51,7 @@ def server() -> Iterator[OpenAIServer]:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
     async with opens(**with_model(server), chat_timeout_seconds=1) as opened:
         scope = await opened.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
@@ -59,8 +63,7 @@ async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowled
 
 
 async def ask(knowledge: Knowledge, query: str, **more: Any) -> dict[str, Any]:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         response = await client.post("/api/kb/query", json={"query": query, **more})
     assert response.status_code == 200, response.text
     told: dict[str, Any] = response.json()
@@ -178,6 +181,7 @@ async def test_a1_12_a1_26_threshold_number_and_weights_are_settings(opens: Open
             keyword_weights(opened.settings.model_copy(update={"kb_weights": {"luck": 1.0}}))
 
 
+@pytest.mark.own_stores
 async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(opens: Opens) -> None:
     """What shares no word with the question is found by sense, and what shares all of them by both alone."""
     async with opens(embedder=LocalEmbedder()) as opened:
@@ -221,6 +225,7 @@ async def test_a1_12_a1_13_a1_20_the_thirty_best_above_the_threshold_go_on_and_a
     assert len((await few.find(query, scope, PROFILE)).passages) == 22, "0.15 is not above 0.15"
 
 
+@pytest.mark.own_stores
 async def test_a1_15_a1_18_nothing_of_the_front_matter_is_quoted(opens: Opens) -> None:
     """Without a model: the tags stood before the sentence, as if they were of it."""
     text = b"---\ntitle: Gerrit\ntags: [service, user]\n---\nA service user is made by the tools team.\n"
@@ -254,8 +259,7 @@ async def an_answer_of(knowledge: Knowledge) -> UUID:
 
 async def test_a1_33_thumbs_are_kept_for_each_answer(knowledge: Knowledge) -> None:
     told = await ask(knowledge, "How do I create a service user?")
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         body = {"answer_id": told["answer_id"], "up": False, "comment": "outdated"}
         assert (await client.post("/api/feedback", json=body)).status_code == 204
         for stranger in (uuid4(), await an_answer_of(knowledge.in_workspace("other"))):
@@ -278,8 +282,7 @@ async def test_a1_03_an_index_that_is_down_does_not_matter_to_words(knowledge: K
 async def test_a_question_that_is_none_is_refused_by_the_name_the_caller_used(
     knowledge: Knowledge, path: str, field: str
 ) -> None:
-    transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with http_of(knowledge) as client:
         for told in (" ", "x" * 100_000, "a\0b"):
             refused = await client.post(path, json={field: told})
             assert (refused.status_code, refused.json()["field"]) == (422, field)

@@ -14,6 +14,10 @@ from knowledge.documents.ingestion.service import MAX_CONCURRENT, MapReduceSumma
 from knowledge.ports import ChatModel
 from knowledge.wiring.open import Knowledge
 from tests.support.documents import find, put, readable
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 LONG = "".join(f"Paragraph {n} is about gardens, paths and walls of the estate.\n\n" for n in range(1200))
 

@@ -60,7 +60,7 @@ class Ring:
         return Authenticator(store=self.store, pepper=lambda: pepper, clock=self.clock, seconds=lambda: self.seconds)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def ring(empty_engine: AsyncEngine, clock: SetClock) -> AsyncIterator[Ring]:
     ring = Ring(CountingKeys(empty_engine), clock)
     yield ring

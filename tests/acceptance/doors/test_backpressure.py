@@ -39,6 +39,7 @@ from orchestrator.server import serve
 from orchestrator.server.serve import _listen
 from tests.acceptance.doors.test_access import io_counted
 from tests.conftest import Opens
+from tests.support.cases import load_tables
 from tests.support.clients import auth_of
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
@@ -238,27 +239,7 @@ async def test_a_request_waits_in_the_queue_for_a_while_and_one_that_is_given_up
         pass
 
 
-LONG_WORK = (
-    "POST /v1/checkpoints",
-    "POST /v1/jobs/prune:run",
-    "POST /v1/revocations",
-    "POST /v1/patterns:split",
-    "POST /v1/patterns/7/join",
-    "POST /v1/archive",
-    "GET /v1/archive",
-    "GET /v1/audit:verify",
-    "DELETE /v1/patterns/7",
-    "DELETE /v1/projects",
-    "POST /api/ask",
-    "POST /api/agent",
-    "POST /api/kb/query",
-    "POST /api/kb:reconcile",
-    "POST /api/kb/team/a/ask",
-    "POST /api/kb/team/a/sync",
-    "POST /subagents/documentation-qa",
-    "POST /subagents/documentation-qa:best-effort",
-    "POST /mcp",
-)
+LONG_WORK = tuple(load_tables("test_backpressure")["LONG_WORK"])
 SHORT_WORK = (
     "POST /v1/entries",
     "POST /v1/entries:batch",

@@ -32,6 +32,7 @@ from orchestrator import OrchestratorContextBuilder, connect
 from orchestrator.connection import AnyKnowledge
 from orchestrator.observability.logging import configure_logs
 from tests.conftest import Opens
+from tests.support.cases import case_by_case
 from tests.support.entries import failure, pattern
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by, free_port
@@ -56,14 +57,7 @@ def at_postgres(home: Path, address: str) -> KnowledgeSettings:
     return KnowledgeSettings(home=home, database_url=SecretStr(address))
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("DATABASE_URL", "postgresql://u:sesame@localhost:99999/db"),
-        ("API_URL", "http://localhost:70000"),
-        ("RETENTION", "1 fortnight"),
-    ],
-)
+@case_by_case
 async def test_an_invalid_setting_is_named_before_anything_is_opened(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:

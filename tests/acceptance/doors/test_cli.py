@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from hardwon.errors import HardwonError, InvalidInput, InvalidSetting
 from orchestrator.cli.commands.root import app
+from tests.support.cases import case_by_case
 from tests.support.loaded import heavy, loaded, ours
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
@@ -268,16 +269,7 @@ def test_output_that_nobody_reads_to_its_end_is_no_error(beside: Commands) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("command", "code", "said"),
-    [
-        ("{hardwon} stats >&-", 1, "error: Bad file descriptor\n"),
-        ("{hardwon} --help >&-", 1, "error: Bad file descriptor\n"),
-        ("{hardwon} stats >/dev/full", 1, "error: No space left on device\n"),
-        ("{hardwon} capture - --json <&- >/dev/null", 0, ""),
-        ("{python} -m jobs prune >/dev/full", 1, "error: No space left on device\n"),
-    ],
-)
+@case_by_case
 def test_a_stream_that_was_closed_is_told_in_one_sentence(beside: Commands, command: str, code: int, said: str) -> None:
     """As supervisors start programs; it was a trace."""
     typed = command.format(hardwon=HARDWON, python=sys.executable)
@@ -373,16 +365,7 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
     assert "corpus" not in beside.here("stats")
 
 
-@pytest.mark.parametrize(
-    ("file", "row", "said"),
-    [
-        ("qrels.jsonl", {"qid": "q"}, "qrels.jsonl:1: needs a text `query_id`"),
-        ("qrels.jsonl", {"query_id": "q", "relevant_ids": "a"}, "qrels.jsonl:1: needs a list of texts `relevant_ids`"),
-        ("qrels.jsonl", {"query_id": "q", "relevant_ids": ["b"]}, "names none of `corpus.jsonl`"),
-        ("queries.jsonl", {"id": "q"}, "queries.jsonl:1: needs a text `text`"),
-        ("corpus.jsonl", ["a"], "corpus.jsonl:1: is not a JSON object"),
-    ],
-)
+@case_by_case
 def test_a_labelled_set_that_is_not_in_form_is_refused_with_its_file_line_and_field(
     beside: Commands, tmp_path: Path, file: str, row: object, said: str
 ) -> None:

@@ -51,6 +51,7 @@ from orchestrator.http.operation_route import is_deeper_than, performs, public, 
 from orchestrator.observability.logging import configure_logs
 from orchestrator.server.serve import _is_loopback, _listen, _require_keys
 from tests.acceptance.doors.test_access import ALL_SCOPES, io_counted
+from tests.support.cases import case_by_case
 from tests.support.clients import auth_of
 from tests.support.processes import Commands, entry, free_port
 
@@ -599,15 +600,7 @@ async def test_the_operators_key_may_everything_and_a_made_key_in_its_place_no_m
             await agent.stats()
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("http://qdrant:6333", {}),
-        ("http://10.0.0.7:6333", {}),
-        ("https://xyz.cloud.example", {"qdrant_api_key": " "}),
-        ("http://127.0.0.1.evil.example:6333", {}),
-    ],
-)
+@case_by_case
 async def test_t24_a_qdrant_beyond_this_machine_without_a_key_is_refused_at_the_start(
     settings: KnowledgeSettings, url: str, told: dict[str, Any]
 ) -> None:

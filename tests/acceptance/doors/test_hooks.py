@@ -28,15 +28,16 @@ from orchestrator import OrchestratorHooks
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
 from tests.conftest import Opens, SetClock
+from tests.support.cases import case_by_case
 from tests.support.clients import client_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.processes import Commands, embedding_by
 from tests.support.relay import Relay, Wire
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 DOCS = (Path(__file__).resolve().parents[3] / "docs/hooks.md").read_text(encoding="utf-8")
@@ -71,7 +72,7 @@ AT_BOTH_DOORS = pytest.mark.parametrize("opened", ["in process", "over HTTP"], i
 """For what depends on how an event is sent: one test an event, and texts; the rest is the service's own work."""
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncIterator[AnyKnowledge]:
     """The services in process, and over HTTP where a test asks for both doors."""
     if getattr(request, "param", "in process") == "in process":
@@ -81,7 +82,7 @@ async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncI
         yield client
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def hooks(opened: AnyKnowledge) -> AsyncIterator[OrchestratorHooks]:
     async with OrchestratorHooks(opened) as hooks:
         yield hooks
@@ -234,13 +235,7 @@ async def test_a_failure_that_took_five_runs_is_solved_once(hooks: OrchestratorH
     assert {(each.success_count, each.attempt_count) for each in found} == {(1, 1)}
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        "The login answers {}",
-        'Traceback (most recent call last):\n  File "shop/cart.py", line 1{0}, in total\n    pay()\nKeyError: 0x7f{0}',
-    ],
-)
+@case_by_case
 async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
     hooks: OrchestratorHooks, told: str
 ) -> None:
@@ -403,14 +398,7 @@ async def test_a_second_acceptance_after_a_rejection_is_told_to_be_no_first_atte
 
 
 @AT_BOTH_DOORS
-@pytest.mark.parametrize(
-    ("end", "after"),
-    [
-        ("phase_completed", {"open": 1, "embedded": 1}),
-        ("project_completed", {"abandoned": 1, "embedded": 1}),
-        ("project_cancelled", {"abandoned": 1, "embedded": 1}),
-    ],
-)
+@case_by_case
 async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     hooks: OrchestratorHooks, end: str, after: dict[str, int]
 ) -> None:
@@ -422,6 +410,7 @@ async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     assert dict((await hooks.knowledge.stats()).entries) == after
 
 
+@pytest.mark.own_stores
 async def test_a_checkpoint_holds_nobody_up_and_ends_before_its_block(opens: Opens) -> None:
     async with opens(embedder=SlowEmbedder(dims=64)) as knowledge:
         async with OrchestratorHooks(knowledge) as hooks:

@@ -15,31 +15,13 @@ import pytest
 
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.page import FILES, POLICY
+from tests.support.cases import load_tables
 from tests.support.processes import entry
 
 PAGE = Path(__file__).resolve().parents[3] / "orchestrator" / "http" / "page"
 AT_ONCE = Path(__file__).resolve().parents[2] / "support" / "asked_at_once.js"
 BROWSER = Path(__file__).resolve().parents[2] / "support" / "small_browser.js"
-CORPUS = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<svg/onload=alert(1)>",
-    '"><script>alert(1)</script>',
-    "'><img src=x onerror=alert(1)>",
-    "</p></li><iframe srcdoc='<script>alert(1)</script>'>",
-    "<a href='javascript:alert(1)'>x</a>",
-    "<details open ontoggle=alert(1)>",
-    "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
-    "{{constructor.constructor('alert(1)')()}}",
-    "${alert(1)}",
-    "]]><script>alert(1)</script>",
-    "</script><script>alert(1)</script>",
-    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
-    "\u003cscript\u003ealert(1)\u003c/script\u003e",
-    "<\u017fcript>alert(1)</\u017fcript>",
-    "<!--><img src=x onerror=alert(1)>-->",
-    "javascript:alert(1)//",
-]
+CORPUS = load_tables("test_page")["CORPUS"]
 
 
 class _Looked(HTMLParser):

@@ -26,6 +26,7 @@ from orchestrator import OrchestratorContextBuilder
 from orchestrator.observability.metrics import STAGES
 from orchestrator.observability.otel import _exporter_names, tracing
 from orchestrator.observability.spans import Spans
+from tests.support.cases import case_by_case
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 from tests.support.openai_server import OpenAIServer
@@ -104,14 +105,7 @@ def test_without_being_asked_for_nothing_of_it_is_loaded() -> None:
     assert ran.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(
-    ("told", "asked"),
-    [
-        ({"OTEL_TRACES_EXPORTER": "nobodys"}, "opentelemetry-exporter-nobodys"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, "opentelemetry-exporter-otlp-proto-http"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlp-proto-grpc"),
-    ],
-)
+@case_by_case
 def test_an_exporter_that_is_not_installed_is_named_with_what_to_install(told: dict[str, str], asked: str) -> None:
     with pytest.raises(InvalidSetting, match=asked), tracing(told):
         pass

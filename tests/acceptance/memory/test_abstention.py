@@ -7,30 +7,10 @@ from pathlib import Path
 import pytest
 
 from hardwon.errors import BUNDLED_MODEL
+from tests.support.cases import load_tables
 from tests.support.processes import Commands, entry, lines
 
-FAILURES = {
-    "cart": "The cart total ignores the coupon after an item is removed",
-    "login": "Login redirects forever when the session cookie has expired",
-    "dates": "Invoices due at midnight are booked on the day before",
-    "upload": "Uploading a photo larger than ten megabytes times out",
-    "search": "Search returns nothing for names with an apostrophe",
-    "mail": "Confirmation mails are sent twice when the queue restarts",
-    "csv": "The CSV export writes numbers with a comma instead of a point",
-    "cache": "Stale prices are shown because the cache key lacks the currency",
-    "lock": "Two workers claim one job since the lease is shorter than the run",
-    "pdf": "The PDF receipt cuts the last line when the address is long",
-    "dns": "The health check fails until the resolver knows the new host",
-    "tls": "The webhook is refused because the certificate chain is incomplete",
-    "disk": "Log rotation stopped and the disk of the build server is full",
-    "index": "The report query scans the whole table without an index on status",
-    "import": "ModuleNotFoundError: No module named 'app.core' when the worker starts",
-    "types": "TypeError: unsupported operand for + between None and int in totals",
-    "zone": "The calendar shows meetings an hour late after the clocks change",
-    "fork": "The pool deadlocks because a thread held the lock during fork",
-    "sort": "Version 10 is listed before version 9 as they are sorted as text",
-    "merge": "The migration fails since two heads exist after the merge",
-}
+FAILURES = load_tables("test_abstention")["FAILURES"]
 ASKED = {
     "cart": "cart total ignores a coupon once an item was removed",
     "csv": "numbers in the CSV export have a comma instead of a point",

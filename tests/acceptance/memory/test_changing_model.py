@@ -29,28 +29,13 @@ from knowledge.adapters.postgres.memory_tables import vectors
 from knowledge.models import Embeddings, EntryStatus, LeaseToken
 from knowledge.wiring.open import Knowledge
 from tests.conftest import Opens, SetClock
+from tests.support.cases import load_tables
 from tests.support.documents import GUIDE, add
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure, learn
 from tests.support.faults import Trips, wired
 
-FAILURES = (
-    "The cart total is wrong after a discount is applied twice",
-    "Login fails with an expired certificate of the identity provider",
-    "The nightly import stops at a row with a broken date",
-    "Uploads above ten megabytes end in a timeout of the proxy",
-    "The search page shows deleted products until the cache is emptied",
-    "A deadlock between two workers holds up the invoices",
-    "The mobile app crashes when the camera permission is refused",
-    "Migrations fail because a column is already there",
-    "Emails to customers abroad have broken umlauts",
-    "The memory of the report service grows until it is killed",
-    "The build breaks as a package was removed from the registry",
-    "Webhooks arrive twice and book a payment again",
-    "The chart of sales is empty on the first day of a month",
-    "A race in the session store logs people out",
-    "DNS lookups of the staging cluster fail after a restart",
-)
+FAILURES = tuple(load_tables("test_changing_model")["FAILURES"])
 MOON = failure(task_id="2", failure_description="the moon fell", solution_steps="put it up again")
 
 

@@ -20,9 +20,9 @@ from tests.conftest import Opens
 from tests.support.cases import over
 from tests.support.clients import client_of
 from tests.support.entries import CART, failure, learn
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 OLD = AppliesWhen(technology="python", version="<3.12")
@@ -33,7 +33,7 @@ def solutions(found: Sequence[Pattern]) -> set[str]:
     return {pattern.solution for pattern in found}
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def learned(knowledge: Knowledge) -> Knowledge:
     await learn(
         knowledge,
@@ -178,6 +178,7 @@ async def test_a_technology_by_another_of_its_names_is_the_same(knowledge: Knowl
         assert solutions(await knowledge.queries.query_for_task(CART, facts=facts)) == expected
 
 
+@pytest.mark.own_stores
 async def test_another_is_not_sure_because_one_that_does_not_apply_would_have_been(opens: Opens) -> None:
     """Its confidence let an unrelated neighbour into the context, as "most likely"."""
     asked = "Nightly thumbnails of the gallery are rotated wrongly after the camera upgrade"

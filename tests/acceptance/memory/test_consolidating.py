@@ -18,6 +18,7 @@ from orchestrator.context.rendering import render
 from tests.acceptance.memory.test_merging import NAMES, in_two_wordings
 from tests.acceptance.memory.test_the_loop import fail
 from tests.conftest import Opens, SetClock
+from tests.support.cases import case_by_case
 
 
 @pytest.fixture
@@ -176,23 +177,7 @@ async def test_one_fix_of_eight_projects_is_one_pattern_whenever_it_happened(bun
     assert pattern not in [await pattern_of(bundled, entry_id) for entry_id in others]
 
 
-@pytest.mark.parametrize(
-    ("others", "situation", "solution", "contrary"),
-    [
-        (
-            "Dienst {} antwortet nicht",
-            "Der Build bricht ab, weil der Cache veraltet ist",
-            "Den Cache vor dem Start des Builds leeren und die Worker neu starten",
-            "Den Cache vor dem Start des Builds nicht leeren und die Worker neu starten",
-        ),
-        (
-            "Сервис {} не отвечает",
-            "Сборка падает при запуске тестов",
-            "Перед запуском тестов очистить кэш и перезапустить сервис",
-            "Перед запуском тестов не очистить кэш и перезапустить сервис",
-        ),
-    ],
-)
+@case_by_case
 async def test_solutions_that_deny_each_other_are_rivals_in_other_languages_too(
     bundled: Knowledge, others: str, situation: str, solution: str, contrary: str
 ) -> None:

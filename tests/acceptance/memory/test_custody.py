@@ -22,7 +22,7 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.acceptance.doors.test_secrets import stored
 from tests.conftest import SetClock
-from tests.support.cases import over
+from tests.support.cases import case_by_case, over
 from tests.support.entries import failure
 from tests.support.faults import Trips, wired
 
@@ -268,20 +268,7 @@ async def test_t23_a_log_nobody_touched_is_whole_and_says_who_did_what(knowledge
     assert "case" not in "".join(row.details for row in await knowledge.audits.list()), "bodies never"
 
 
-@pytest.mark.parametrize(
-    "tampering",
-    [
-        ["UPDATE audit_log SET who = 'key somebody' WHERE number = 3"],
-        ["UPDATE audit_log SET at = at + interval '1 second' WHERE number = 7"],
-        ["DELETE FROM audit_log WHERE number = 4"],
-        ["DELETE FROM audit_log WHERE number = 4", "UPDATE audit_log SET number = number - 1 WHERE number > 4"],
-        [
-            "UPDATE audit_log SET number = 100 WHERE number = 2",
-            "UPDATE audit_log SET number = 2 WHERE number = 3",
-            "UPDATE audit_log SET number = 3 WHERE number = 100",
-        ],
-    ],
-)
+@case_by_case
 async def test_t23_a_row_that_was_changed_removed_or_moved_is_told(knowledge: Knowledge, tampering: list[str]) -> None:
     await decided(knowledge)
     await owner(knowledge, *tampering)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import sqlalchemy as sa
 from pydantic import SecretStr
 
@@ -25,6 +26,10 @@ from tests.support.archives import as_stream, whole
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by, entry, lines
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 __all__ = ["elsewhere", "second_url"]
 
@@ -49,7 +54,7 @@ def with_chat(server: OpenAIServer) -> dict[str, Any]:
     return {"chat_model": MODEL, "chat_base_url": server.base_url, "chat_api_key": SecretStr(server.key)}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def distilling(opens: Opens, with_chat: dict[str, Any]) -> AsyncIterator[Knowledge]:
     """The services with a chat model."""
     async with opens(**with_chat) as knowledge:
@@ -320,6 +325,7 @@ async def test_nothing_a_model_made_of_a_deleted_project_stays(distilling: Knowl
 # through the doors
 
 
+@pytest.mark.own_stores
 async def test_an_archive_leaves_it_out_and_it_is_due_again_after_an_import(
     distilling: Knowledge, elsewhere: OpensElsewhere
 ) -> None:

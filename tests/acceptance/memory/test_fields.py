@@ -12,9 +12,9 @@ from knowledge.models import EmbeddingSpace, Hit, PointFilter, SparseVector, Vec
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 

@@ -11,9 +11,9 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import Pattern
 from knowledge.wiring.open import Knowledge
 from tests.support.entries import approval, failure, learn, rejection
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 PROPOSAL = "Rename the orders table in place"

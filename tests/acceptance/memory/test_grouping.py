@@ -29,10 +29,10 @@ from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.processes import Commands, lines
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 from tests.support.stores import numbered
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 _E = knowledge_staging.c
@@ -48,7 +48,7 @@ def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
     return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def bundled(opens: Opens) -> AsyncIterator[Knowledge]:
     """The services with the bundled embedding model, whose likeness was measured."""
     async with opens(embedder=LocalEmbedder()) as opened:
@@ -106,6 +106,7 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_a_join_survives_a_rebuild_another_model_and_the_day_its_old_points_are_forgotten(
     knowledge: Knowledge, clock: SetClock
@@ -319,6 +320,7 @@ async def test_what_has_expired_is_neither_joined_nor_split_off_and_nothing_is_c
     assert await patterns_of(knowledge, one, other, late) == before == [third, gone, third]
 
 
+@pytest.mark.own_stores
 async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundled: Knowledge) -> None:
     one, other = await two(bundled)
     (pair,) = await bundled.grouping.suggest()
@@ -454,6 +456,7 @@ async def test_what_came_to_a_pattern_since_it_was_read_goes_along(knowledge: Kn
     assert await sound(knowledge)
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["prune", "sweep", "repair"])
 async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
@@ -493,6 +496,7 @@ async def left_with_room(knowledge: Knowledge) -> None:
         await knowledge.capture.delete(entry_id)
 
 
+@pytest.mark.own_stores
 async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
     knowledge: Knowledge, embedder: HashingEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -511,9 +515,10 @@ async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
 async def in_the_index(knowledge: Knowledge) -> int:
     bound = await knowledge.stores.spaces.bound()
     assert bound is not None
-    return len(await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10))
+    return len(await knowledge.stores.index.scan(bound.space, knowledge.workspace, after=None, limit=10))
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_for_ever(
     knowledge: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
@@ -540,6 +545,7 @@ async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_fo
     assert await in_the_index(knowledge) == 2
 
 
+@pytest.mark.own_stores
 @pytest.mark.long
 async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
     knowledge: Knowledge, embedder: HashingEmbedder

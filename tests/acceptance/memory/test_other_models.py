@@ -11,21 +11,11 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import open_knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.memory.test_the_loop import fail
+from tests.support.cases import load_tables
 from tests.support.openai_server import OpenAIServer
 
 CROWD = 0.8
-PLACES = (
-    "cart",
-    "invoice",
-    "search page",
-    "login form",
-    "report",
-    "newsletter",
-    "catalogue",
-    "wish list",
-    "map",
-    "menu",
-)
+PLACES = tuple(load_tables("test_other_models")["PLACES"])
 TROUBLES = (
     "shows amounts in the wrong currency when the customer changes country",
     "loses its entries after the nightly migration of the database",

@@ -29,6 +29,10 @@ from orchestrator.cli.reports.answer_report import LocalAnswers
 from orchestrator.connection import AnyKnowledge
 from tests.support.cases import over
 from tests.support.clients import client_of
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"

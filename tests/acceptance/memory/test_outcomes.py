@@ -19,10 +19,10 @@ from tests.acceptance.memory.test_the_loop import fail
 from tests.conftest import Opens, SetClock
 from tests.support.cases import over
 from tests.support.faults import Trips, Wired, wired
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 from tests.support.stores import numbered
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 SOLUTION = "Treat a missing price as zero and log the product"

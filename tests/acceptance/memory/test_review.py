@@ -37,9 +37,9 @@ from tests.support.cases import over
 from tests.support.entries import failure, rejection
 from tests.support.faults import Trips, wired
 from tests.support.payloads import payloads
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 AGENT = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")

@@ -13,9 +13,9 @@ from hardwon.errors import InvalidInput
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
 from tests.support.entries import CART, failure, learn, rejection
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 

@@ -21,9 +21,9 @@ from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, approval, failure, learn, rejection
 from tests.support.postgres import drop_database
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 TASK = Task(description=CART, type="bugfix", technology="python")
@@ -92,6 +92,7 @@ async def test_failures_and_gate_decisions_are_ranked_in_one_list(knowledge: Kno
     assert strengths == sorted(strengths, reverse=True), "the evidence is alike here, so relevance decides"
 
 
+@pytest.mark.own_stores
 async def test_a_threshold_means_the_same_for_a_model_that_finds_everything_alike(opens: Opens) -> None:
     """D35: 0.7 of a raw cosine is nothing for one model and everything for another."""
     async with opens(embedder=Crowded()) as knowledge:

@@ -26,6 +26,10 @@ from tests.acceptance.memory.test_distillation import WRITTEN
 from tests.conftest import SetClock
 from tests.support.entries import capture, failure
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
+
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 BUDGET = 1_000
 BATCH = 4

@@ -13,9 +13,9 @@ from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.conftest import Opens
 from tests.support.entries import failure
-from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
-__all__ = ["knowledge", "own", "shared"]  # fixtures
+__all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
 
 CART = "TypeError in the cart total when a price is None"

@@ -18,6 +18,7 @@ from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.relevance import Scale, middle_sentence
 from knowledge.documents.retrieval.search import parse_conditions
 from knowledge.documents.segmentation.units import units
+from tests.support.cases import each_case, over
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=["Cs"]), max_size=60)
@@ -75,7 +76,7 @@ def test_markdown_is_cut_by_headings_that_have_a_line_below_them_too() -> None:
     assert found == [("Pump", 1), ("Pump > Care of it", 6)]
 
 
-@pytest.mark.parametrize("head", ["Pump\n====\n", "# Pump\n"])
+@over("head", ["Pump\n====\n", "# Pump\n"])
 def test_the_title_of_markdown_is_its_first_heading_and_no_comment_in_code(head: str) -> None:
     text = f"```sh\n# install it\nmake\n```\n\n{head}\nIt runs.\n"
     assert read("pump.md", text.encode(), redacting=True).title == "Pump"
@@ -121,8 +122,8 @@ def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None
     assert chunks[1].timestamp == datetime(2025, 10, 19, 15, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("line", "when", "how_bad"),
+@over(
+    "line, when, how_bad",
     [
         ("2025-10-19T14:32:15Z ERROR x", "2025-10-19T14:32:15+00:00", Severity.ERROR),
         ("2025-10-19 14:32:15,123 [main] WARN x", "2025-10-19T14:32:15.123000+00:00", Severity.WARN),
@@ -174,16 +175,7 @@ def test_a_line_tells_its_time_and_severity(line: str, when: str | None, how_bad
     assert severity(line) is how_bad
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "0001-01-01T00:00:00Z ERROR no start time",
-        "0001-01-01T00:00:00-05:00 ERROR x",
-        "9999-12-31T23:59:59.999999Z ERROR never",
-        "[31/Dec/9999:23:59:59 +0000] ERROR x",
-        "9999-12-31T23:59:59-05:00 ERROR beyond",
-    ],
-)
+@each_case
 def test_a_line_of_the_first_or_last_year_there_is_names_no_moment(line: str) -> None:
     assert moment(line) is None
     assert severity(line) is Severity.ERROR
@@ -204,22 +196,15 @@ def test_a_line_that_names_no_year_is_of_the_last_one_that_fits() -> None:
     assert [line.timestamp and line.timestamp.year for line in lines] == [2025, 2026]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Oct 19 14:32:15 host renew: valid until 2027-01-01 00:00:00",
-        '1.2.3.4 - - [19/Oct/2025:14:32:15 +0000] "GET /?from=2024-01-01T00:00:00Z HTTP/1.1" 200',
-        "2025-10-19T14:32:15Z valid from [01/Jan/2024:00:00:00 +0000]",
-    ],
-)
+@each_case
 def test_the_time_of_a_line_is_the_one_it_begins_with_and_none_that_it_tells_of(line: str) -> None:
     """Whoever asks for a page would say in its address when it was."""
     (told,) = read_lines(line, now=NOW)
     assert told.timestamp == datetime(2025, 10, 19, 14, 32, 15, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("question", "severities", "lines"),
+@over(
+    "question, severities, lines",
     [
         ("What error is on line 42 of the log I uploaded?", set(), (42,)),
         ("lines 3 to 5 please", set(), (3, 4, 5)),
@@ -249,16 +234,7 @@ def test_a_question_asks_for_times() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "errors between 09:00 and 09:10 on 2025-10-19",
-        "on 2025-10-19 between 9:00 and 9:10, how many errors?",
-        "errors between 2025-10-19 09:00 and 09:10",
-        "errors from 09:00 to 09:10 UTC on 2025-10-19",
-        "errors 2025-10-19 09:00-09:10",
-    ],
-)
+@each_case
 def test_a_time_of_day_is_of_the_one_day_that_a_question_names(question: str) -> None:
     """A0-80: what is counted for it is not the whole day."""
     found = parse_conditions(question)
@@ -271,7 +247,7 @@ def test_a_day_in_words_leaves_documents_their_questions() -> None:
     assert parse_conditions("What was decided on 3 November 2025?") == parse_conditions("What was decided?")
 
 
-@pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
+@over("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
 def test_a_question_about_the_end_of_all_time_asks_for_none(end: str) -> None:
     assert parse_conditions(f"errors on {end}") == parse_conditions(f"errors since {end}") == parse_conditions("errors")
 
@@ -286,8 +262,8 @@ def test_front_matter_gives_title_category_and_tags() -> None:
     assert (parsed.title, parsed.category, parsed.tags) == ("GitHub Onboarding", "onboarding", ("github", "access"))
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
+@over(
+    "content, text",
     [
         (b"\xef\xbb\xbfone\r\ntwo", "one\ntwo"),
         ("eins".encode("utf-16"), "eins"),
@@ -302,8 +278,8 @@ def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: 
     assert decode(content) == text
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
+@over(
+    "content, lines",
     [
         (b"one\rtwo\r", 2),
         (b"1%\r50%\r100%\ndone\n", 2),
@@ -315,7 +291,7 @@ def test_lines_are_counted_as_grep_and_editors_count_them(content: bytes, lines:
     assert len(list(lines_of(decode(content)))) == lines
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     ["app.log", "app.log.1", "app.log-20251019", "app.log.2025-10-19", "app.log.2025-10-19_14-00-00", "a.LOG.7.2"],
 )
@@ -324,14 +300,14 @@ def test_a_log_that_was_turned_over_is_one_yet(name: str) -> None:
     assert read(name, b"started\n", redacting=True).document_type is DocumentType.LOG
 
 
-@pytest.mark.parametrize("name", ["README", "CHANGELOG", "docs/NOTES", "LICENSE", "Contributing"])
+@over("name", ["README", "CHANGELOG", "docs/NOTES", "LICENSE", "Contributing"])
 def test_what_projects_tell_of_themselves_is_text_without_an_ending(name: str) -> None:
     assert is_readable(name)
     assert read(name, b"The pool holds forty connections.\n", redacting=True).document_type is DocumentType.TEXT
     assert not is_readable(f"{name}er")
 
 
-@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])
+@over("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])
 def test_what_is_no_text_is_refused(content: bytes) -> None:
     """A4-20: with a zero byte or without."""
     with pytest.raises(Unreadable, match="not a text file"):
@@ -353,7 +329,7 @@ def test_relevance_is_the_place_between_two_cosines() -> None:
     )
 
 
-@pytest.mark.parametrize("tokens", [64, 256])
+@over("tokens", [64, 256])
 def test_a_table_is_cut_between_its_rows(tokens: int) -> None:
     """A0-72."""
     rows = [f"| valve {n} | It opens at {n} bar. It closes again by hand, and slowly. |" for n in range(60)]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.documents.answering.llm_draft import Draft, read_reply
 from knowledge.documents.verification.verify import DraftClaim
 from tests.support.answering import answered
+from tests.support.cases import over
 
 CLAIM = DraftClaim(text="The pool holds 40.", quotes=((1, "holds 40\nconnections"),))
 REPLY = answered((CLAIM.text, CLAIM.quotes), missing="How long?")
 
 
-@pytest.mark.parametrize(
+@over(
     "said",
     [
         REPLY,
@@ -34,7 +34,7 @@ def test_the_form_is_read_whatever_stands_around_it(said: str) -> None:
     assert read_reply(said) == Draft(claims=(CLAIM,), missing="How long?")
 
 
-@pytest.mark.parametrize("broken", ["The pool holds 40.", {"text": None}, {"text": "x", "quotes": [{"source": "A"}]}])
+@over("broken", ["The pool holds 40.", {"text": None}, {"text": "x", "quotes": [{"source": "A"}]}])
 def test_a_claim_that_cannot_be_read_is_a_fault_and_leaves_the_others(broken: object) -> None:
     told = json.loads(REPLY)
     told["claims"].insert(0, broken)
@@ -43,7 +43,7 @@ def test_a_claim_that_cannot_be_read_is_a_fault_and_leaves_the_others(broken: ob
     assert draft.faults == ("claim 1: it is not the JSON object that was asked for",)
 
 
-@pytest.mark.parametrize(
+@over(
     "said",
     [
         "",

@@ -18,6 +18,7 @@ from knowledge.documents.models import AnswerStatus, Query, Turn
 from knowledge.documents.retrieval.search import merge_touching
 from orchestrator.qa.documentation import PROFILE, claims_step
 from tests.support.answering import ListedSearcher, passage
+from tests.support.cases import each_case, over
 
 
 async def plain() -> Rewriter:
@@ -85,13 +86,13 @@ async def test_a2_06_there_are_never_more_than_two_queries() -> None:
     assert len(searcher.asked) == 2
 
 
-@pytest.mark.parametrize(("relevances", "enough"), [((0.55, 0.9), False), ((0.5501, 0.9), True), ((0.9,), False)])
+@over("relevances, enough", [((0.55, 0.9), False), ((0.5501, 0.9), True), ((0.9,), False)])
 def test_a2_12_exactly_0_55_does_not_count(relevances: tuple[float, ...], enough: bool) -> None:  # noqa: FBT001
     assert is_covered(near(*relevances), PROFILE) is enough  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("relevances", "status"),
+@over(
+    "relevances, status",
     [
         ((0.45, 0.45, 0.45), None),
         ((0.45, 0.45, 0.449), AnswerStatus.NOT_FOUND),
@@ -157,16 +158,6 @@ async def test_a2_13_one_failed_query_is_passed_over_and_all_failed_is_an_error(
     assert answer_without_draft("?", found, PROFILE).status is AnswerStatus.ERROR  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("step", "ours"),
-    [
-        ({"tool_name": "documentation_qa"}, True),
-        ({"lookup_type": "documentation_lookup"}, True),
-        ({"tool_name": "docker_build"}, False),
-        ({"tool_name": "documentation_qa_v2"}, False),
-        ({"lookup_type": "doc"}, False),
-        ({}, False),
-    ],
-)
+@each_case
 def test_a2_01_only_its_own_steps_are_the_subagents(step: dict[str, str], ours: bool) -> None:  # noqa: FBT001
     assert claims_step(step) is ours

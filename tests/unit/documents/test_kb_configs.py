@@ -26,6 +26,7 @@ from knowledge.documents.answering.rendering import NOT_IN_THE_KNOWLEDGE_BASE, r
 from knowledge.documents.models import Answer, AnswerStatus, Citation
 from knowledge.documents.verification.verify import DraftClaim, Evidence, verify
 from tests.support.answering import passage
+from tests.support.cases import over
 
 WHEN = datetime(2025, 10, 19, 14, 32, 15, tzinfo=UTC)
 CONFIGS = [CaseEvidenceConfig(), UserKBConfig(), GlobalKBConfig(), TeamKBConfig()]
@@ -40,8 +41,8 @@ def answer_of(found: Passage, *quotes: str, missing: str = "") -> Answer:
     return compose_answer("What?", draft, verified, evidence, Finding(passages=(found,)), extractive=False, dropped=0)
 
 
-@pytest.mark.parametrize(
-    ("config", "scope_id", "partition", "ttl"),
+@over(
+    "config, scope_id, partition, ttl",
     [
         (CaseEvidenceConfig(), "42", "case_42", 3600),
         (UserKBConfig(), "ann", "user_ann_kb", 86_400),
@@ -184,18 +185,16 @@ def test_a0_36_a0_39_a0_47_citations_and_footers(
     assert text == f"{LOG} [{citation}]\n\n{footer}"
 
 
-@pytest.mark.parametrize(
-    ("section", "cited"),
-    [("Runbook > Step 2", '"Runbook" section Step 2'), ("Runbook", '"Runbook"'), (None, '"Runbook"')],
+@over(
+    "section, cited", [("Runbook > Step 2", '"Runbook" section Step 2'), ("Runbook", '"Runbook"'), (None, '"Runbook"')]
 )
 def test_a0_36_a_section_is_not_named_by_the_title_before_it(section: str | None, cited: str) -> None:
     found = passage(LOG, title="Runbook", section=section)
     assert f"[{cited}]" in render_for_base(UserKBConfig(), answer_of(found, LOG), found.partition)
 
 
-@pytest.mark.parametrize(
-    ("config", "word"),
-    list(zip(CONFIGS, ["this case", "Your runbooks", "The knowledge base", "The team's"], strict=True)),
+@over(
+    "config, word", list(zip(CONFIGS, ["this case", "Your runbooks", "The knowledge base", "The team's"], strict=True))
 )
 def test_a0_52_x_11_no_answer_speaks_of_its_own_base_and_names_what_is_missing(config: KBConfig, word: str) -> None:
     nothing = Answer(status=AnswerStatus.NOT_FOUND, question="?", text="", missing="the port")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge.documents.retrieval.keyword_score import KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
+from tests.support.cases import over
 
 
 def score(question: str, *, weights: KeywordWeights | None = None, **document: object) -> float:
@@ -42,13 +43,13 @@ def test_a1_11_x_14_the_example_of_the_design_scores_4_6() -> None:
     assert score("github onboarding", title="GitHub Onboarding", text="github onboarding") == pytest.approx(4.6)
 
 
-@pytest.mark.parametrize(("question", "text"), [("ai", "We maintain it."), ("art", "Start the party"), ("in", "In it")])
+@over("question, text", [("ai", "We maintain it."), ("art", "Start the party"), ("in", "In it")])
 def test_a1_08_a_word_is_no_part_of_a_word_and_a_stop_word_is_none(question: str, text: str) -> None:
     assert score(question, text=text) in {0.0, 1.0}  # the whole query may stand there
     assert score(f"{question} xyzzy", text=text) == 0.0
 
 
-@pytest.mark.parametrize("question", ["What's the API's rate limit?", "What\u2019s the API\u2019s rate limit?"])
+@over("question", ["What's the API's rate limit?", "What\u2019s the API\u2019s rate limit?"])
 def test_a1_06_a1_08_a_word_that_owns_something_is_that_word(question: str) -> None:
     assert score(question, title="API") == pytest.approx(0.5)
     assert score(question, text="The API has a limit.") == pytest.approx(2 * 0.15)

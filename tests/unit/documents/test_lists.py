@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.documents.segmentation.segments import Unit
 from knowledge.documents.segmentation.units import units
+from tests.support.cases import over
 
 
 def read(text: str) -> list[Unit]:
@@ -43,8 +42,6 @@ def test_a_list_that_only_a_heading_leads_to_is_a_unit_beside_its_items() -> Non
     assert last.told == "Then go home."
 
 
-@pytest.mark.parametrize(
-    "text", ["# Steps\n\n- Only one.", "# Steps\n\nAs follows.\n\n- a b\n- c d", "# Steps", "- a b\n- c d"]
-)
+@over("text", ["# Steps\n\n- Only one.", "# Steps\n\nAs follows.\n\n- a b\n- c d", "# Steps", "- a b\n- c d"])
 def test_one_item_or_a_list_below_a_sentence_or_nothing_is_no_such_list(text: str) -> None:
     assert all("\n" not in each.told for each in read(text))

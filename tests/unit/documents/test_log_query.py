@@ -16,6 +16,7 @@ from knowledge.documents.llm import ChatReply
 from knowledge.documents.logs.executor import QUERY_LOGS, plan_by_model
 from knowledge.documents.logs.questions import addresses_logs, may_ask_logs, parse_log_question
 from tests.support.answering import ScriptedModel, call
+from tests.support.cases import each_case, over
 
 ERRORS = (Severity.ERROR, Severity.CRITICAL)
 GROUPED = tuple(Group)
@@ -27,8 +28,8 @@ def plan(**fields: Any) -> LogQuery:
     return LogQuery(**fields)
 
 
-@pytest.mark.parametrize(
-    ("question", "expected"),
+@over(
+    "question, expected",
     [
         ("What errors are in app.log?", plan(documents=("app.log",), severities=ERRORS, group_by=GROUPED)),
         ("Show me all CRITICAL entries with timestamps", plan(severities=(Severity.CRITICAL,), listed=True)),
@@ -64,34 +65,7 @@ def test_a_plain_question_has_a_plan(question: str, expected: LogQuery) -> None:
     assert may_ask_logs(question)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is the capital of France?",
-        "What errors can the payment API return?",
-        "How do I fix timeout errors?",
-        "How many requests took more than 30 ms?",
-        "How many requests on /api/payment took over 30 ms?",
-        "How many errors are not on /api/payment?",
-        "How many ERROR entries took up to 30 ms?",
-        "How many entries are WARN or worse?",
-        "How many errors other than ERR-4521 are there?",
-        "What is the average response time?",
-        "How many errors per minute?",
-        "How many errors were there yesterday?",
-        "How many errors on 4 November?",
-        "How many errors at 8am?",
-        "How many errors at 08:15 IST?",
-        "How many errors on 3/11/2025?",
-        "How many errors on 2025-02-30?",
-        "How many errors after the restart?",
-        "How many errors between 11:00 and 10:00?",
-        "How many errors at 10:00 and 11:00?",
-        "How many errors before 00:00?",
-        "Which user has the most errors?",
-        "top 5 users",
-    ],
-)
+@each_case
 def test_a_question_with_a_condition_that_no_plan_holds_has_none(question: str) -> None:
     """A count without the condition would be told for certain, and wrong."""
     assert parse_log_question(question) is None
@@ -113,21 +87,7 @@ def test_a_follow_up_is_read_by_its_own_words_where_they_name_what_is_meant() ->
     assert words_for_logs("How many of them are CRITICAL?", whole) == "How many of them are CRITICAL?"
 
 
-@pytest.mark.parametrize(
-    ("told", "field"),
-    [
-        ('{"since": "soon"}', "since"),
-        ('{"since": "2025-10-20", "until": "2025-10-19"}', "until"),
-        ('{"severities": ["LOUD"]}', "severities.0"),
-        ('{"statuses": ["600"]}', "statuses"),
-        ('{"lines": [0]}', "lines"),
-        ('{"top": 0}', "top"),
-        ('{"terms": [" "]}', "terms"),
-        ('{"nothing": 1}', "nothing"),
-        ("[]", "query"),
-        ("{", "query"),
-    ],
-)
+@each_case
 def test_a_plan_that_no_log_can_be_asked_is_refused_by_its_field(told: str, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_log_query(told)
@@ -178,16 +138,7 @@ async def test_a_model_fills_the_plan_by_a_tool_call() -> None:
     assert QUESTION in messages[-1].content
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"terms": ["checkout"]},
-        {"documents": ["other.log"], "words": ["till"]},
-        {"severities": ["LOUD"]},
-        {"lines": [42]},
-        {},
-    ],
-)
+@each_case
 async def test_a_plan_of_a_model_that_is_not_of_the_question_is_not_taken(arguments: dict[str, Any]) -> None:
     assert await planned(ChatReply(calls=(call("query_logs", **arguments),))) is None
 

@@ -12,6 +12,7 @@ from knowledge.documents.parsing.chunking import split_document
 from knowledge.documents.parsing.decode import read
 from knowledge.documents.parsing.markup import MARKUPS, as_markdown
 from knowledge.documents.segmentation.units import units
+from tests.support.cases import load_tables
 
 
 def told(ending: str, *lines: str) -> list[str]:
@@ -88,18 +89,7 @@ SIMPLE = (
     "18       the peer left",
     "=======  =============",
 )
-LISTED = (
-    ".. list-table:: Exit codes",
-    "   :header-rows: 1",
-    "",
-    "   * - Code",
-    "     - Meaning",
-    "   * - 17",
-    "     - the disk",
-    "       is full",
-    "   * - 18",
-    "     - the peer left",
-)
+LISTED = tuple(load_tables("test_markup")["LISTED"])
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.adapters.embedding.local import is_english
 from knowledge.documents.retrieval.spelling import correct_spelling, correctable_words
+from tests.support.cases import each_case
 
 
 def read(question: str, *texts: str) -> str | None:
@@ -13,27 +12,12 @@ def read(question: str, *texts: str) -> str | None:
     return found and found.question
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "meant"),
-    [
-        ("How long is the retension?", "The retention is a week.", "How long is the retention?"),
-        ("Where does Postgers listen?", "PostgreSQL, or postgres, listens.", "Where does postgres listen?"),
-        ("Who has acess to paymnets?", "Access to payments is for all.", "Who has access to payments?"),
-    ],
-)
+@each_case
 def test_a_misspelt_word_is_read_as_the_one_that_was_found(question: str, text: str, meant: str) -> None:
     assert read(question, text) == meant
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        ("Who signs the contract?", "The contact signs."),
-        ("Who runs Merlyn?", "Merlin runs."),
-        ("Who runs `retension`?", "Retention runs."),
-        ("What is in retension.yaml?", "The retention is a week."),
-    ],
-)
+@each_case
 def test_another_word_or_name_is_no_misspelling(question: str, text: str) -> None:
     assert read(question, text) is None
 

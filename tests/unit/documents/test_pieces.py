@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.documents.segmentation.segments import Unit, UnitKind, pieces
+from tests.support.cases import each_case, over
 
 TABLE = """\
 | valve | opens at | |
@@ -55,7 +54,7 @@ def test_what_no_reader_of_the_page_sees_is_no_unit() -> None:
     assert [each.told for each in read(text)] == ["The pump runs.", "It stops."]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+@over("end", ["\n", "\r\n", "\n\n"])
 def test_what_comes_below_a_heading_is_a_unit_with_or_without_an_empty_line_between(end: str) -> None:
     text = end.join(["# Notes", "## Garage", "The code is 1212. It is new.", "## Keys", "- In the hall."])
     found = read(text)
@@ -63,23 +62,11 @@ def test_what_comes_below_a_heading_is_a_unit_with_or_without_an_empty_line_betw
     assert all(text[slice(*each.span)] == each.told for each in found)
 
 
-@pytest.mark.parametrize(
-    "whole",
-    [
-        "It is free under the terms of\nhttps://licence.example/free for all.",
-        "Look at the [long\nlist](https://list.example/a?b=c) first.",
-    ],
-)
+@each_case
 def test_a_sentence_goes_on_over_the_end_of_a_line(whole: str) -> None:
     assert [each.told for each in read(whole)] == [whole]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("Write:\n\n```html\n<!-- begin\n```\n\nThe port is 8080.\n", "The port is 8080."),
-        ("<!-- never ended\n\nThe port is 8080.\n", "The port is 8080."),
-    ],
-)
+@each_case
 def test_what_a_reader_of_the_page_sees_is_told_beside_what_he_does_not(text: str, told: str) -> None:
     assert read(text)[-1].told == told

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import pytest
-
 from hardwon.errors import ChatUnavailable
 from knowledge.documents.answering.query_rewriting import Rewriter, accept_rewrite, fold_question, prompt, refers
 from knowledge.documents.llm import ChatOptions, ChatReply, Message
 from knowledge.documents.models import Turn
 from tests.support.answering import ScriptedModel
+from tests.support.cases import over
 
 TALK = (
     Turn(role="user", content="What errors in the log?"),
@@ -58,7 +57,7 @@ class Slow(ScriptedModel):
         return ChatReply(text="too late")
 
 
-@pytest.mark.parametrize(
+@over(
     "model",
     [
         ScriptedModel([ChatUnavailable("down")]),
@@ -88,12 +87,12 @@ async def test_a0_84_without_a_model_the_last_question_is_searched_for_besides()
     )
 
 
-@pytest.mark.parametrize("question", ["When did they start?", "And on Fridays?", "Why?", "What about the other one?"])
+@over("question", ["When did they start?", "And on Fridays?", "Why?", "What about the other one?"])
 def test_a0_87_questions_that_refer_are_known(question: str) -> None:
     assert refers(question)
 
 
-@pytest.mark.parametrize(
+@over(
     "question", ["Which port does the payment gateway listen on?", "How do I rotate the signing keys of the cluster?"]
 )
 def test_a0_87_questions_that_stand_alone_are_not_rewritten(question: str) -> None:

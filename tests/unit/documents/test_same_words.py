@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.documents.extraction.inflection import forms_of, terms_counted
 from knowledge.text.bm25 import term_counts
+from tests.support.cases import each_case
 
 
 def lacking(question: str, text: str) -> int:
@@ -14,26 +13,12 @@ def lacking(question: str, text: str) -> int:
     return sum(not any(form in told for form in forms) for forms in forms_of(question).values())
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        ("Why did we choose Go?", "We chose Go."),
-        ("Has it 5 shards?", "It has five shards."),
-        ("Who writes it?", "The writer."),
-        ("What is the meaning of RLY?", "RLY"),
-    ],
-)
+@each_case
 def test_a_text_may_say_it_in_another_form_and_need_not_say_what_only_asks(question: str, text: str) -> None:
     assert lacking(question, text) == 0
 
 
-@pytest.mark.parametrize(
-    ("question", "text"),
-    [
-        ("What is the mean temperature?", "The temperature"),
-        ("Has it 5 shards?", "It has six shards."),
-    ],
-)
+@each_case
 def test_other_words_have_to_be_said(question: str, text: str) -> None:
     assert lacking(question, text) > 0
 

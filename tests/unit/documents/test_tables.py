@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from knowledge.documents.parsing.decode import read
 from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.segmentation.segments import Unit
 from knowledge.documents.segmentation.units import units
+from tests.support.cases import over
 
 VALVES = 'valve,opens at,by\ninlet,"4 bar, or\nmore",hand\n\noutlet,9 | 10 bar,\n'
 
@@ -38,7 +38,7 @@ def test_separated_values_are_rows_told_with_their_columns_each_on_its_line() ->
     ]
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@over("separator", [",", ";", "\t", "|"])
 def test_the_separator_is_the_one_that_makes_a_table(separator: str) -> None:
     text = VALVES.replace(",", separator).replace(f"bar{separator} or", "bar, or")
     if separator != "|":
@@ -47,7 +47,7 @@ def test_the_separator_is_the_one_that_makes_a_table(separator: str) -> None:
         assert as_rows(".csv", "a|b\n1|2\n") == "| a | b |\n| 1 | 2 |\n"
 
 
-@pytest.mark.parametrize("text", ["One line, of prose.", "A text.\nOf two lines.\n", "a,b\n1\n2\n3\n", 'a,b\n"1,2\n'])
+@over("text", ["One line, of prose.", "A text.\nOf two lines.\n", "a,b\n1\n2\n3\n", 'a,b\n"1,2\n'])
 def test_what_is_no_table_stays_text(text: str) -> None:
     assert as_rows(".csv", text) is None
     assert read("notes.csv", text.encode(), redacting=False).text == text
@@ -64,7 +64,7 @@ def test_each_line_of_separated_values_stays_where_it_was(text: str) -> None:
     assert rows is None or rows.count("\n") == text.count("\n")
 
 
-@pytest.mark.parametrize("separated", [True, False])
+@over("separated", [True, False])
 def test_every_row_of_a_long_table_is_told_with_the_names_of_its_columns(separated: bool) -> None:  # noqa: FBT001
     """From the second passage of a table on its figures were of nothing."""
     rows = [[f"valve {at}", f"{at} bar", "by hand, and slowly"] for at in range(80)]

@@ -5,28 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from hardwon.models.documents import DocumentType
 from knowledge.documents.extraction.question_terms import Question
 from knowledge.documents.extraction.sentence_scoring import Sentence, read_sentences
 from knowledge.documents.verification.verify import DraftClaim, Evidence, verify
 from knowledge.models import TermStatistics
 from tests.support.answering import passage
+from tests.support.cases import over, read_sample
 
-ROLES = """# Roles
-
-Everyone may read.
-
-## Night shift
-
-It opens the inlet.
-
-## Day shift
-
-It opens the inlet.
-It closes the outlet.
-"""
+ROLES = read_sample("weighing_roles.txt")
 
 
 def read(text: str, asked: str, kind: DocumentType = DocumentType.MARKDOWN, **known: Any) -> list[Sentence]:
@@ -46,43 +33,15 @@ def test_a_sentence_is_compared_with_the_heading_that_it_stands_below() -> None:
     assert max(found, key=lambda each: each.overlap) is found[2]
 
 
-QUEUES = """queues:
-  - name: mails  # to all
-    workers: 4
-    retry:
-      after: 10
-  - workers: 2
-    name: "invoices"
-topics:
-- id: news
-  hosts:
-    - harbour
-- title: offers
-"""
-QUEUES_JSON = """{
-  "name": "post",
-  "queues": [
-    {
-      "name": "mails",
-      "workers": 4
-    },
-    {
-      "workers": 2,
-      "retry": {
-        "after": 10
-      },
-      "name": "invoices"
-    }
-  ]
-}
-"""
+QUEUES = read_sample("weighing_queues.txt")
+QUEUES_JSON = read_sample("weighing_queues_json.txt")
 QUEUES_TOML = (
     '[[queues]]\nname = "mails"\nworkers = 4\n[[queues]]\nworkers = 2\nname = "invoices"\n[top]\nlimit = 100\n'
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@over(
+    "text, told",
     [
         (
             QUEUES,

@@ -13,6 +13,7 @@ from hardwon.errors import InvalidInput
 from hardwon.validation import MAX_TEXT_BYTES, check_text
 from knowledge.memory.rules.validation import content_hash, first_status, validate
 from knowledge.models import AppliesWhen, EntryStatus, EntryType, NewEntry
+from tests.support.cases import over
 from tests.support.entries import approval, failure, rejection
 
 ENTRIES = [failure(), rejection(), approval()]
@@ -132,7 +133,7 @@ def test_an_entry_with_other_conditions_is_another_one_and_one_without_is_what_i
     assert content_hash(plain) == ("d21b1272f9f3dfa0628a1815f8fc332fc2b7bc158f3370fd4459aa2b362bb9bf")
 
 
-@pytest.mark.parametrize("letter", ["x", "ü", "漢", "\U0001f600"])
+@over("letter", ["x", "ü", "漢", "\U0001f600"])
 def test_a_text_may_have_64_kib_of_utf_8_and_no_byte_more(letter: str) -> None:
     fits = letter * (MAX_TEXT_BYTES // len(letter.encode()))
     fits += "x" * (MAX_TEXT_BYTES - len(fits.encode()))
@@ -155,21 +156,21 @@ def test_any_text_is_either_stored_as_utf_8_or_refused_by_name(text: str, name: 
         assert told.value.field == name
 
 
-@pytest.mark.parametrize("entry_type", ["", "failure", "FAILURE_SOLUTION", None, 3])
+@over("entry_type", ["", "failure", "FAILURE_SOLUTION", None, 3])
 def test_an_unknown_type_is_refused_and_the_known_ones_are_named(entry_type: Any) -> None:
     with pytest.raises(InvalidInput, match="failure_solution, gate_rejection, gate_approval") as told:
         validate(replace(failure(), entry_type=entry_type))
     assert told.value.field == "entry_type"
 
 
-@pytest.mark.parametrize("verified", ["true", 1, None])
+@over("verified", ["true", 1, None])
 def test_verified_is_true_or_false(verified: Any) -> None:
     """D22."""
     assert refused(replace(failure(), success_verified=verified)) == "success_verified"
 
 
-@pytest.mark.parametrize(
-    ("entry", "status"),
+@over(
+    "entry, status",
     [
         (failure(), EntryStatus.STAGED),
         (failure(solution_steps=None), EntryStatus.OPEN),

@@ -16,6 +16,7 @@ from knowledge.memory.rules.similarity import BestCase
 from knowledge.models import TermStatistics
 from knowledge.text.bm25 import term_counts
 from knowledge.text.profile import ParsedText, Rarity, profile
+from tests.support.cases import over
 from tests.support.entries import CART
 
 MODEL = "all-MiniLM-L6-v2"
@@ -46,7 +47,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("cosine", [0.4, 0.7, 0.95])
+@over("cosine", [0.4, 0.7, 0.95])
 def test_what_is_not_compared_further_would_neither_be_merged_nor_proposed(cosine: float) -> None:
     texts = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
     rarity = Rarity(whole(texts))

@@ -22,6 +22,7 @@ from knowledge.memory.checkpoint.summary_prompt import (
 )
 from knowledge.models import Entry
 from knowledge.text.names import find_invented
+from tests.support.cases import each_case, over
 from tests.support.entries import approval, failure, rejection, stored
 
 TOLD = (
@@ -45,57 +46,12 @@ def read(**changes: Any) -> Any:
 # what a model may say
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "The TypeError's cause is a sum; a NoneType is no int.",
-        "It ends in line 42 after 10ms (HTTP 404).",
-        "Runs on Python 3.12.1 only, by the file src/cart.py or cart.py.",
-        "Use `json.loads(text)`, json.loads() or `json.loads`.",
-        "Call it with --no-cache — and read/write non-utf-8 texts, e.g. of URLs.",
-        "It's the file(s) “no such price” and ~/.config/app.toml, and/or E0382",
-        "99.5% of them, **always**.",
-        "日本語の文です。",
-        "",
-    ],
-)
+@each_case
 def test_what_the_entries_say_may_be_said_again(written: str) -> None:
     assert list(find_invented(written, TOLD)) == []
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("in line 43", "43"),
-        ("in line 4", "4"),
-        ("3 times", "3"),
-        ("on Python 3.12", "3.12"),
-        ("on Python 3.12.1.2", "3.12.1.2"),
-        ("on v3.12.1", "v3.12.1"),
-        ("after 10 s and 100ms", "100ms"),
-        ("99% of them", "99%"),
-        ("in /etc/passwd", "/etc/passwd"),
-        ("in src/carts.py", "src/carts.py"),
-        ("in /src/cart.py", "/src/cart.py"),
-        ("by `json.load`", "json.load"),
-        ("by `total`", "total"),
-        ("by json.dumps(x)", "json.dumps"),
-        ("by loadx()", "loadx"),
-        ("with --force", "--force"),
-        ("error E0383", "E0383"),
-        ("a ValueError", "ValueError"),
-        ("an ENOENT", "ENOENT"),
-        ("APIs fail", "APIs"),
-        ("see https://example.org", "https://example.org"),
-        ("set MAX_SIZE=5", "MAX_SIZE=5"),
-        ("by cart_total", "cart_total"),
-        ("it says 'a' or \"such a price\"", "such a price"),
-        ("see .env", ".env"),
-        ("Type\u200bError hidden", "Type\u200bError"),
-        ("an unclosed `json.dumps", "`json.dumps"),
-        ("mail root@example", "root@example"),
-    ],
-)
+@each_case
 def test_a_name_or_number_that_no_entry_holds_is_found(written: str, name: str) -> None:
     assert list(find_invented(written, TOLD)) == [name]
 
@@ -121,8 +77,8 @@ def test_line_breaks_become_blanks() -> None:
     assert read(title=" A missing price\n\nbreaks  the total ").title == "A missing price breaks the total"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@over(
+    "text, said",
     [
         ("", "answer: is not a JSON object"),
         ("I cannot do that.", "answer: is not a JSON object"),

@@ -7,27 +7,16 @@ import time
 import pytest
 
 from knowledge.memory.rules.conditions import MAX_CHARS, MAX_TEXT_CHARS, expression
+from tests.support.cases import each_case, over
 
 
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        (r"TypeError: .* got .*NoneType", "E   TypeError: add() got a NoneType"),
-        (r"^E\s+KeyError: '\w+'$", "x\nE   KeyError: 'price'\ny"),
-        (r"(?i)connection (refused|reset)", "psycopg: Connection Refused"),
-        (r"\bENOSPC\b", "write: ENOSPC, no space"),
-        (r"expected \{\d{1,3}\}", "expected {12}"),
-        (r"a/b (c)", "a/b c"),
-    ],
-)
+@each_case
 def test_expressions_as_people_write_them(source: str, text: str) -> None:
     assert expression(source).matches(text)
     assert not expression(source).matches("something else entirely")
 
 
-@pytest.mark.parametrize(
-    "source", ["(a+)+=", "(a|aa)+=", "(a|a?)+=", ".*.*.*.*.*=x", "(.*a){20}=", r"(\w+\s?)*$x", "((a*)*)*b"]
-)
+@over("source", ["(a+)+=", "(a|aa)+=", "(a|a?)+=", ".*.*.*.*.*=x", "(.*a){20}=", r"(\w+\s?)*$x", "((a*)*)*b"])
 def test_no_expression_blows_up(source: str) -> None:
     began = time.perf_counter()
     assert not expression(source).matches("a" * 100_000 + "!")
@@ -41,8 +30,8 @@ def test_of_a_long_text_the_beginning_and_the_end_are_looked_at() -> None:
     assert not expression("middle").matches(f"{padding}middle{padding}")
 
 
-@pytest.mark.parametrize(
-    ("source", "why"),
+@over(
+    "source, why",
     [
         ("(", "missing"),
         ("a**", "bad repetition"),

@@ -12,6 +12,7 @@ from knowledge.memory.rules.facets import MISSING_FACTOR, OTHER_FACTOR, fit, fit
 from knowledge.memory.rules.ranking import Match, strength
 from knowledge.memory.rules.success import success_rate
 from knowledge.models import PointFilter
+from tests.support.cases import over
 from tests.support.entries import NOON, evidence, failure, rejection
 
 ANYWHERE = PointFilter(workspace="default", live_at=NOON)
@@ -25,7 +26,7 @@ def test_as_asked_counts_whole_untold_less_and_another_value_least() -> None:
     assert all(more > less for more, less in pairwise(factors))
 
 
-@pytest.mark.parametrize("told", ["Python", "PYTHON", " python"])
+@over("told", ["Python", "PYTHON", " python"])
 def test_a_value_in_another_case_is_as_asked(told: str) -> None:
     """As of conditions: two agents that spell a technology in two ways are not two technologies."""
     spelt = evidence("a", words=failure(technology=told))

@@ -20,6 +20,7 @@ from knowledge.documents.parsing.decode import MAX_NAME_CHARS, MAX_TAGS, read
 from knowledge.documents.parsing.log_lines import read_lines
 from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.verification.injection import without_orders
+from tests.support.cases import each_case, over
 
 MOST_SECONDS = 1.0
 """Of a processor; more than a hundred times what a text of 20,000 characters takes."""
@@ -66,7 +67,7 @@ def short_texts() -> dict[tuple[str, str, str], str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", patterns())
+@over("name", patterns())
 def test_no_text_makes_a_regular_expression_take_long(name: str) -> None:
     """What is slow for a short text is tried on a long one."""
     pattern = patterns()[name]
@@ -97,7 +98,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@over("name", TEXTS)
 def test_no_text_takes_long_to_be_read_and_cut(name: str) -> None:
     uri, text = TEXTS[name]
     begun = time.thread_time()
@@ -105,24 +106,14 @@ def test_no_text_takes_long_to_be_read_and_cut(name: str) -> None:
     assert time.thread_time() - begun < MOST_SECONDS
 
 
-@pytest.mark.parametrize("blank", ["\n ", " \n", "\n\n", " "])
+@over("blank", ["\n ", " \n", "\n\n", " "])
 def test_no_text_takes_long_to_be_searched_for_orders(blank: str) -> None:
     begun = time.thread_time()
     without_orders("The pool has 40." + blank * (LENGTH // 2) + "b")
     assert time.thread_time() - begun < MOST_SECONDS
 
 
-@pytest.mark.parametrize(
-    ("line", "title"),
-    [
-        ("# Pool ##  ", "Pool"),
-        ("#\tPool # 7", "Pool # 7"),
-        ("# C#", "C"),
-        ("# ##", "#"),
-        ("#   ", "x.md"),
-        ("#Pool", "x.md"),
-    ],
-)
+@each_case
 def test_a_heading_is_its_words(line: str, title: str) -> None:
     parsed = read("x.md", f"{line}\n\ntext\n".encode(), redacting=False)
     assert (parsed.title or "x.md") == title
@@ -141,7 +132,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_no_name_in_a_text_is_kept_at_any_length(name: str) -> None:
     """It goes along with every passage, so a file of 100 KB could take 300 MB."""
     uri, text = NAMES[name]
@@ -157,7 +148,7 @@ def test_of_headings_that_are_too_long_together_the_innermost_are_kept() -> None
     assert split_document(parsed)[-1].section == f"{'m' * 100} > inner"
 
 
-@pytest.mark.parametrize("kind", DocumentType)
+@over("kind", DocumentType)
 def test_empty_lines_take_no_memory(kind: DocumentType) -> None:
     """Lines of a log are read one by one, as many as are kept."""
     text = "a" + "\n" * LENGTH + "b"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from knowledge.memory.rules.similarity import BUNDLED, MERGE, Ground, Judgement,
 from knowledge.models import TermStatistics
 from knowledge.text.bm25 import term_counts
 from knowledge.text.profile import Rarity, profile
+from tests.support.cases import over
 
 TRACE = """tests/test_cart.py:15: in test_total
     assert total(*items) == expected
@@ -80,8 +80,8 @@ def test_every_kind_of_minimal_pair_is_made_of_the_texts_here() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "difference"),
+@over(
+    "one, other, difference",
     [
         ("the retry is enabled", "the retry is disabled", Difference.OPPOSITES),
         ("the lock is released", "the lock is not released", Difference.TURNED),
@@ -142,7 +142,7 @@ def test_a_failure_is_the_same_where_exception_and_place_are() -> None:
     assert not judged(TRACE, elsewhere, 0.99).likely
 
 
-@pytest.mark.parametrize("weights", [BUNDLED, None])
+@over("weights", [BUNDLED, None])
 def test_a_trace_whose_lines_moved_is_the_same_and_one_that_ends_elsewhere_is_not(weights: Weights | None) -> None:
     moved = TRACE.replace(":15:", ":19:").replace(":8:", ":12:")
     found = judged(TRACE, moved, 0.95, weights)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from knowledge.memory.maintenance.reindex import NeighbourCount, count_kept_neighbours
 from knowledge.models import Vector
+from tests.support.cases import over
 
 
 def some(texts: int, dims: int = 384, *, seed: int = 1) -> Vector:
@@ -19,7 +19,7 @@ def unit(rows: npt.NDArray[np.float64]) -> Vector:
     return np.asarray(rows / lengths, dtype=np.float32)
 
 
-@pytest.mark.parametrize("texts", [12, 60, 400])
+@over("texts", [12, 60, 400])
 def test_the_same_model_keeps_all_and_so_does_one_that_turns_every_vector_alike(texts: int) -> None:
     before = some(texts)
     turned, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((384, 384)))
@@ -27,7 +27,7 @@ def test_the_same_model_keeps_all_and_so_does_one_that_turns_every_vector_alike(
         assert count_kept_neighbours(before, after) == NeighbourCount(min(texts, 100), min(texts, 100))
 
 
-@pytest.mark.parametrize(("texts", "most"), [(15, 0.45), (60, 0.3), (400, 0.1)])
+@over("texts, most", [(15, 0.45), (60, 0.3), (400, 0.1)])
 def test_vectors_that_have_nothing_to_do_with_the_texts_keep_what_chance_keeps(texts: int, most: float) -> None:
     kept = sum(
         (count_kept_neighbours(some(texts, seed=at), some(texts, seed=100 + at)) for at in range(20)), NeighbourCount()

@@ -15,6 +15,7 @@ from knowledge.memory.rules.facets import MISSING_FACTOR, OTHER_FACTOR
 from knowledge.memory.rules.ranking import Match, gate_quota, rank, rank_for_gate, strength
 from knowledge.memory.rules.success import is_failing, success_rate
 from knowledge.models import EntryType
+from tests.support.cases import over
 from tests.support.entries import NOON, approval, evidence, failure
 
 
@@ -220,7 +221,7 @@ def test_ties_go_to_the_score_then_to_more_projects_then_to_the_older() -> None:
     assert ids(found) == ids([nearer, wider, older, younger])
 
 
-@pytest.mark.parametrize(("limit", "quota"), [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (10, 4)])
+@over("limit, quota", [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (10, 4)])
 def test_gate_entries_have_two_of_five_places_and_one_of_three(limit: int, quota: int) -> None:
     assert gate_quota(limit) == quota
 
@@ -297,7 +298,7 @@ def test_a_rival_stands_right_behind_the_better_of_the_two() -> None:
     assert ids(rank([other, third, one], limit=1)) == ids([one])
 
 
-@pytest.mark.parametrize(("successes", "attempts"), [(0, 6), (1, 12), (2, 17), (6, 65)])
+@over("successes, attempts", [(0, 6), (1, 12), (2, 17), (6, 65)])
 def test_what_many_attempts_say_does_not_work_is_known_to_fail_and_not_before(successes: int, attempts: int) -> None:
     assert is_failing(successes, attempts)
     assert not is_failing(successes + 1, attempts) or attempts == 65

@@ -6,11 +6,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 
 import asyncpg
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.memory.rules.retention import add_years
+from tests.support.cases import each_case
 
 ZONES = st.timezones() | st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(
@@ -30,17 +30,7 @@ LEAP_DAYS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
-    ("start", "years", "end"),
-    [
-        ("2025-03-01T10:00:00+00:00", 1, "2026-03-01T10:00:00+00:00"),
-        ("2024-02-29T12:00:00+00:00", 1, "2025-02-28T12:00:00+00:00"),
-        ("2024-02-29T12:00:00+00:00", 4, "2028-02-29T12:00:00+00:00"),
-        ("2023-03-01T00:00:00+00:00", 1, "2024-03-01T00:00:00+00:00"),
-        ("2024-03-01T01:00:00+09:00", 1, "2025-02-28T16:00:00+00:00"),
-        ("2026-03-08T03:30:00-04:00", 1, "2027-03-08T07:30:00+00:00"),
-    ],
-)
+@each_case
 def test_a_year_later_is_the_same_day_and_time_in_utc(start: str, years: int, end: str) -> None:
     assert add_years(datetime.fromisoformat(start), years) == datetime.fromisoformat(end)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.rules import embedding_text
 from knowledge.models import AppliesWhen, Circumstance, NewEntry, View
+from tests.support.cases import over
 from tests.support.entries import CART, approval, circumstance, evidence, failure, rejection
 
 WORDS = st.text(st.characters(categories=("L", "N", "P", "Zs"), include_characters="\n\t"), min_size=1)
@@ -21,7 +21,7 @@ def test_the_situation_of_a_failure_is_what_failed_and_its_error() -> None:
     assert embedding_text.situation(told) == "The cart fails\nTypeError: price is None"
 
 
-@pytest.mark.parametrize("error", [None, "", "price is None", "  price is None\n"])
+@over("error", [None, "", "price is None", "  price is None\n"])
 def test_an_error_that_the_failure_says_already_is_not_repeated(error: str | None) -> None:
     assert embedding_text.failure_situation(CART, error) == CART
 
@@ -44,7 +44,7 @@ def test_the_situation_of_an_approval_is_what_was_proposed_as_far_as_it_is_known
     assert embedding_text.situation(replace(told, proposal=None, task_description=None)) == "design_review\nETag"
 
 
-@pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
+@over("entry", [failure(), rejection(), approval()])
 def test_what_worked_is_never_embedded(entry: NewEntry) -> None:
     """A question cannot know the resolution, so the stored side must not hold it either."""
     for text in embedding_text.views(entry).values():
@@ -158,7 +158,7 @@ def test_white_space_and_case_do_not_make_another_lesson(situation: str, resolut
     assert embedding_text.match_key(told) == embedding_text.match_key(loud)
 
 
-@pytest.mark.parametrize(
+@over(
     "other",
     [
         failure(failure_description="Another"),

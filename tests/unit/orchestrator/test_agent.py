@@ -18,52 +18,13 @@ from orchestrator.qa.agent import Conversation, MainAgent, Strategy, intent_of
 from orchestrator.qa.tool_loop import MAX_ROUNDS, Arguments, OfferedTool, ToolLoop
 from orchestrator.qa.wrappers import TOOLS
 from tests.support.answering import ScriptedModel, call
+from tests.support.cases import each_case, load_tables, over
 
-SMALL_TALK = [
-    "Hi",
-    "hello there!",
-    "Good morning, Archie",
-    "thanks a lot",
-    "Thank you so much!",
-    "ok",
-    "cool, thanks",
-    "bye",
-    "How are you?",
-    "what's up",
-    "Who are you?",
-    "tell me a joke",
-    "Great, that's all for now",
-    "lol",
-    "👍",
-    "What can you do?",
-    "Nice to meet you",
-    "I am fine, thanks",
-    "Have a nice day",
-    "see you tomorrow",
-]
-QUESTIONS = [
-    "How do I create a service user?",
-    "What is the url of the github onboarding link?",
-    "hi, where are the runbooks?",
-    "thanks, and how do I reset it?",
-    "database timeout",
-    "who approves releases?",
-    "ERR-4521",
-    "what is up with the api",
-    "Hello world program in our template?",
-    "Can you help me with VPN access",
-    "what are the office hours",
-    "Good morning routine of the deployment bot",
-    "ok but why does it fail",
-    "who are the admins of Gerrit",
-    "is there a guide for new joiners",
-    "please show me the onboarding checklist",
-    "and for team X?",
-    "how is the cache cleared",
-]
+SMALL_TALK = load_tables("test_agent")["SMALL_TALK"]
+QUESTIONS = load_tables("test_agent")["QUESTIONS"]
 
 
-@pytest.mark.parametrize("text", SMALL_TALK)
+@over("text", SMALL_TALK)
 def test_a1_23_small_talk_is_chat_only(text: str) -> None:
     assert intent_of(text) == "chat_only"
 
@@ -76,45 +37,12 @@ def test_many_small_words_before_a_question_take_no_longer_than_their_length() -
         assert intent_of(phrase * 1000) == "chat_only"
 
 
-@pytest.mark.parametrize("text", QUESTIONS)
+@over("text", QUESTIONS)
 def test_a1_23_questions_go_to_the_knowledge_base(text: str) -> None:
     assert intent_of(text) == "kb_query"
 
 
-DESCRIBED = [
-    (
-        "Answer factual questions about files uploaded in this case.",
-        "Factual answers with line numbers, timestamps, and citations.",
-        "What errors are in app.log?",
-        "What's the database timeout configured in config.yaml?",
-        "Show me all CRITICAL entries with timestamps",
-        "What's on line 42 of the log?",
-    ),
-    (
-        "Answer questions from your personal runbooks and procedures.",
-        "Your documented procedures and best practices.",
-        "Show me my database timeout runbook",
-        "What's my standard rollback procedure?",
-        "How do I handle API rate limits according to my docs?",
-        "My procedure for investigating memory leaks",
-    ),
-    (
-        "Answer questions from the system-wide knowledge base.",
-        "General best practices and system-wide guidance.",
-        "Standard approach for diagnosing memory leaks?",
-        "Common causes of API timeouts?",
-        "How to analyze Java thread dumps?",
-        "Best practices for database connection pooling",
-    ),
-    (
-        "Answer questions from team knowledge base.",
-        "The team's documented procedures and conventions.",
-        "What is our team's deployment procedure?",
-        "Who is on call for the payment service?",
-        "How do we name feature branches?",
-        "Our checklist for a new service",
-    ),
-]
+DESCRIBED = load_tables("test_agent")["DESCRIBED"]
 """Of each tool its first line, what it returns, and its examples; the team's are of our own."""
 
 
@@ -291,7 +219,7 @@ async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -
     assert not seen
 
 
-@pytest.mark.parametrize("name", ["Look", "LOOK ", "functions.look"])
+@over("name", ["Look", "LOOK ", "functions.look"])
 async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) -> None:
     model = ScriptedModel([ChatReply(calls=(call(name, n=1),)), ChatReply(calls=(call("look", "2", n=1),))])
     loop, seen = looking(model)
@@ -300,17 +228,7 @@ async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) 
     assert loop.called_tools == ["look"]
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("kb.search", "kb.search"),
-        ("KB.Search ", "kb.search"),
-        ("functions.kb.search", "kb.search"),
-        ("functions.search", "search"),
-        ("Search", "Search"),
-        ("SEARCH", "search"),
-    ],
-)
+@each_case
 async def test_a_tool_whose_own_name_holds_a_dot_can_be_called(name: str, meant: str) -> None:
     async def found(_: Arguments) -> str:
         return "{}"

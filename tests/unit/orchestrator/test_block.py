@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,37 +13,10 @@ from orchestrator.context.rendering import label, render
 from orchestrator.context.sanitize import sanitize
 from orchestrator.context.token_budget import estimate_tokens
 from tests.support.blocks import forged, read_back, told_of
+from tests.support.cases import each_case, load_tables, over, read_sample
 from tests.support.entries import pattern
 
-GOLDEN = """\
-[ORCHESTRATOR CONTEXT: Historical Knowledge]
-
-Similar situations have been resolved these ways:
-
-Pattern 1 (Most Common - 5 successes):
-- Problem: The cart total fails
-  TypeError: price is None
-- Solution: Treat a missing price as zero
-- When to try: When a bugfix task in python fails in this way.
-- Record: 5 of 6 attempts, 3 projects
-
-Pattern 2 (Moderate - 3 successes):
-- Problem: The cart is empty
-- Solution: Keep the session
-- When to try: After a login
-
-Pattern 3 (Less Common - 1 success):
-- Problem: Rename the orders table
-- Solution: 1. Expand
-  2. Migrate
-
-  3. Contract
-- When to try: Before a proposal like this, which was turned down, goes to the design_review gate.
-
-Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data.
-
-[END CONTEXT]
-"""
+GOLDEN = read_sample("block_golden.txt")
 GOLDEN = GOLDEN.replace("2. Migrate\n\n", "2. Migrate\n  \n")  # a blank line of a stored text is indented too
 
 TEXT = st.randoms(use_true_random=False).map(forged) | st.text(max_size=400)
@@ -89,17 +61,7 @@ def test_the_block_is_the_designs_to_the_letter() -> None:
     assert shown == tuple(patterns)
 
 
-@pytest.mark.parametrize(
-    ("successes", "heading"),
-    [
-        (1, "Pattern 1 (Less Common - 1 success):"),
-        (2, "Pattern 1 (Less Common - 2 successes):"),
-        (3, "Pattern 1 (Moderate - 3 successes):"),
-        (4, "Pattern 1 (Moderate - 4 successes):"),
-        (5, "Pattern 1 (Most Common - 5 successes):"),
-        (100, "Pattern 1 (Most Common - 100 successes):"),
-    ],
-)
+@each_case
 def test_the_label_follows_the_successes_and_one_is_singular(successes: int, heading: str) -> None:
     assert heading in render([pattern(success_count=successes)], max_tokens=2000)[0].splitlines()
     assert label(successes) in heading
@@ -157,25 +119,11 @@ def test_tokens_are_never_fewer_than_a_third_of_the_bytes(text: str) -> None:
     assert estimate_tokens(text) * 3 >= len(text.encode())
 
 
-COUNTED = (
-    ("The payment gateway answers with an error when the worker retries the call without waiting. ", 17, 17),
-    ("支付网关在工作进程没有等待就重试时返回错误。", 18, 16),
-    ("支払いゲートウェイがエラーを返します。ワーカーが再試行したとき。", 33, 23),
-    ("Платёжный шлюз возвращает ошибку, если воркер повторяет запрос без паузы. ", 31, 23),
-    ("የክፍያ መግቢያ ስህተት ይመልሳል። ", 53, 40),
-    ("བོད་ཡིག་གི་ནོར་འཁྲུལ། ", 44, 35),
-    ("🚀🔥😀🧪🛑✅👩‍💻", 23, 16),
-    (r"^(?:[A-Z]{1,6}-?[0-9]{2,6}|\[\w+\]\s*=>\s*\{.*?\})$ ", 36, 36),
-    ("!@#$%^&*()_+-=[]{};':\",./<>?~`", 19, 19),
-    ("function(e,t){var n=e[t]||(e[t]={});return!n.a&&(n.b=t,n.c=e),n}", 28, 28),
-    ("4d55414ea6efd20472c5d881c4f654bfd350692da534de0f8cba75db4855f63f", 34, 35),
-    ("PfGslZfzYx9naC4GsfyDwikqK/4Yji4F9MtGQbZ9ev5Ih0osYy/GMHZ/LkteLKUeAul/lAOS/oBKEN4QnrCQwg==", 64, 61),
-    ('{"a": 17, "b": [3, 21], "c": {"d": null}}, ', 24, 24),
-)
+COUNTED = tuple(load_tables("test_block")["COUNTED"])
 """Texts, with their tokens in `cl100k_base` and `o200k_base`, counted in 60 of each on end."""
 
 
-@pytest.mark.parametrize(("text", "cl100k", "o200k"), COUNTED)
+@over("text, cl100k, o200k", COUNTED)
 def test_a_text_has_hardly_more_tokens_than_is_estimated_and_prose_half_of_them(
     text: str, cl100k: int, o200k: int
 ) -> None:
@@ -220,7 +168,7 @@ LOG = [f"INFO worker {number}: page {number} of the catalogue was rendered" for 
 SAID = "ERROR pool: too many clients already for the role of the cart"
 
 
-@pytest.mark.parametrize("place", [0, 60, 200, 399])
+@over("place", [0, 60, 200, 399])
 def test_of_a_long_failure_the_line_that_says_what_went_wrong_is_told_wherever_it_stands(place: int) -> None:
     """Both ends were kept alone: of a log, an agent read how it began and how it was cleaned up."""
     ran = pattern(problem="\n".join(["The nightly run failed", *LOG[:place], SAID, *LOG[place:], "make: stop"]))

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from hardwon.errors import IndexUnavailable, TextRejected
 from knowledge.models import Context, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.context.rendering import render
 from orchestrator.context.token_budget import estimate_tokens
+from tests.support.cases import over
 from tests.support.entries import failure, pattern, stored
 
 
@@ -177,8 +176,8 @@ async def test_a_text_that_is_refused_between_failures_shows_that_the_endpoint_a
     assert told == ["gone", "not this one"] * 3
 
 
-@pytest.mark.parametrize(
-    ("task", "degraded"),
+@over(
+    "task, degraded",
     [
         ({}, "description: is required, but this dict has none"),
         (SimpleNamespace(), "description: is required, but this SimpleNamespace has none"),
@@ -193,7 +192,7 @@ async def test_what_is_no_task_gets_a_context_that_says_so(task: object, degrade
     assert knowledge.asked == []
 
 
-@pytest.mark.parametrize("described", [None, 17, b"bytes"])
+@over("described", [None, 17, b"bytes"])
 async def test_a_task_whose_words_are_none_stops_nobody(described: Any) -> None:
     task = Task(description=described, type=described)
     context = await OrchestratorContextBuilder(Answers(list)).build_context_for_task(task, "backend")

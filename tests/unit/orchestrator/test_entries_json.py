@@ -14,6 +14,7 @@ from hardwon.client.entries import entry_to_json
 from hardwon.errors import InvalidInput
 from knowledge.models import AppliesWhen, EntryType, NewEntry
 from orchestrator.entries import parse_entry
+from tests.support.cases import over
 from tests.support.entries import approval, failure, rejection
 
 OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {
@@ -44,7 +45,7 @@ def test_conditions_are_an_object_without_what_was_not_told() -> None:
     assert parse_entry(written) == entry
 
 
-@pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
+@over("entry", [failure(), rejection(), approval()])
 def test_what_was_not_told_is_not_written(entry: NewEntry) -> None:
     written = entry_to_json(entry)
     assert None not in written.values()
@@ -59,8 +60,8 @@ def test_the_type_is_read_as_one_of_the_closed_set_and_verified_is_false_unless_
     assert entry.success_verified is False
 
 
-@pytest.mark.parametrize(
-    ("told", "name"),
+@over(
+    "told, name",
     [
         ({"project_id": "p"}, "entry_type"),
         ({"entry_type": "failure_solution"}, "project_id"),

@@ -15,7 +15,7 @@ from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.git import read_fixes
-from tests.support.cases import over
+from tests.support.cases import each_case, over
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -99,43 +99,13 @@ def test_a_fix_becomes_a_failure_verified_by_its_commit(repository: Repository) 
     assert "ada@example.org" not in repr(entry)
 
 
-@over(
-    "message",
-    [
-        "fix: a crash",
-        "fix(parser)!: a crash",
-        "FIX: a crash",
-        "parser: fix a crash on empty input",
-        "Hotfix for the login",
-        "Work around a bug in the driver",
-        "Repair the regression of last week",
-        "Speed up\n\nFixes #12",
-        "feat: a new parser\n\nThis fixes acme/shop#7 as well.",
-        'Use the old lock\n\nFixes: 54a4f0239f2e ("Use a new lock")',
-        "perf: regression in sorting",
-        'Revert "feat: a shop"',
-        "revert: the new shop",
-    ],
-)
+@each_case
 async def test_a_commit_that_repairs_something_is_a_fix(repository: Repository, message: str) -> None:
     commit = repository.commit(message)
     assert fixes(repository, limit=1)[0].task_id == commit
 
 
-@over(
-    "message",
-    [
-        "feat: prefix the names",
-        "Debugging made easier",
-        "Affix a label",
-        "docs: fix a typo",
-        "test: add a regression test",
-        "chore(deps): fix the versions",
-        "Add fixtures",
-        "Add a page\n\nIt lists each bug.",
-        "Refs #12",
-    ],
-)
+@each_case
 async def test_a_commit_that_only_looks_like_one_is_not(repository: Repository, message: str) -> None:
     repository.commit(message)
     assert fixes(repository) == []

@@ -16,22 +16,12 @@ from hardwon.errors import InvalidInput
 from knowledge.memory.rules.validation import first_status, validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.jsonl import read_lines
+from tests.support.cases import load_tables, over
 from tests.support.entries import approval, failure, rejection
 
 ROOT = Path(__file__).resolve().parents[3]
 STREAM = ROOT.parent / "shared/data/main_job_entries/entries.jsonl"
-FAILURE = {
-    "id": "e-1",
-    "type": "failure",
-    "task": "Show the total of a cart",
-    "failure": "def test_total():\n>   assert total(cart) == 3\nE   TypeError: price is None\nE   at line 7\ncart.py:7",
-    "code": "def total(cart): ...",
-    "solution": "Treat a missing price as zero",
-    "verified": True,
-    "group": "g-1",
-    "language": "py",
-    "source": "web-shop",
-}
+FAILURE = load_tables("test_learn_jsonl")["FAILURE"]
 REVIEW = {
     "id": "e-2",
     "type": "gate_rejection",
@@ -61,7 +51,7 @@ def wrong(line: str) -> InvalidInput:
     return error
 
 
-@pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
+@over("entry", [failure(), rejection(), approval()])
 def test_a_line_in_our_own_form_is_the_entry_it_says(entry: NewEntry) -> None:
     assert one(entry_to_json(entry)) == entry
 
@@ -83,10 +73,7 @@ def test_a_failure_of_the_neutral_form_is_mapped_field_by_field() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("verified", "success_verified", "verified_by"),
-    [(True, True, "web-shop"), (None, True, None), (False, False, None)],
-)
+@over("verified, success_verified, verified_by", [(True, True, "web-shop"), (None, True, None), (False, False, None)])
 def test_only_what_was_rerun_names_a_verifier_and_what_failed_again_stays_open(
     *, verified: bool | None, success_verified: bool, verified_by: str | None
 ) -> None:
@@ -113,7 +100,7 @@ def test_a_review_of_the_neutral_form_is_mapped_field_by_field() -> None:
     )
 
 
-@pytest.mark.parametrize("revision", [None, ""])
+@over("revision", [None, ""])
 def test_a_review_without_a_revision_stays_open(revision: str | None) -> None:
     """D21."""
     entry = one(REVIEW | {"revision": revision})
@@ -140,8 +127,8 @@ def test_an_approval_of_the_neutral_form_is_mapped_field_by_field() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
+@over(
+    "line, name",
     [
         ("{", "line"),
         ("nonsense", "line"),

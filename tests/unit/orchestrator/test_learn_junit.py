@@ -16,6 +16,7 @@ from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers import junit_reader
 from orchestrator.importers.junit import read_repaired_tests
+from tests.support.cases import case_by_case
 
 CODE = "def total(prices):\n    return sum({})\n"
 TESTS = """
@@ -140,21 +141,7 @@ def test_the_same_failed_run_is_the_same_run_whenever_the_later_one_is_repeated(
     assert read(before, again, solution="Zero") == read(before, after, solution="Zero")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "learned"),
-    [
-        ("<failure>E</failure>", "", 1),
-        ("<error>E</error>", "", 1),
-        ("<failure/>", "", 1),
-        ("<failure>E</failure>", "<skipped/>", 0),
-        ("<failure>E</failure>", "<error/>", 0),
-        ("<failure>E</failure>", "<failure/>", 0),
-        ("<failure>E</failure>", "<system-out>ok</system-out>", 1),
-        ("<flakyFailure>it passed in the end</flakyFailure>", "", 0),
-        ("<skipped/>", "", 0),
-        ("", "", 0),
-    ],
-)
+@case_by_case
 def test_what_counts_as_failed_and_as_passed(tmp_path: Path, before: str, after: str, learned: int) -> None:
     case = '<testcase classname="C" name="t" file="src/cart.ts">{}</testcase>'
     first = report(tmp_path, case.format(before), "before.xml")

@@ -13,6 +13,7 @@ from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.importers.sarif import read_findings
+from tests.support.cases import case_by_case, load_tables
 
 RULE = {
     "id": "PY012",
@@ -22,41 +23,8 @@ RULE = {
     "help": {"text": "See the page.", "markdown": "Bind the **parameters** of the query."},
     "messageStrings": {"default": {"text": "Query in {0} uses '{1}' {{sic}}."}},
 }
-RESULT = {
-    "ruleId": "PY012",
-    "ruleIndex": 0,
-    "level": "error",
-    "message": {"text": "The query uses name."},
-    "partialFingerprints": {"primaryLocationLineHash": "39fa2ee980eb94b0:1"},
-    "locations": [
-        {
-            "physicalLocation": {
-                "artifactLocation": {"uri": "shop/cart.py", "index": 0},
-                "region": {"startLine": 12, "snippet": {"text": "db.execute(f'select {name}')\n"}},
-            },
-            "logicalLocations": [{"fullyQualifiedName": "shop.cart.total"}],
-        }
-    ],
-}
-FIXED = {
-    "fixes": [
-        {
-            "description": {"text": "Bind the name."},
-            "artifactChanges": [
-                {
-                    "artifactLocation": {"uri": "shop/cart.py"},
-                    "replacements": [
-                        {
-                            "deletedRegion": {"startLine": 12, "endLine": 13},
-                            "insertedContent": {"text": "db.execute('select $1', name)"},
-                        },
-                        {"deletedRegion": {"startLine": 20}},
-                    ],
-                }
-            ],
-        }
-    ]
-}
+RESULT = load_tables("test_learn_sarif")["RESULT"]
+FIXED = load_tables("test_learn_sarif")["FIXED"]
 
 
 def run(*results: Any, **others: Any) -> dict[str, Any]:
@@ -168,16 +136,7 @@ def test_a_message_without_arguments_keeps_its_braces(log: Path) -> None:
     assert one(log, RESULT | {"message": {"text": "f'{0}' and {{}}"}}).error_message == "f'{0}' and {{}}"
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"ruleId": "PY012/argument"},
-        {"ruleIndex": 0},
-        {"rule": {"id": "PY012"}},
-        {"rule": {"index": 0, "toolComponent": {"index": -1}}},
-        {"ruleId": "PY012", "ruleIndex": 99},
-    ],
-)
+@case_by_case
 def test_a_rule_is_found_however_it_is_named(log: Path, how: dict[str, Any]) -> None:
     bare = {name: value for name, value in RESULT.items() if name not in {"ruleId", "ruleIndex"}}
     assert one(log, bare | how).solution_steps == "Bind the **parameters** of the query."

@@ -5,11 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha512
 
-import pytest
-
 from hardwon.truncation import truncate_middle
 from hardwon.validation import MAX_TEXT_BYTES
 from orchestrator.importers.fields import fit_ends
+from tests.support.cases import over
 
 
 def test_a_text_that_fits_is_left_as_it_is() -> None:
@@ -21,7 +20,7 @@ def test_whole_lines_of_both_ends_are_kept_with_what_says_that_more_was_there() 
     assert truncate_middle(log, 30, "\n[...]\n") == "line 0\n[...]\nline 9"
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 9, 10, 11, 49, 50, 51, 99])
+@over("most", [0, 1, 2, 9, 10, 11, 49, 50, 51, 99])
 def test_neither_the_limit_nor_a_character_is_broken(most: int) -> None:
     kept = truncate_middle("\u00fc" * 50, most, "\n")
     assert len(kept.encode()) <= max(1, most)
@@ -29,7 +28,7 @@ def test_neither_the_limit_nor_a_character_is_broken(most: int) -> None:
     assert kept.count("\u00fc") >= (most - 1) // 2 - 2
 
 
-@pytest.mark.parametrize("kept", [0, 5, 20])
+@over("kept", [0, 5, 20])
 def test_no_part_of_a_key_that_a_cut_goes_through_is_kept(kept: int) -> None:
     """What is left of a key without its first line is not known for one, so it is looked for before."""
     lines = [b64encode(sha512(bytes([number])).digest()).decode()[:64] for number in range(25)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from knowledge.text.error_summary import error_codes, is_different_error
+from tests.support.cases import each_case, over
 
 TOLD: tuple[tuple[str, dict[str, set[str]]], ...] = (
     ("TS2322: Type 'a' is not assignable to type 'b'", {"TS": {"2322"}}),
@@ -23,22 +22,12 @@ TOLD: tuple[tuple[str, dict[str, set[str]]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "codes"), TOLD)
+@over("text, codes", TOLD)
 def test_a_code_is_read_where_an_error_stands(text: str, codes: dict[str, set[str]]) -> None:
     assert error_codes(text) == codes
 
 
-@pytest.mark.parametrize(
-    ("asked", "told", "another"),
-    [
-        ("TS2304: no name", "TS2322: no type", True),
-        ("TS2304: no name", "TS2322: no type\nTS2304: no name", False),
-        ("TS2304: no name", "E0382: moved", False),
-        ("TS2304: no name\nE0382: moved", "TS2322: no type\nE0382: moved", False),
-        ("TS2304: no name", "the build failed", False),
-        ("the build failed", "TS2304: no name", False),
-    ],
-)
+@each_case
 def test_of_the_same_kind_another_code_is_another_error(asked: str, told: str, *, another: bool) -> None:
     assert is_different_error(error_codes(asked), error_codes(told)) is another
 

@@ -19,6 +19,7 @@ from knowledge.retrieval.calibration import (
     relevance,
 )
 from knowledge.retrieval.fusion import coverage, fuse
+from tests.support.cases import over
 
 SHIPPED = [BUNDLED, TEXT_EMBEDDING_3_SMALL, CONSERVATIVE]
 SCORE = st.floats(-1, 1.5)
@@ -31,7 +32,7 @@ def test_the_halves_weigh_the_same() -> None:
     assert fuse(0, 4, 4) == 0.5 * coverage(4, 4)
 
 
-@pytest.mark.parametrize(("bm25", "weight"), [(0, 10), (-1, 10), (5, 0), (0, 0)])
+@over("bm25, weight", [(0, 10), (-1, 10), (5, 0), (0, 0)])
 def test_where_no_word_is_shared_or_known_the_lexical_half_is_nothing(bm25: float, weight: float) -> None:
     assert coverage(bm25, weight) == 0
 
@@ -47,7 +48,7 @@ def test_more_likeness_never_scores_less(one: float, other: float, less: float, 
     assert fuse(one, less, weight) <= fuse(other, more, weight)
 
 
-@pytest.mark.parametrize("calibration", SHIPPED)
+@over("calibration", SHIPPED)
 def test_the_marks_of_the_scale_are_where_the_design_puts_them(calibration: Calibration) -> None:
     assert relevance(calibration.unrelated, calibration) == 0
     assert relevance(calibration.right_90, calibration) == pytest.approx(0.70)

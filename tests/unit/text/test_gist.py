@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.text.error_summary import MAX_CHARS, gist
+from tests.support.cases import over
 
 STEPS = [
     f"2026-03-01T10:00:{n:02}Z INFO worker-{n}: page {chr(97 + n)} of the catalogue was rendered" for n in range(20)
@@ -73,7 +74,7 @@ def test_errors_that_every_log_has_leave_room_for_the_last_one() -> None:
 NEGATIVE = "the price of the cart is negative"
 
 
-@pytest.mark.parametrize(
+@over(
     "line",
     [
         f"2026/03/12 10:00:00 [error] 31#31: *1 {NEGATIVE}",
@@ -127,9 +128,7 @@ def test_a_gist_is_never_longer_and_a_gist_of_a_gist_is_itself(error: str) -> No
     assert gist(kept) == kept
 
 
-@pytest.mark.parametrize(
-    "unit", ["a", "error ", "at a (", "ERROR x\n", "E  \n", "a.", "\n", 'File "a", line 1, in b\n']
-)
+@over("unit", ["a", "error ", "at a (", "ERROR x\n", "E  \n", "a.", "\n", 'File "a", line 1, in b\n'])
 def test_no_error_takes_long(unit: str) -> None:
     begun = time.perf_counter()
     gist(unit * (64 * 1024 // len(unit)))

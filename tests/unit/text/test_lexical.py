@@ -6,7 +6,6 @@ import math
 import zlib
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,13 +21,14 @@ from knowledge.text.bm25 import (
     term_id,
     terms,
 )
+from tests.support.cases import each_case, over
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))
 """Every character there is, lone surrogates and NUL included."""
 
 
-@pytest.mark.parametrize(
-    ("text", "whole", "parts"),
+@over(
+    "text, whole, parts",
     [
         ("ModuleNotFoundError", "modulenotfounderror", {"modul", "error", "found"}),
         ("snake_case_name", "snake_case_name", {"snake", "case", "name"}),
@@ -66,21 +66,12 @@ def test_a_chunk_that_is_too_long_for_a_name_counts_in_parts_only() -> None:
     assert set(terms(blob)) == {"ab", "1"}
 
 
-@pytest.mark.parametrize("text", ["naïveté café", "переменная не найдена", "変数 が 見つかりません", "متغير غير معرف"])
+@over("text", ["naïveté café", "переменная не найдена", "変数 が 見つかりません", "متغير غير معرف"])
 def test_words_of_any_script_are_terms(text: str) -> None:
     assert len(terms(text)) >= 2
 
 
-@pytest.mark.parametrize(
-    ("told", "asked"),
-    [
-        ("CSV取り込みで文字化けが発生する", "CSVを取り込むと文字化けする"),
-        ("订单列表接口超时", "接口经常超时"),
-        ("หน้าชำระเงินค้าง", "ชำระเงินไม่ได้"),
-        ("ទំព័រចូលប្រើមិនបើក", "មិនអាចចូលប្រើ"),
-        ("စာမျက်နှာမပွင့်ပါ", "စာမျက်နှာဖွင့်"),
-    ],
-)
+@each_case
 def test_writing_without_blanks_counts_by_pairs_of_neighbours(told: str, asked: str) -> None:
     assert len(set(terms(told)) & set(terms(asked))) >= 2
 

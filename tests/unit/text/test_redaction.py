@@ -14,21 +14,11 @@ from hypothesis import strategies as st
 
 from knowledge.text.invisible import visible_text
 from knowledge.text.redaction import KINDS, redact, redact_together
+from tests.support.cases import each_case, load_tables, over
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
-_EDGES = [
-    "[redacted:email]",
-    "[redacted:nonsense]",
-    "[redacted:",
-    "\xff",
-    "\ud800",
-    "password=",
-    "é",
-    "密码:",
-    '"',
-    "@",
-]
+_EDGES = load_tables("test_redaction")["_EDGES"]
 
 
 @pytest.mark.long
@@ -52,16 +42,7 @@ def test_a_placeholder_keeps_the_kind() -> None:
         assert (told.text, told.found) == (f"here: [redacted:{kind}] and on", (kind,)), made
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("postgresql://app:{}@db/orders", "postgresql://app:[redacted:url-password]@db/orders"),
-        ("DB_PASSWORD={};Encrypt=true", "DB_PASSWORD=[redacted:password];Encrypt=true"),
-        ('{{"password": "{}", "user": "jane"}}', '{{"password": "[redacted:password]", "user": "jane"}}'),
-        ("?api_key={}&page=2", "?api_key=[redacted:secret]&page=2"),
-        ("Authorization: Bearer {}", "Authorization: Bearer [redacted:authorization]"),
-    ],
-)
+@each_case
 def test_what_stands_around_a_secret_is_left(before: str, after: str) -> None:
     made = "q7Zk2mWx9" + "LpT4vRb8NcY1"
     assert redact(before.format(made)).text == after.format()
@@ -73,23 +54,7 @@ def test_the_same_secret_twice_in_a_text_has_the_same_placeholder() -> None:
     assert told.text == "password=[redacted:password]\nretrying\nlogin with [redacted:password] refused"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "password    =     {}", "password\u00a0=\u00a0{}", "password\uff1d{}", "password: >-\n  {}",
-        "password:\n    {}",
-        "**Password:** `{}`", "| password | {} |", "<td>Password</td><td>{}</td>", "password: `{}`",
-        "args:\n  - --password\n  - {}\n", 'let password: &str = "{}";', 'source.setPassword("{}");',
-        "SET PASSWORD FOR app = PASSWORD('{}')", "ALTER USER app IDENTIFIED WITH caching_sha2_password BY '{}'",
-        "body=%7B%22password%22%3A%22{}%22%7D", "Driver={{ODBC}};Uid=app;Pwd={{{}}};", "setenv DB_PASSWORD {}",
-        "set -x DB_PASSWORD {}", "machine git.northwind.net password {} login deploy", "requirepass {}",
-        "keytool -list -storepass {}", "podman login -u ci -p {} r.io", "helm registry login -u ci -p {} r.io",
-        "mongosh -u root -p {} --host db", "redis-cli -h cache -a {} ping", "ldapsearch -D cn=root -w {} -b dc=x",
-        "sqlcmd -S db -U app -P {} -Q x", "htpasswd -nbB jane {}", "htpasswd -b users jane {}",
-        "smbclient //files/a -U jane%{}", "logged in with password {} and failed", "REDISCLI_AUTH={} redis-cli",
-        "\x1b[1mpassword\x1b[0m=\x1b[32m{}\x1b[0m", "pass\u200bword={}", "postgresql://app:\x1b[31m{}\x1b[0m@db/x",
-    ],
-)  # fmt: skip
+@each_case
 def test_a_password_is_found_however_it_is_set_down(line: str) -> None:
     """In shells, options, tables, pages, other languages, in colours, and with characters that nobody sees."""
     made = "hunter2" + "!Xy"
@@ -98,18 +63,7 @@ def test_a_password_is_found_however_it_is_set_down(line: str) -> None:
     assert told.found in {("password",), ("url-password",)}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "https://{}@git.northwind.net/team/repo.git", "//r.northwind.net/:_auth={}", "NPM_AUTH={}",
-        "AZURE_DEVOPS_PAT={}", "AWS4-HMAC-SHA256 SignedHeaders=host, Signature={}",
-        "Authorization: {}", 'Digest username="jane", response="{}"',
-        "https://b.example.net/k?X-Amz-Signature={}", "https://maps.example.net/v1?key={}", "DD_APP_KEY={}",
-        "    client-key-data: {}", "config/master.key: {}", "PresharedKey = {}", "Ocp-Apim-Subscription-Key: {}",
-        "https://s.example.net/k?GoogleAccessId=x&Signature={}",
-        "  db-creds: {}", "HASH_SALT={}", "Set-Cookie: connect.sid={}", "root:$6$rounds=5000${}", "token:\u200b{}",
-    ],
-)  # fmt: skip
+@each_case
 def test_a_key_is_found_under_other_names_and_in_other_places(line: str) -> None:
     made = "q7Zk2mWx9" + "LpT4vRb8NcY1" + "d5Hs0eGj3uKfAa"
     told = redact(line.format(made))
@@ -117,18 +71,7 @@ def test_a_key_is_found_under_other_names_and_in_other_places(line: str) -> None
     assert len(told.found) == 1
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "ATCTT3xFfGN0{60}", "nvapi-{64}", "csk-{48}", "jina_{48}", "tgp_v1_{43}", "sk_{48x}", "re_{8}_{24}",
-        "pat-na1-{8x}-{4x}-{4x}-{4x}-{12x}", "access-production-{8x}-{4x}-{4x}-{4x}-{12x}",
-        "access_token$production${16x}${32x}", "FLWSECK-{32x}-X", "duffel_live_{43}", "fio-u-{64}",
-        "shippo_live_{40x}", "live_{35x}", "{10}msh{15}p1{6}jsn{12}", "AAAAAAAAAAAAAAAAAAAAA{80}", "aio_{28}",
-        "{36x}FFFFNRAL", "{76}AZDO{4}", "secret_{43}", "EAAA{60}", "EAAM{120}", "dG9rOm{54}",
-        "vcp_{56}", "vck_{56}", "napi_{64x}", "cfut_{48}", "cfat_{48}", "rnd_{28}", "fw_{24}", "v4.local.{100}",
-        "v2.public.{120}.{20}", "v3.local.{90}", "k4.secret.{86}", "1/1234567890123456:{32x}", "https://hooks.zapier.com/hooks/catch/1234567/{8}/",
-    ],
-)  # fmt: skip
+@each_case
 def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
     random = Random(7)
 
@@ -142,8 +85,8 @@ def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
     assert secret[-12:] not in told.text
 
 
-@pytest.mark.parametrize(
-    ("begin", "rest", "kind"),
+@over(
+    "begin, rest, kind",
     [
         ("AQ.", "Ab8RN6{}", "google-api-key"),
         ("AB" + "SK", "QmVkcm9ja0FQSUtleS{}{}", "aws-secret-key"),
@@ -191,14 +134,14 @@ def test_the_setting_after_an_empty_one_is_no_secret() -> None:
         assert redact(text).text is text
 
 
-@pytest.mark.parametrize("password", ["postgres", "rabbitmq", "app_user"])
+@over("password", ["postgres", "rabbitmq", "app_user"])
 def test_a_word_that_is_a_password_in_an_address_is_a_word_elsewhere(password: str) -> None:
     """Everything about a database was taken out of the failures of whoever had not changed its password."""
     before = f"{password} refused: {password}://{password}:{{}}@localhost/orders, is {password} up?"
     assert redact(before.format(password)).text == before.format("[redacted:url-password]")
 
 
-@pytest.mark.parametrize("password", ["pa#ss1w0rd", "p?ss1w0rd", "pa/ss1w0rd"])
+@over("password", ["pa#ss1w0rd", "p?ss1w0rd", "pa/ss1w0rd"])
 def test_a_password_that_should_have_been_escaped_in_an_address_is_hidden(password: str) -> None:
     """Then the address is no address, which is the failure that is told."""
     told = redact(f"ValueError: postgresql://app:{password}@db.internal:5432/orders")
@@ -246,40 +189,7 @@ def test_a_private_key_that_is_packed_into_another_file_is_hidden() -> None:
     assert redact(f"data:\n  password: {padded}").text == "data:\n  password: [redacted:password]"
 
 
-@pytest.mark.parametrize(
-    ("before", "secret", "after"),
-    [
-        ('{"password": "', r"Ab\"cd9#Qw7z", '", "user": "jane"}'),
-        ('{"password": "', r"p4\\ss!w0rd", '"}'),
-        ('{"password": "', r"p4ss12\\", '"} and "w0rd99"'),
-        ('{"password": "', r"p4\u0026ss!w0rd", '"}'),
-        (r"{\"password\": \"", r"Ab\\\"cd9#Qw7z", r"\", \"user\": \"jane\"}"),
-        (r"{\\\"password\\\": \\\"", r"Ab\\\\\\\"cd9#Qw7z", r"\\\", \\\"user"),
-        ("password=", "p4'ssW0rd99", " host=web-2"),
-        ("Password=", "p4ss;w0rd99", ";Encrypt=true"),
-        ("Password=", "p4ss|w0rd99<x9", ";User Id=sa"),
-        ("<password>", "p4ss;w0rd99", "</password>"),
-        ("password: &pw ", "hunter2!Xy", ""),
-        ("password: !!str ", "hunter2!Xy", ""),
-        ("password: &pw !!str '", "hunter2!Xy", "'"),
-        ('password = """', "hunter2!Xy", '"""'),
-        ("DB_PW=", "hunter2!Xy", " make"),
-        ("dbPw = '", "hunter2!Xy", "'"),
-        ("password&#61;", "hunter2!Xy", ""),
-        ("{&quot;password&quot;: &quot;", "hunter2!Xy", "&quot;, &quot;user&quot;: 1}"),
-        ('variable "db_password" { default = "', "hunter2!Xy", '" }'),
-        ('variable "db_password" {\n  validation {\n    x = 1\n  }\n  default = "', "hunter2!Xy", '"\n}'),
-        ("machine a.b login u account acc password ", "hunter2!Xy", ""),
-        ("machine a.b\n  login u\n  password a1!b2!c3\n  account ", "hunter2!Xy", "\n"),
-        ("postgres:\\/\\/app:", "hunter2xy", "@db"),
-        (r'"url": "postgres:\\/\\/app:', r"hunt\/er2xy", '@db"'),
-        ("Authorization: Basic ", "dTpwNHNz", ""),
-        ("> authorization: basic ", "YTpi", ""),
-        ("Cookie: lang=en; theme=dark; session=", "q7Zk2mWx9LpT4vRb8NcY1", "; a=b"),
-        ("Cookie: session=z7Zk2mWx9LpT4vRb8NcY1; other=", "q7Zk2mWx9LpT4vRb8NcY1", ""),
-        ("aws_secret_access_key ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzT2b8qLm4k", "\n"),
-    ],
-)
+@each_case
 def test_a_secret_goes_whole_with_what_is_escaped_in_it_and_what_stands_around_it_is_left(
     before: str, secret: str, after: str
 ) -> None:
@@ -296,15 +206,7 @@ def test_a_web_token_that_is_encrypted_with_a_shared_key_or_stands_without_its_b
         assert redact(f"got {head}.{rest} back").text == "got [redacted:jwt] back"
 
 
-@pytest.mark.parametrize(
-    ("first", "line", "last"),
-    [
-        ('key = ("{}\\n"\n', '    "{}\\n"\n', ")"),
-        ('String key = "{}\\n" +\n', '        "{}\\n" +\n', ""),
-        ('String key = "{}\\n"', ' + "{}\\n"', ";"),
-        ("{}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0A\n\n", "{}\n", ""),
-    ],
-)
+@each_case
 def test_a_private_key_that_was_cut_off_goes_also_where_it_is_pieces_of_text_in_code(
     first: str, line: str, last: str
 ) -> None:
@@ -401,21 +303,74 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         assert MAKERS[kind](Random(seed)) in told.text
 
 
-@pytest.mark.parametrize(
+@over(
     "unit",
     [
-        "1", "a@", "a1@b2.com", "password=", "password=a1b2c3d4 ", 'password="', "secret=", 'secret:\\"', "eyJ", "sk-",
-        "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + "A" * 20, "a://b:", "a://b:c",
-        "authorization: bearer ", "curl -u", "+1 2", "DE12", "a.b-", "_a", " ", "4111 ", "[redacted:email]", "xoxb-1",
-        "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ",
-        "cookie: a=", "password value=", "| password ", "htpasswd -b a ", "redis-cli ", "mongo ", "digest ",
-        "\x1b]", "\x1b[0", "password: |\n ", "password</a> <b ", "password -a\n - ", "\u200b", "://a1-", "set -x ",
-        "Private-Lines: 1\n" + "A" * 20, "A" * 40 + "\n", "A" * 40 + "\n-----END PRIVATE KEY----- ", "cookie: a=b; ",
-        "cookie:a=", "login a password b account ", 'variable "password" {', 'variable "secret" { a {} ', "secret,",
-        base64.b64encode(b"ghp_0a").decode(), "Z2hwX",
-        "password=a\\b", "password=a;b1", "password: !a ", "basic ", '"password": "a\\"b', "a:\\/\\/b:c",
+        "1",
+        "a@",
+        "a1@b2.com",
+        "password=",
+        "password=a1b2c3d4 ",
+        'password="',
+        "secret=",
+        'secret:\\"',
+        "eyJ",
+        "sk-",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\n" + "A" * 20,
+        "a://b:",
+        "a://b:c",
+        "authorization: bearer ",
+        "curl -u",
+        "+1 2",
+        "DE12",
+        "a.b-",
+        "_a",
+        " ",
+        "4111 ",
+        "[redacted:email]",
+        "xoxb-1",
+        "a://b:/c",
+        "a://b:c?",
+        "mysql ",
+        "docker login ",
+        "login a password ",
+        "ENV pass ",
+        "identified by ",
+        "cookie: a=",
+        "password value=",
+        "| password ",
+        "htpasswd -b a ",
+        "redis-cli ",
+        "mongo ",
+        "digest ",
+        "\x1b]",
+        "\x1b[0",
+        "password: |\n ",
+        "password</a> <b ",
+        "password -a\n - ",
+        "\u200b",
+        "://a1-",
+        "set -x ",
+        "Private-Lines: 1\n" + "A" * 20,
+        "A" * 40 + "\n",
+        "A" * 40 + "\n-----END PRIVATE KEY----- ",
+        "cookie: a=b; ",
+        "cookie:a=",
+        "login a password b account ",
+        'variable "password" {',
+        'variable "secret" { a {} ',
+        "secret,",
+        base64.b64encode(b"ghp_0a").decode(),
+        "Z2hwX",
+        "password=a\\b",
+        "password=a;b1",
+        "password: !a ",
+        "basic ",
+        '"password": "a\\"b',
+        "a:\\/\\/b:c",
     ],
-)  # fmt: skip
+)
 def test_time_grows_with_the_length_whatever_the_text(unit: str) -> None:
     def seconds(size: int) -> float:
         text = (unit * (size // len(unit) + 1))[:size]
@@ -453,7 +408,7 @@ def test_benign_logs_have_next_to_nothing_taken_out() -> None:
     assert sum(bool(redact(text).found) for text in texts) <= 10
 
 
-@pytest.mark.parametrize(
+@over(
     "told",
     [
         "$6$saltsalt$" + "a1B2./" * 14,

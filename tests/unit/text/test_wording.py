@@ -14,6 +14,7 @@ from knowledge.models import TermStatistics
 from knowledge.text.bm25 import term_counts, term_id
 from knowledge.text.profile import Rarity, profile
 from knowledge.text.stack_traces import Frame, read_trace
+from tests.support.cases import each_case, over, read_sample
 
 SEEN = ("the cart total is wrong", "the cart is empty", "`round_half_even` is missing in the cart")
 STATISTICS = TermStatistics(
@@ -92,15 +93,7 @@ shop/cart.(*Cart).Total(0xc000010000)
 \t/src/cart.go:33 +0x1f
 created by main.main in goroutine 1
 \t/src/main.go:10 +0x2a"""
-RUST = """thread 'main' panicked:
-index out of bounds: the len is 3 but the index is 7
-stack backtrace:
-   0: rust_begin_unwind
-             at /rustc/9fc6b431/library/std/src/panicking.rs:665:5
-   1: shop::cart::total
-             at ./src/cart.rs:12:9
-   2: shop::main
-             at ./src/main.rs:4:5"""
+RUST = read_sample("wording_rust.txt")
 BARE = """TypeError: x is undefined
     at async load (/app/cart.js:8:11)
     at file:///app/run.mjs:3:1
@@ -108,8 +101,8 @@ BARE = """TypeError: x is undefined
 TRACES = (PYTEST, PYTHON, JAVA, JAVASCRIPT, CSHARP, GO, RUST, BARE)
 
 
-@pytest.mark.parametrize(
-    ("text", "innermost"),
+@over(
+    "text, innermost",
     [
         (CSHARP, Frame("System.Linq.Enumerable.First[TSource]", "/src/linq/First.cs")),
         (GO, Frame("shop/cart.(*Cart).Total", "/src/cart.go")),
@@ -138,37 +131,15 @@ def test_a_deeper_recursion_ends_at_the_same_place_with_the_same_rest() -> None:
 PUT = "Treat a missing price as zero"
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Run git branch -d for each", "Run git branch -D for each"),
-        ("python-version: 3.10", "python-version: '3.10'"),
-        ("COPY env to the image root", "COPY .env to the image root"),
-        ("maxmemory 512m", "maxmemory 512M"),
-        ("Use rm $file in the loop", 'Use rm "$file" in the loop'),
-        ("proxy_pass http://app:8080;", "proxy_pass http://app:8080/;"),
-        ("cp -r home/* backup", "cp -r home/. backup"),
-        ("rm -rf /tmp/x", "rm -rf /tmp /x"),
-        ("Run migrate and then seed", "Run seed and then migrate"),
-        ("rate = base + zone * weight", "rate = (base + zone) * weight"),
-        ("Compare with the column Name", "Compare with the column NAME"),
-        ("send null for middleName", "send null for middlename"),
-        ("In the job: run git branch -D for each", "Run git branch -d for each"),
-        ("COPY .env to the image root, then build it", "COPY env to the image root"),
-        ("Type :q", "Type :q!"),
-        ("Listen on ::", "Listen on :"),
-        ("Match with `file`", "Match with `file?`."),
-        ("Use the pattern `ab.`", "Use the pattern `ab`"),
-    ],
-)
+@each_case
 def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str, other: str) -> None:
     first, second = profile(one, RARITY).reading, profile(other, RARITY).reading
     assert first.is_reworded(second)
     assert second.is_reworded(first)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@over(
+    "one, other",
     [
         *((PUT, told) for told in (f"{PUT}.", PUT.lower(), PUT.upper(), f"- {PUT}", f"1. {PUT}!", f"`{PUT}`.")),
         *((PUT, told) for told in (f'"{PUT}"', f"\u201c{PUT}.\u201d", f"**{PUT}**", f"In cart.py: {PUT}", "", '"')),
@@ -189,7 +160,7 @@ def test_how_prose_is_set_puts_nothing_otherwise(one: str, other: str) -> None:
     assert not second.is_reworded(first)
 
 
-@pytest.mark.parametrize("text", TRACES)
+@over("text", TRACES)
 def test_where_code_stands_in_its_file_is_no_part_of_what_a_trace_tells(text: str) -> None:
     """A line that is added above moves all below it; goroutines and addresses are others in each run."""
     moved = re.sub(r"(?<=[a-z]:)\d+|(?<=line )\d+|(?<=goroutine )\d+|(?<=0xc0000)\d+", "977", text)
@@ -198,8 +169,6 @@ def test_where_code_stands_in_its_file_is_no_part_of_what_a_trace_tells(text: st
     assert profile(moved, RARITY).reading.same_words(profile(text, RARITY).reading)
 
 
-@pytest.mark.parametrize(
-    "line", ["at 12:30:45", "main.go:33", "see main.go:33", "at noon", "at " + "(" * 9, "at f(" + ":1" * 20_000]
-)
+@over("line", ["at 12:30:45", "main.go:33", "see main.go:33", "at noon", "at " + "(" * 9, "at f(" + ":1" * 20_000])
 def test_a_line_that_only_looks_like_a_frame_is_none(line: str) -> None:
     assert read_trace(f"It broke\n{line}\nagain") is None
