@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,38 +9,39 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.different_pairs import Pair, draw_pairs, read_groups
 from benchmarks.halves import embed_all
 from benchmarks.minimal_pairs import minimal_pairs
 from benchmarks.resampling import Figures
 from knowledge.memory.rules.similarity import Features, features, overlap
-from knowledge.models import TermStatistics
+from knowledge.models import TermStatistics, Vector
 from knowledge.ports import Embedder, Progress
 from knowledge.text.bm25 import term_counts
-from knowledge.text.profile import Rarity, profile
+from knowledge.text.profile import Rarity, TextProfile, profile
 from orchestrator.evaluation.retrieval import read_jsonl
 
 PAIR_SETS = ("gitbugs", "runbooks", "typecheck_reports", "test_failures")
 MINIMAL = 500
 """Minimal pairs made of a set's texts, at most."""
 
-FOLDS = 5
 _SEED = 20260115
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSet:
-    """A set's pairs as features. `folds`: for each pair the folds of its two texts; a group of texts is in one fold.
+    """A set's pairs as features.
 
-    Minimal pairs are all different; `kinds` says what was changed.
+    `minimal`, `nearest` and `random` pairs are all different; `kinds` says what was changed in minimal ones. `nearest`
+    and `random` are of different groups of the corpus, without those in the same words.
     """
 
     name: str
     features: Sequence[Features]
     same: Figures
-    folds: Sequence[tuple[int, int]]
     minimal: Sequence[Features]
-    minimal_folds: Sequence[tuple[int, int]]
     kinds: Sequence[str]
+    nearest: Sequence[Features] = ()
+    random: Sequence[Features] = ()
 
 
 def statistics_of(texts: Iterable[str]) -> TermStatistics:
@@ -52,68 +52,48 @@ def statistics_of(texts: Iterable[str]) -> TermStatistics:
 
 
 async def load_pairs(data: Path, name: str, embedder: Embedder, progress: Progress | None = None) -> PairSet:
-    """Read `pairs.jsonl` of a set, make its minimal pairs, and compare all of them. Raises InvalidInput."""
+    """Read the pairs of a set, make minimal ones, draw different ones, and compare all of them. Raises InvalidInput."""
     rows = list(read_jsonl(data / name / "pairs.jsonl"))
     texts = list(dict.fromkeys(text for row in rows for text in (row["a"], row["b"])))
     made = minimal_pairs(texts)
     chosen = [made[at] for at in np.random.default_rng(_SEED).permutation(len(made))[:MINIMAL]]
-    everything = list(dict.fromkeys([*texts, *(pair.changed for pair in chosen)]))
+    groups = read_groups(data, name)
+    corpus = list(groups)
+    everything = list(dict.fromkeys([*texts, *(pair.changed for pair in chosen), *corpus]))
     vectors = dict(zip(everything, await embed_all(embedder, everything, progress), strict=True))
-    rarity = Rarity(statistics_of(texts))
-    profiles = {text: profile(text, rarity) for text in everything}
-
-    def compared(a: str, b: str) -> Features:
-        one, other = profiles[a], profiles[b]
-        return features(one, other, overlap(one, other, float(vectors[a] @ vectors[b])))
-
-    fold = _folds(texts, rows, _places(data / name))
+    labelled, drawn = _Comparer(texts, vectors), _Comparer(corpus, vectors)
+    different = draw_pairs(corpus, list(groups.values()), np.array([vectors[text] for text in corpus]))
     return PairSet(
         name=name,
-        features=[compared(row["a"], row["b"]) for row in rows],
+        features=[labelled.compare(row["a"], row["b"]) for row in rows],
         same=np.array([float(row["same"]) for row in rows]),
-        folds=[(fold[row["a"]], fold[row["b"]]) for row in rows],
-        minimal=[compared(pair.text, pair.changed) for pair in chosen],
-        minimal_folds=[(fold[pair.text], fold[pair.text]) for pair in chosen],
+        minimal=[labelled.compare(pair.text, pair.changed) for pair in chosen],
         kinds=[pair.kind for pair in chosen],
+        nearest=drawn.compare_all(different.nearest),
+        random=drawn.compare_all(different.random),
     )
 
 
-def _folds(texts: Sequence[str], rows: Sequence[Mapping[str, object]], places: Mapping[str, str]) -> dict[str, int]:
-    """Put texts that tell of the same thing, or come from one source file, into one fold."""
-    group = {text: text for text in texts}
+class _Comparer:
+    """Compares texts by the term statistics of a store that holds `texts`."""
 
-    def root(text: str) -> str:
-        while group[text] != text:
-            text = group[text] = group[group[text]]
-        return text
+    def __init__(self, texts: Sequence[str], vectors: Mapping[str, Vector]) -> None:
+        self._texts = texts
+        self._vectors = vectors
+        self._rarity = Rarity(statistics_of(texts))
+        self._profiles: dict[str, TextProfile] = {}
 
-    for row in rows:
-        if row["same"]:
-            group[root(str(row["a"]))] = root(str(row["b"]))
-    for text, place in places.items():
-        if text in group:
-            group.setdefault(place, place)
-            group[root(text)] = root(place)
-    groups = sorted({root(text) for text in texts})
-    drawn = np.random.default_rng(_SEED).permutation(len(groups)) % FOLDS
-    fold = dict(zip(groups, map(int, drawn), strict=True))
-    return {text: fold[root(text)] for text in texts}
+    def compare(self, one: str, other: str) -> Features:
+        first, second = self._profile(one), self._profile(other)
+        cosine = float(self._vectors[one] @ self._vectors[other])
+        return features(first, second, overlap(first, second, cosine))
 
+    def compare_all(self, pairs: Iterable[Pair]) -> list[Features]:
+        """Compare pairs of positions, and leave out those in the same words."""
+        found = [self.compare(self._texts[one], self._texts[other]) for one, other in pairs]
+        return [each for each in found if not each.same_words]
 
-def _places(folder: Path) -> dict[str, str]:
-    """Return the source file that each text of a set comes from, where the set tells."""
-    provenance = folder / "provenance.jsonl"
-    if not provenance.is_file():
-        return {}
-    texts = {
-        row["id"]: row["text"]
-        for name in ("corpus.jsonl", "queries.jsonl")
-        if (folder / name).is_file()
-        for row in read_jsonl(folder / name)
-    }
-    places = {}
-    for row in read_jsonl(provenance):
-        for key in ("doc_id", "query_id"):
-            if row.get("file") and row.get(key) in texts:
-                places[texts[row[key]]] = json.dumps(["file", row["file"]])
-    return places
+    def _profile(self, text: str) -> TextProfile:
+        if text not in self._profiles:
+            self._profiles[text] = profile(text, self._rarity)
+        return self._profiles[text]

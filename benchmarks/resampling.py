@@ -6,6 +6,7 @@ Over several sets each is resampled on its own and the means are averaged: every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ import numpy.typing as npt
 RESAMPLES = 5_000
 _SEED = 20260115
 _SLICE = 250
+_TAIL = 0.025
+_EXACT = 1e-6
 
 Figures = npt.NDArray[np.float64]
 
@@ -73,6 +76,26 @@ def evenly(groups: Sequence[Figures], each: int) -> Figures:
     """Return `each` draws from every group, so that a large group counts no more than a small one."""
     rng = np.random.default_rng(_SEED)
     return np.concatenate([rng.choice(group, each) for group in groups if len(group)])
+
+
+def exact_upper(part: int, whole: int) -> float:
+    """Return the upper end of the exact 95 % interval of a share (Clopper and Pearson 1934)."""
+    low, high = part / whole, 1.0
+    while high - low > _EXACT:
+        middle = (low + high) / 2
+        if _at_most(part, whole, middle) > _TAIL:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at_most(part: int, whole: int, share: float) -> float:
+    """Return the binomial probability of at most `part` of `whole`."""
+    if share >= 1:
+        return float(part >= whole)
+    odds, none = math.log(share) - math.log1p(-share), whole * math.log1p(-share)
+    return math.fsum(math.exp(math.log(math.comb(whole, each)) + each * odds + none) for each in range(part + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

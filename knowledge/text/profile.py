@@ -230,17 +230,6 @@ class TextProfile:
         return weights
 
     @cached_property
-    def has_variant_spellings(self) -> bool:
-        """True if a word occurs in two spellings of different weight."""
-        words = self.words
-        return any(self._of_word(written) != words[written.casefold()] for written in self.reading.words)
-
-    @cached_property
-    def formal_names(self) -> Mapping[str, float]:
-        """Words that are certainly names by their form; not complete."""
-        return {word: self.words[word] for word in self.reading.formal_names}
-
-    @cached_property
     def words_weight(self) -> float:
         """The sum of the weights of all words."""
         return math.fsum(self.words.values())
@@ -249,11 +238,6 @@ class TextProfile:
     def names(self) -> Mapping[str, float]:
         """Names by form or context; the parts of dotted names and paths separately."""
         return {token.word: self._of_word(token.written) for token in self.reading.tokens if token.named}
-
-    @cached_property
-    def names_weight(self) -> float:
-        """The sum of the weights of the names."""
-        return sum(self.names.values())
 
     @cached_property
     def particulars(self) -> frozenset[str]:

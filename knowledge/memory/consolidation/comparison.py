@@ -19,7 +19,7 @@ Without equal particulars they need `likeness.MERGE`, like situations."""
 
 MIN_COSINE = 0.40
 """Texts with a lower cosine are not compared. This loses 2 in 100 of the labelled bug report twins that would be
-proposed and 4 in 100 alerts; of those that would be merged, one in all."""
+proposed and 4 in 100 alerts; of those that would be merged, none."""
 
 
 class Verdict(StrEnum):

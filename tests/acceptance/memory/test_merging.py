@@ -13,7 +13,7 @@ OTHERS = ("The login page hangs", "Dates are off by one in the weekly report", "
 
 
 def in_two_wordings(name: str) -> tuple[str, str]:
-    return f'Module "shop._pricing" has no attribute "{name}"', f"Could not import `{name}` from `shop._pricing`"
+    return f'Module "shop._pricing" has no attribute "{name}"', f"No attribute `{name}` in module `shop._pricing`"
 
 
 @pytest.fixture

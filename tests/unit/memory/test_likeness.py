@@ -23,7 +23,7 @@ src/cart.py:8: in total
 E   TypeError: unsupported operand type(s) for +: 'int' and 'NoneType'"""
 TEXTS = (
     'Module "shop._pricing" has no attribute "round_half_even"',
-    "Could not import `round_half_even` from `shop._pricing`",
+    "No attribute `round_half_even` in module `shop._pricing`",
     'Argument 2 to "bulk_update" of "CartClient" has incompatible type "list[dict[str, Any]]"',
     "Upgrade of the billing service to 3.7.2 fails with BILL-4711: the lock /var/lib/bill/state.db is not released",
     "ValueError in parse_price: could not convert string to float; E501 is reported too, and the retry is enabled",
@@ -111,35 +111,48 @@ def test_what_tells_two_texts_apart_is_named(one: str, other: str, difference: D
     assert not found.same
 
 
-def test_two_tools_wordings_of_one_defect_are_the_same_by_their_names() -> None:
+def test_two_tools_wordings_of_one_defect_are_the_same_by_their_particulars() -> None:
     found = judged(TEXTS[0], TEXTS[1], 0.75)
     assert found.same
-    assert found.grounds == (Ground.SAME_NAMES,)
+    assert found.grounds == (Ground.SAME_PARTICULARS,)
     assert not judged(TEXTS[0], TEXTS[1].replace("round_half_even", "round_half_up"), 0.75).same
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TEXTS[0], "Could not import `round_half_even` from `shop._pricing`"),
+        (TEXTS[0], "No attribute `round_half_even` in module `shop._pricing` of `web`"),
+        ("Use shop-pricing 3.7.2", "Use shop-pricing"),
+        ("Use shop-pricing 3.7.2", "Release shop-pricing 3.7.2, which mends BILL-4711"),
+    ],
+)
+def test_a_name_or_number_that_one_text_lacks_is_enough_not_to_merge(one: str, other: str) -> None:
+    """All names of the shorter text in the other were a ground: 72 of 6,173 near reports of two defects were merged."""
+    assert not judged(one, other, 0.95).grounds
+    assert not judged(one, other, 0.95).same
+
+
 def test_a_ground_does_not_outweigh_a_difference() -> None:
-    one = "Argument 2 to `bulk_update` of `CartClient` is incompatible"
-    other = "`CartClient.bulk_update` was given a wrong value as argument 3"
-    found = judged(one, other, 0.8)
-    assert found.grounds == (Ground.SAME_NAMES,)
-    assert found.differences == (Difference.NUMBERS,)
+    found = judged(TEXTS[0], f"{TEXTS[0]} service", 0.8)
+    assert found.grounds == (Ground.SAME_PARTICULARS,)
+    assert found.differences == (Difference.ONE_WORD,)
     assert not found.same
-    assert judged(one, other.replace("3", "2"), 0.8).same
 
 
 def test_common_names_are_no_ground() -> None:
     assert not judged("`module` import fails in `test`", "the `test` of the `module` returns", 0.9).same
 
 
-def test_a_failure_is_the_same_where_exception_and_place_are() -> None:
+def test_a_failure_is_the_same_where_place_and_message_are_whoever_called_it() -> None:
     deeper = TRACE.replace("tests/test_cart.py:15: in test_total", "tests/test_shop.py:40: in test_refund")
     found = judged(TRACE, deeper, 0.9)
     assert found.same
-    assert found.grounds == (Ground.SAME_PLACE,)
+    assert found.grounds == (Ground.SAME_PARTICULARS,)
     elsewhere = TRACE.replace("item.price for item", "item.weight for item")
     assert Difference.PLACES in judged(TRACE, elsewhere, 0.99).differences
     assert not judged(TRACE, elsewhere, 0.99).likely
+    assert not judged(TRACE, deeper.replace("'int'", "'str'"), 0.99).same, "the same place, and another failure"
 
 
 @over("weights", [BUNDLED, None])
