@@ -37,7 +37,7 @@ RIDGE = 0.03
 SILENCE_RIDGE = 0.01
 WORST_FALSE_INJECTIONS = 0.095
 MEAN_FALSE_INJECTIONS = 0.06
-"""Share of unanswerable questions that the level lets through of the worst set left out from the fit, and of their mean.
+"""Share of unanswerable questions that the level lets through: of the worst set left out from the fit, and mean.
 
 A tenth of the worst may be; half a point is for the level itself, which is chosen by the sets left out.
 """

@@ -2,8 +2,8 @@
 
 `requests.txt` has two wordings of ours for what a public symbol of an installed package does. Beside them stand the
 titles of botocore's examples, with the operations they call and what they say they do, where that package is installed
-(`uv pip install botocore`). The texts of the packages are read where they are installed. Half of the sources, and of the
-services, may be fitted on, the other half checks.
+(`uv pip install botocore`). The texts of the packages are read where they are installed. Half of the sources, and of
+the services, may be fitted on, the other half checks.
 """
 
 from __future__ import annotations

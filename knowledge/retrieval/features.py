@@ -30,7 +30,7 @@ MAX_TAIL_CHARS = 600
 
 _BRIEF_TERMS = 6
 _BRIEF_SPREAD = 4
-"""Known terms of a query that is half brief, and the scale of the change; requests have 2 to 8, failures mostly more."""
+"""Known terms of a query that is half brief, and the scale of the change: requests have 2 to 8, failures more."""
 
 _OPENING = 160
 _PREFIX = 3
