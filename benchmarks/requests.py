@@ -29,7 +29,7 @@ from benchmarks import tables
 from benchmarks.bm25 import Bm25
 from benchmarks.halves import DEPTH, place_of
 from benchmarks.remembering import Remembering
-from benchmarks.resampling import difference, estimate
+from benchmarks.resampling import Figures, difference, estimate
 from benchmarks.sets import LabelledSet
 from hardwon.errors import BUNDLED_MODEL
 from knowledge.adapters.embedding.local import LocalEmbedder
@@ -310,18 +310,25 @@ async def measure(progress: Stages) -> dict[str, Places]:
     return found
 
 
+def _hits(places: Sequence[int | None]) -> Figures:
+    return np.array([place == 1 for place in places], dtype=np.float64)
+
+
+def _reciprocals(places: Sequence[int | None]) -> Figures:
+    return np.array([1 / place if place else 0.0 for place in places])
+
+
 def rendered(found: Mapping[str, Places]) -> str:
     """Return the figures as a Markdown table."""
     rows = []
     for name, places in found.items():
-        first, reciprocal = (
-            {system: [np.array([of(place) for place in each])] for system, each in places.items()}
-            for of in (lambda place: float(place == 1), lambda place: 1 / place if place else 0.0)
-        )
-        gain, rise = (difference(each["hardwon"], each["BM25"]) for each in (first, reciprocal))
-        cells = [f"{estimate(each[system]).mean:.3f}" for each in (first, reciprocal) for system in places]
-        gains = [f"{each.mean:+.3f} [{each.low:+.3f}, {each.high:+.3f}]" for each in (gain, rise)]
-        rows.append([name, str(len(places["BM25"])), *cells[:2], gains[0], *cells[2:], gains[1]])
+        row = [name, str(len(places["BM25"]))]
+        for measure in (_hits, _reciprocals):
+            theirs, ours = ([measure(places[system])] for system in ("BM25", "hardwon"))
+            gain = difference(ours, theirs)
+            row += [f"{estimate(theirs).mean:.3f}", f"{estimate(ours).mean:.3f}"]
+            row.append(f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+        rows.append(row)
     measures = [f"{measure} {system}" for measure in ("hit@1", "MRR@10") for system in ("BM25", "hardwon", "gain")]
     return tables.table(["requests", "queries", *measures], rows)
 

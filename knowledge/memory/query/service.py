@@ -189,7 +189,7 @@ class RAGQueryService:
 
         Raises InvalidInput, naming the field.
         """
-        is_log = isinstance(failure, str) and log_start(failure) is not None
+        is_log = _is_log(failure)
         failure = _query_text(
             "failure_description", failure, max_chars=_max_chars(failure) if is_log else _MAX_QUERY_CHARS
         )
@@ -247,9 +247,13 @@ def _query_text(field: str, text: str, *, max_chars: int = _MAX_QUERY_CHARS) -> 
     if isinstance(text, str):
         text = _truncate_middle(text, max_chars)
     check_text(field, text)
-    if field == "task_description" and log_start(text) is not None:
+    if field == "task_description" and _is_log(text):
         return embedding_text.description_gist(redact(text, keep_lines=True).text)
     return text
+
+
+def _is_log(text: object) -> bool:
+    return isinstance(text, str) and log_start(text) is not None
 
 
 def _max_chars(text: object) -> int:
