@@ -28,6 +28,10 @@ MAX_HEAD_CHARS = 1_200
 MAX_TAIL_CHARS = 600
 """Characters read from its end, too, where a log has its error."""
 
+_BRIEF_TERMS = 6
+_BRIEF_SPREAD = 4
+"""Known terms of a query that is half brief, and the scale of the change: requests have 2 to 8, failures more."""
+
 _OPENING = 160
 _PREFIX = 3
 """A stem begins like its word, so a word with another prefix than all query terms cannot match any."""
@@ -46,6 +50,7 @@ class Features(NamedTuple):
     of the rarest shared term, 1 if only one text has it. `phrases`: share of the query's word pairs in the text, by
     rarity in the workspace; `telling_phrases`: by rarity among the candidates. `opening`: share of the query's first
     line, by rarity, in the start of the text. `length`: logarithm of the text's words over the mean number of terms.
+    `brevity`: near 1 for a query of few known terms, near 0 for a long one.
     """
 
     cosine: float
@@ -58,6 +63,7 @@ class Features(NamedTuple):
     telling_phrases: float
     opening: float
     length: float
+    brevity: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +117,7 @@ def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: flo
     telling_phrases = _Share(_rarity_among(extracted.phrases for extracted in read))
     first_line = _Share({term: query.rarity[term] for term in query.first_line})
     of_one = inverse_document_frequency(query.documents, 1)
+    brevity = (1 - math.tanh((len(query.rarity) - _BRIEF_TERMS) / _BRIEF_SPREAD)) / 2
     return [
         Features(
             cosine=candidate.cosine,
@@ -123,6 +130,7 @@ def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: flo
             telling_phrases=telling_phrases.of(extracted.phrases),
             opening=first_line.of(extracted.opening),
             length=math.log((extracted.length + _FEW) / (mean_terms + _FEW)),
+            brevity=brevity,
         )
         for candidate, extracted in zip(candidates, read, strict=True)
     ]

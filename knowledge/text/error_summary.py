@@ -91,6 +91,47 @@ _MAX_HEADING_WORDS = 3
 """Words of a line that only announces an error, at most; the next line names it."""
 
 
+_LOG_LINE = re.compile(
+    r"\s*\[?(?:\d{4}[-/.]\d\d[-/.]\d\d[T _]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d+\.\d{3,}\])"
+    r"|.{0,60}?(?<![A-Za-z'\"])(?:INFO|DEBUG|TRACE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|SEVERE|NOTICE|ERR!)(?![A-Za-z])"
+    r"|.{0,60}?(?:\blevel=|\[(?:info|debug|warn(?:ing)?|error|notice|fatal)\])|\s*\{\s*\"\w+\" ?:"
+    r"|npm (?:warn|error|notice)\b|.*\"(?:GET|POST|PUT|PATCH|DELETE|HEAD) /\S* HTTP/"
+    r"|#\d+ (?:\d+\.\d+|\[|DONE|CACHED)|> Task :|[=_-]{3,}|E  |>  |\s*[✓✔✕✖\u00d7●○]\s"
+    r"|\s*(?:PASS(?:ED)?|FAIL(?:ED)?|SKIP(?:PED)?|RUNS?|ok|not ok)\b|.*\b(?:PASSED|FAILED|SKIPPED|XFAIL)\b"
+    r"|\S+\.\w+::\S+|test \S+ \.\.\. \w|\S+\.\w+ [.FEsx]{2,}|\S+:\d+(?::\d+)?: |[\w.]+(?:Error|Exception): "
+    r"|\s*(?:at \S|File \"|Caused by:|Traceback \(|goroutine \d|\.{3} \d+ more)"
+    r"|\s*(?:Collecting|Downloading|Installing|Compiling|Building|Running|Checking|Resolving|Get:\d|Step \d+)\b"
+)
+"""A line as programs write it: with a time, a level, a test's result, a stack frame, a position, or a build's step."""
+_MIN_LOG_LINES = 10
+_MIN_LOG_CHARS = 2 * MAX_CHARS
+_MIN_LOG_SHARE = 0.6
+"""Our choices: prose with a few quoted lines is no log, and what an error's gist holds needs no shortening."""
+
+
+def log_start(text: str) -> int | None:
+    """Return where the log in a text begins that makes up most of its lines; None where there is none.
+
+    A line that is indented deeper than the line of the log before it belongs to it.
+    """
+    if len(text) < _MIN_LOG_CHARS or text.count("\n") < _MIN_LOG_LINES:
+        return None
+    first: int | None = None
+    place, logged, lines = 0, 0, 0
+    indent: int | None = None
+    for line in text.splitlines(keepends=True):
+        if stripped := line.lstrip():
+            depth = len(line) - len(stripped)
+            if _LOG_LINE.match(line[:_MAX_LINE_READ]):
+                indent = depth
+                first = place if first is None else first
+            elif indent is not None and depth <= indent:
+                indent = None
+            lines, logged = lines + 1, logged + (indent is not None)
+        place += len(line)
+    return first if logged >= max(_MIN_LOG_LINES, _MIN_LOG_SHARE * lines) else None
+
+
 class _Worth(IntEnum):
     """Rank of a line by how clearly it names the error, the best first."""
 

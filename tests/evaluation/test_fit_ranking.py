@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.fit_ranking import Confidences, let_through, level
+from benchmarks.fit_ranking import (
+    MEAN_FALSE_INJECTIONS,
+    WORST_FALSE_INJECTIONS,
+    Confidences,
+    let_through,
+    level,
+    worst_level,
+)
 from benchmarks.logits import choice_weights, yes_weights
 
 
@@ -47,3 +54,13 @@ def test_a_level_lets_through_at_most_what_it_may_and_no_less_than_it_can() -> N
 
     assert let_through(signal, at) == pytest.approx((0.10, 0.60))
     assert let_through(signal, np.nextafter(90.0, 0))[0] == pytest.approx(0.10)
+
+
+def test_the_level_of_silence_is_that_of_the_worst_set_and_no_higher() -> None:
+    calm, loud = np.arange(1000.0), np.arange(1000.0) + 400
+    signal = {name: Confidences(whole=each, without=each) for name, each in (("calm", calm), ("loud", loud))}
+
+    at = worst_level(signal)
+
+    assert let_through({"loud": signal["loud"]}, at)[0] == pytest.approx(WORST_FALSE_INJECTIONS)
+    assert let_through(signal, at)[0] <= MEAN_FALSE_INJECTIONS

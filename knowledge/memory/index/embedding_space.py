@@ -64,7 +64,7 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, previous: Spac
 def _mean_terms(entries: Sequence[Entry]) -> float:
     if len(entries) < _MIN_ENTRIES_FOR_MEAN:
         return DEFAULT_MEAN_TERMS
-    return mean_terms(term_counts(embedding_text.situation(entry)) for entry in entries)
+    return mean_terms(term_counts(text) for entry in entries for text in embedding_text.views(entry).values())
 
 
 async def is_retired(stores: Stores, bound: BoundSpace) -> bool:

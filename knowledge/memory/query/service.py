@@ -18,6 +18,7 @@ from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointFilte
 from knowledge.ports import Stores
 from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import run_in_thread_if_long
+from knowledge.text.error_summary import log_start
 from knowledge.text.redaction import redact
 
 _GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
@@ -184,13 +185,22 @@ class RAGQueryService:
         return Answer(patterns=patterns, confidence=result.confidence, sure=result.speak)
 
     async def _failure_text(self, failure: str, error: str | None) -> str:
-        """Return the query text of a failure, with the gist of a long error. Raises InvalidInput, naming the field."""
-        failure = _query_text("failure_description", failure)
-        if error is None:
+        """Return the query text of a failure, with the gist of a log or a long error.
+
+        Raises InvalidInput, naming the field.
+        """
+        is_log = _is_log(failure)
+        failure = _query_text(
+            "failure_description", failure, max_chars=_max_chars(failure) if is_log else _MAX_QUERY_CHARS
+        )
+        if error is None and not is_log:
             return failure
-        error = _query_text("error_message", error, max_chars=_max_chars(error))  # its gist is short
+        if error is not None:
+            error = _query_text("error_message", error, max_chars=_max_chars(error))  # its gist is short
         return _truncate_middle(
-            await run_in_thread_if_long(len(failure) + len(error), partial(self._failure_gist, failure, error))
+            await run_in_thread_if_long(
+                len(failure) + len(error or ""), partial(self._failure_gist, failure, error or "")
+            )
         )
 
     def _failure_gist(self, failure: str, error: str) -> str:
@@ -230,11 +240,20 @@ def _relevance_floor(min_relevance: float | None, default: float) -> float:
 
 
 def _query_text(field: str, text: str, *, max_chars: int = _MAX_QUERY_CHARS) -> str:
-    """Return a query text, cut in the middle where it is long. Raises InvalidInput, naming the field."""
+    """Return a query text, cut in the middle where it is long. Raises InvalidInput, naming the field.
+
+    Of a task's description that is a log the gist is returned, redacted beforehand: half a secret is not recognised.
+    """
     if isinstance(text, str):
         text = _truncate_middle(text, max_chars)
     check_text(field, text)
+    if field == "task_description" and _is_log(text):
+        return embedding_text.description_gist(redact(text, keep_lines=True).text)
     return text
+
+
+def _is_log(text: object) -> bool:
+    return isinstance(text, str) and log_start(text) is not None
 
 
 def _max_chars(text: object) -> int:

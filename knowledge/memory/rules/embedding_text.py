@@ -1,7 +1,8 @@
 """Texts of entries and queries as they are embedded: side by side, so that both are built alike.
 
 The situation is what happened. The resolution, what worked, is never embedded: a query does not know it. Of a failure's
-long error the model reads the gist, in entries and queries; shown, compared and counted is the whole text.
+long error, and of a description that is a log, the model reads the gist, in entries and queries; shown, compared and
+counted is the whole text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
+from hardwon.truncation import truncate_middle
 from knowledge.models import (
     AppliesWhen,
     DistilledText,
@@ -25,7 +27,7 @@ from knowledge.models import (
     View,
 )
 from knowledge.runtime.scheduling import run_in_thread_if_long
-from knowledge.text.error_summary import gist
+from knowledge.text.error_summary import MAX_CHARS, gist, log_start
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -61,8 +63,20 @@ def failure_situation(failure_description: str, error_message: str | None) -> st
 def failure_gist(failure_description: str, error_message: str | None) -> str:
     """Return a failure's situation as the model reads it, in entries and queries: with the gist of a long error."""
     if not error_message or error_message.strip() in failure_description:
-        return failure_description
-    return failure_situation(failure_description, gist(error_message))
+        return description_gist(failure_description)
+    return failure_situation(description_gist(failure_description), gist(error_message))
+
+
+def description_gist(description: str) -> str:
+    """Return a description as the model reads it: of a log what went wrong, below the words before it.
+
+    Any other text is returned as it is.
+    """
+    start = log_start(description)
+    if start is None:
+        return description
+    words = description[:start].strip()
+    return f"{truncate_middle(words, MAX_CHARS)}\n{gist(description[start:])}" if words else gist(description)
 
 
 def situation(entry: NewEntry | EntryTexts) -> str:
@@ -99,7 +113,7 @@ def views(entry: NewEntry) -> dict[View, str]:
 
 def as_embedded(entry: NewEntry) -> dict[View, str]:
     """Return the texts by which an entry can be found as the model reads them."""
-    read = views(entry)
+    read = {view: description_gist(text) for view, text in views(entry).items()}
     read[View.SITUATION] = situation_gist(entry)
     return read
 
@@ -110,7 +124,8 @@ async def all_as_embedded(entries: Sequence[Entry]) -> dict[EntryId, dict[View, 
     def read() -> dict[EntryId, dict[View, str]]:
         return {entry.entry_id: as_embedded(entry) for entry in entries}
 
-    return await run_in_thread_if_long(sum(len(entry.error_message or "") for entry in entries), read)
+    described = (entry.failure_description if entry.error_message is None else entry.error_message for entry in entries)
+    return await run_in_thread_if_long(sum(len(text or "") for text in described), read)
 
 
 def situation_gist(entry: NewEntry) -> str:

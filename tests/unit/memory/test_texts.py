@@ -175,3 +175,46 @@ def test_another_situation_resolution_or_type_is_another_lesson(other: NewEntry)
 def test_who_told_it_and_when_does_not_make_another_lesson() -> None:
     told = failure(project_id="another", task_id="T-1", run_id="1", verified_by="a human", technology="go")
     assert embedding_text.match_key(told) == embedding_text.match_key(failure())
+
+
+LOG = "\n".join(
+    [
+        *(
+            f"2026-03-01T10:00:{n:02}Z INFO worker-{n}: page {chr(97 + n)} of the catalogue was rendered"
+            for n in range(20)
+        ),
+        "2026-03-01T10:00:21Z ERROR pool: too many clients already",
+    ]
+)
+TEST_RUN = "\n".join(
+    [
+        "============================= test session starts ==============================",
+        *(f"tests/test_cart_{n}.py::test_total_{n} PASSED" for n in range(12)),
+        "tests/test_cart.py:15: in test_total",
+        "    assert total(*items) == expected",
+        "E   AssertionError: the coupon was counted twice",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"), [(LOG, "too many clients already"), (TEST_RUN, "the coupon was counted twice")]
+)
+def test_a_description_that_is_a_log_is_read_by_what_went_wrong_as_an_error_is(log: str, reason: str) -> None:
+    for told in (log, f"The nightly job failed\n{log}"):
+        entry = failure(failure_description=told, error_message=None, task_description=f"Mend this: \n{log}")
+        read = embedding_text.as_embedded(entry)
+        assert all(reason in text and len(text) < len(log) / 2 for text in read.values())
+        assert read[View.SITUATION] == embedding_text.failure_gist(told, None)
+        assert embedding_text.views(entry)[View.SITUATION] == told, "ids of points hash the text as written"
+    assert read[View.SITUATION].startswith("The nightly job failed\n")
+    assert read[View.TASK].startswith("Mend this:")
+
+
+@given(WORDS)
+def test_a_description_in_words_is_read_as_it_is(text: str) -> None:
+    prose = f"{text}\n" + "The cart shows a wrong total, and nobody knows since when.\n" * 20
+    code = "class Cart:\n" + "    def total(self) -> int:\n        return sum(self.items)  # ERROR if empty\n" * 20
+    steps = "\n".join(f"{n}. Open the page {n} and look whether the total is right" for n in range(30))
+    for told in (text, prose, code, steps, f"{prose}\n{LOG[:400]}"):
+        assert embedding_text.description_gist(told) == told

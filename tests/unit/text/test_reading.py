@@ -130,7 +130,17 @@ def test_every_feature_that_is_weighed_moves_the_likeness_by_its_weight() -> Non
             base, confidence.BUNDLED_LIKENESS
         )
 
-        assert moved == pytest.approx(getattr(confidence.BUNDLED_LIKENESS, name))
+        added = base.brevity * getattr(confidence.BUNDLED_BREVITY, name)
+        assert moved == pytest.approx(getattr(confidence.BUNDLED_LIKENESS, name) + added)
+
+
+def test_the_fewer_words_of_a_query_are_known_the_briefer_it_is() -> None:
+    (unknown, one, two, many) = (
+        read(query, ("cart",))[0].brevity
+        for query in ("zebra", "cart", "cart total", "cart total wrong coupon item removed modules named app starting")
+    )
+
+    assert 1 > unknown > one > two > 0.5 > many > 0
 
 
 @given(st.lists(st.tuples(st.floats(-20, 20), st.floats(0, 1.2)), min_size=1, max_size=20))
