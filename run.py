@@ -65,6 +65,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
         "promises at their whole figures, where that takes longer: one key told 16,000 times, 400 first starts",
         [["python", "-m", "tests.faults", "--figures"]],
     ),
+    "campaigns": (
+        "1,000 campaigns of an attacker who has a capture key, against trusted lessons",
+        [["python", "-m", "tests.faults.campaigns"]],
+    ),
     "contract": (
         "the HTTP API against its own description, by generated requests",
         [["python", "-m", "tests.contract_http"]],

@@ -77,10 +77,11 @@ def _leave_out_of_searches() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep a developer's own settings and keys out of the tests."""
+    """Keep a developer's own settings and keys out of the tests, and withhold no hint by chance."""
     for name in [name for name in os.environ if name.startswith(("HARDWON_", "OPENAI_"))]:
         if not name.startswith("HARDWON_TEST_"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("HARDWON_HOLDOUT", "0")
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +143,7 @@ def home() -> Iterator[Path]:
 @pytest.fixture
 def settings(database_url: str, home: Path) -> KnowledgeSettings:
     """Settings for the test's database and an embedded index in its data directory."""
-    return KnowledgeSettings(home=home, database_url=SecretStr(database_url))
+    return KnowledgeSettings(home=home, database_url=SecretStr(database_url), holdout=0)
 
 
 @pytest.fixture

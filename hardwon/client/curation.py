@@ -20,6 +20,7 @@ from hardwon.models.access import (
     ChainReport,
     EntryFilter,
     FrequentPattern,
+    KeyAlarm,
     Revocation,
 )
 from hardwon.models.entries import Entry
@@ -52,6 +53,10 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
     @Operation("GET", "/v1/review/alarms", operation_id="list_alarms")
     async def alarms(self) -> list[FrequentPattern]:
         """Return patterns that were recently shown for far more tasks than they ever worked for."""
+
+    @Operation("GET", "/v1/review/key-alarms", operation_id="list_key_alarms")
+    async def key_alarms(self) -> list[KeyAlarm]:
+        """Return agents' keys that recently spoke against trusted solutions, crowded a situation, or misled agents."""
 
 
 class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):

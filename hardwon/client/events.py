@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Annotated
@@ -10,7 +11,9 @@ from uuid import UUID
 from pydantic import Field
 
 from hardwon.client import fields
+from hardwon.client.fields import LAST
 from hardwon.client.operations import Operation, Service, Tool
+from hardwon.models.choices import ChoiceRecord, RecomputedChoice
 from hardwon.models.ids import ContextId, PatternId
 from hardwon.models.reports import EventResult
 from hardwon.validation import as_id
@@ -88,7 +91,26 @@ class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "que
         """Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval."""
 
 
-class RemoteOutcomes(Service):
+class RemoteContextLog(Service, name="contexts", tag="queries", scopes=("query",)):
+    """`ContextLog` over HTTP."""
+
+    @Operation("GET", "/v1/contexts", operation_id="list_contexts", cursor="context_id")
+    async def list(
+        self,
+        *,
+        project_id: Annotated[str | None, Field(description="Only those of this project.")] = None,
+        reason: Annotated[str | None, Field(description="Only those that this rule decided.")] = None,
+        limit: Annotated[int, Field(ge=1, le=1000)] = 100,
+        after: Annotated[ContextId | None, LAST] = None,
+    ) -> builtins.list[ChoiceRecord]:
+        """Return the contexts, the latest first: for which task, what was shown, and the rule that decided."""
+
+    @Operation("GET", "/v1/contexts/{context_id}", operation_id="show_context", problems=(404,))
+    async def show(self, context_id: ContextId) -> RecomputedChoice:
+        """Return how a context was chosen, and what the same choice gives when it is made again."""
+
+
+class RemoteOutcomes(Service, name="outcomes", tag="queries", scopes=("query",)):
     """`OutcomeService` over HTTP."""
 
     async def record_outcome(
@@ -114,3 +136,14 @@ class RemoteOutcomes(Service):
         with suppress(ValueError):
             return PatternId(UUID(response.headers.get("Location", "").rpartition("/")[-1]))
         return PatternId(as_id("pattern_id", pattern_id))  # a server of the release before does not say
+
+    @Operation(
+        "POST", "/v1/contexts/{context_id}/result", problems=(404,), tool=Tool(title="Tell how a task went unaided")
+    )
+    async def record_unaided(
+        self,
+        context_id: Annotated[ContextId, Field(description="The context, which held no pattern.")],
+        *,
+        worked: Annotated[bool, Field(description="Whether the task was solved.")],
+    ) -> None:
+        """Record whether a task was solved whose context held no pattern; the first result stands."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hardwon.client.curation import RemoteAudits, RemoteGrouping, RemoteReviews, RemoteRevocations
     from hardwon.client.documents import RemoteAnswers, RemoteJournal, RemoteKnowledgeBases
     from hardwon.client.entries import RemoteCapture
-    from hardwon.client.events import RemoteEvents, RemoteOutcomes
+    from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
     from hardwon.client.maintenance import RemoteArchives, RemotePruning, RemoteStoreUpkeep, RemoteUpkeep
     from hardwon.client.queries import RemoteCheckpoints, RemoteQueries
@@ -59,6 +59,7 @@ SERVICES: Final = {
     "audits": ("hardwon.client.curation", "RemoteAudits"),
     "capture": ("hardwon.client.entries", "RemoteCapture"),
     "checkpoints": ("hardwon.client.queries", "RemoteCheckpoints"),
+    "contexts": ("hardwon.client.events", "RemoteContextLog"),
     "events": ("hardwon.client.events", "RemoteEvents"),
     "grouping": ("hardwon.client.curation", "RemoteGrouping"),
     "journal": ("hardwon.client.documents", "RemoteJournal"),
@@ -107,6 +108,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     audits: RemoteAudits
     capture: RemoteCapture
     checkpoints: RemoteCheckpoints
+    contexts: RemoteContextLog
     events: RemoteEvents
     grouping: RemoteGrouping
     journal: RemoteJournal

@@ -113,6 +113,29 @@ class FrequentPattern:
     success_count: int
 
 
+class AlarmKind(StrEnum):
+    """The reason to look at an agent's key."""
+
+    CONTRADICTS = "contradicts"
+    """It reported another solution, or a failure, where a solution of somebody trusted worked."""
+    REPEATS = "repeats"
+    """It reported one situation again and again, each time with another solution."""
+    CROWDS = "crowds"
+    """Its situations were so many around a task that most of them were left out."""
+    FAILS = "fails"
+    """What it captured was shown, and failed more often than it worked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyAlarm:
+    """An agent's key, of low trust, to look at: `reports` counts what it reported, of `pattern_ids` some are named."""
+
+    key_id: str
+    kind: AlarmKind
+    reports: int
+    pattern_ids: tuple[PatternId, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """One row of a hash chain. `hash` covers all other fields, including the hash of the previous row (`before`)."""

@@ -101,7 +101,7 @@ class Pattern:
     `relevance` is 0..1 (`knowledge.retrieval.calibration`); `success_count` counts distinct (project, task, run).
     `rivals` are the patterns of the same situation with another resolution.
     `distilled` is a chat model's summary, beside the captured texts. `source`: the agent's key that it comes from,
-    None if anyone more trusted supports it.
+    None if anyone more trusted supports it. `verify`: the command that showed that it works, if it was a command.
     """
 
     pattern_id: PatternId
@@ -122,6 +122,7 @@ class Pattern:
     rivals: tuple[PatternId, ...] = ()
     distilled: DistilledText | None = None
     source: str | None = None
+    verify: str | None = None
 
 
 MAX_SUGGESTIONS = 1000

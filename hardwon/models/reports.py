@@ -92,6 +92,23 @@ class RowSecurity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """The lift of hints: of tasks with a reported outcome, those with a hint against those held out by chance.
+
+    `lift`: the difference of the two shares that were solved, with its 95 % interval from `low` to `high` (Newcombe
+    1998, method 10); None while either has none.
+    """
+
+    hinted: int
+    hinted_solved: int
+    held_out: int
+    held_out_solved: int
+    lift: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStats:
     """Statistics of one workspace from Postgres; `points` counts those in the index (None if it does not answer).
 
@@ -117,6 +134,7 @@ class WorkspaceStats:
     row_security: RowSecurity | None = None
     tokens_today: int | None = None
     tokens_per_day: int | None = None
+    lift: Lift | None = None
 
 
 MAX_DEAD_SHOWN = 5

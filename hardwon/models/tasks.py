@@ -19,7 +19,8 @@ TaskFacts = Mapping[str, str | Sequence[StrictInt]]
 class Task:
     """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known.
 
-    `facts` describe its environment: `version` (of the technology), `tool`, `error`, `technology`.
+    `facts` describe its environment: `version` (of the technology), `tool`, `error`, `technology`. `urgent`: it is
+    never held out to measure the lift.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -31,21 +32,50 @@ class Task:
     task_id: str | None = None
     run_id: str | None = None
     facts: TaskFacts | None = None
+    urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCandidate:
+    """A pattern that was considered for a context, likeliest first, with the numbers that decided.
+
+    `relevance`: 0..1. `successes`, `failures`: trials of its solution in situations like this one, weighted by likeness
+    and age. `score`: of its place, higher first. `withheld`: the reason where it is not in the context.
+    """
+
+    pattern_id: PatternId
+    relevance: float
+    successes: float
+    failures: float
+    score: float
+    withheld: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The text handed to an agent, and the patterns in it. `degraded`: the reason if patterns are missing."""
+    """The text handed to an agent, and the patterns in it. `degraded`: the reason if patterns are missing.
+
+    `confidence`: the chance that the first candidate is right, 0..1, None where nothing was found. `reason`: the rule
+    that decided: `shown`, `nothing_near`, `unsure` (the hint is likely wrong), `alone` (the agent is likelier right
+    without it) or `held_out` (no hint, to measure the lift).
+    """
 
     context_id: ContextId
     text: str
     patterns: tuple[Pattern, ...] = ()
     degraded: str | None = None
+    confidence: float | None = None
+    reason: str | None = None
+    candidates: tuple[ContextCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredContext:
-    """A context that was handed out: its task and patterns, and, if requested, those of them that `worked`."""
+    """A context that was handed out: its task and patterns, and, if requested, those of them that `worked`.
+
+    `shown`: all its patterns, in the order of the block. `reason`: the rule that decided, None in a context
+    of before revision 0027.
+    """
 
     context_id: ContextId
     project_id: str | None
@@ -53,6 +83,8 @@ class StoredContext:
     run_id: str | None
     pattern_ids: tuple[PatternId, ...]
     worked: tuple[PatternId, ...] = ()
+    shown: tuple[PatternId, ...] = ()
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ _WITHOUT_A_ROW: Final[Mapping[str, Requirement]] = {
     "checkpoints.process_checkpoint": _QUERY,
     "checkpoints.process_all": _QUERY,
     "queries.weigh_failure": _ADMIN,
+    "queries.hint_for_task": _QUERY,
+    "queries.hint_for_failure": _QUERY,
     "contexts.record": _QUERY,
     "contexts.find_open_failure": _QUERY,
     "contexts.find_failed_patterns": _QUERY,

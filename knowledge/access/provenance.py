@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hardwon.models.access import AffectedTask, AuditEntry, EntryFilter, FrequentPattern
+from hardwon.models.access import AffectedTask, AuditEntry, EntryFilter, FrequentPattern, KeyAlarm
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.ports import Clock
 
@@ -66,6 +66,12 @@ class ProvenanceStore(Protocol):
 
     async def find_frequent(self, *, since: datetime, least: int, times: int) -> list[FrequentPattern]:
         """Return patterns in at least `least` contexts, and in `times` times more than they have successes."""
+
+    async def find_key_alarms(self, *, since: datetime, repeats: int, failures: int) -> list[KeyAlarm]:
+        """Return the agents' keys that reported at least so many repeats, or failed so often, or contradicted at all.
+
+        Those with the most reports come first.
+        """
 
 
 class AuditStore(Protocol):

@@ -5,6 +5,12 @@ All times are timezone-aware and in UTC. Vectors are float32 and L2-normalised.
 
 from __future__ import annotations
 
+from hardwon.models.choices import Choice as Choice
+from hardwon.models.choices import ChoiceRecord as ChoiceRecord
+from hardwon.models.choices import Hint as Hint
+from hardwon.models.choices import Reason as Reason
+from hardwon.models.choices import RecomputedChoice as RecomputedChoice
+from hardwon.models.choices import ScoredCandidate as ScoredCandidate
 from hardwon.models.entries import TRUSTED as TRUSTED
 from hardwon.models.entries import AppliesWhen as AppliesWhen
 from hardwon.models.entries import CaptureOutcome as CaptureOutcome
@@ -45,6 +51,7 @@ from hardwon.models.reports import RefusedDistillation as RefusedDistillation
 from hardwon.models.reports import RowSecurity as RowSecurity
 from hardwon.models.reports import WorkspaceStats as WorkspaceStats
 from hardwon.models.tasks import Context as Context
+from hardwon.models.tasks import ContextCandidate as ContextCandidate
 from hardwon.models.tasks import Outcome as Outcome
 from hardwon.models.tasks import StoredContext as StoredContext
 from hardwon.models.tasks import Task as Task
@@ -67,6 +74,12 @@ from knowledge.models.points import StoredPoint as StoredPoint
 from knowledge.models.points import TextPoint as TextPoint
 from knowledge.models.points import View as View
 from knowledge.models.points import admit_points as admit_points
+from knowledge.models.records import MIN_OUTCOMES as MIN_OUTCOMES
+from knowledge.models.records import PRIOR_WEIGHTS as PRIOR_WEIGHTS
+from knowledge.models.records import SILENCE as SILENCE
+from knowledge.models.records import Experience as Experience
+from knowledge.models.records import LiftCounts as LiftCounts
+from knowledge.models.records import TrialRecord as TrialRecord
 from knowledge.models.spaces import BoundSpace as BoundSpace
 from knowledge.models.spaces import Calibration as Calibration
 from knowledge.models.spaces import Embeddings as Embeddings

@@ -68,7 +68,8 @@ class Move:
 class Decision:
     """The pattern that an entry joins or founds, and the points of its texts there.
 
-    `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join.
+    `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join. `arm_key` and
+    `situation_key` are those of its record.
     """
 
     entry: Entry
@@ -76,6 +77,8 @@ class Decision:
     match_key: str
     founds: bool
     points: tuple[TextPoint, ...]
+    arm_key: str
+    situation_key: str
     why: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
+from knowledge.models import Choice, Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 
 MAX_CONTEXTS = 1000
 """The latest contexts of one task that are read: a task that runs each night has thousands in a year; ours."""
@@ -15,12 +15,14 @@ MAX_CONTEXTS = 1000
 class ContextStore(Protocol):
     """The contexts of one workspace: for which task each was handed out, and with which patterns."""
 
-    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
-        """Store the context's ids. Need not survive a power cut."""
+    async def record(
+        self, context: Context, task: Task, agent_type: str, now: datetime, choice: Choice | None = None
+    ) -> None:
+        """Store the context's ids and the numbers of its choice. Need not survive a power cut."""
         ...
 
     async def get(self, context_id: ContextId) -> StoredContext:
-        """Return a context that had patterns. Raises NotFound."""
+        """Return a context. Raises NotFound."""
         ...
 
     async def contexts_of_run(
@@ -44,9 +46,16 @@ class ContextStore(Protocol):
         ...
 
     async def record_outcomes(
-        self, outcomes: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+        self,
+        outcomes: Sequence[Outcome],
+        now: datetime,
+        *,
+        arms: Mapping[PatternId, str] | None = None,
+        instead_of: EntryId | None = None,
     ) -> None:
-        """Store outcomes of patterns and recount them; a second outcome of the same run replaces the first.
+        """Store outcomes of patterns with their records, and recount them; a second one of a run replaces the first.
+
+        `arms`: those of the patterns; without, the next checkpoint computes them.
 
         An equal outcome from a key of lower trust changes nothing.
 

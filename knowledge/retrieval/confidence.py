@@ -3,15 +3,23 @@
 A single score cannot tell "known" from "the same area, but unknown" (docs/evaluation.md). Several signals together can
 in part: a logistic model of the maxima over the candidates, fitted on queries with and without their right texts in the
 store.
+
+A word is telling because few situations have it. A lesson that was told sixty times makes its own words common, so that
+the store would seem to know nothing telling about it: the retellings of the best match count as one document.
+An agent's key could make any words common: of its situations only the nearest few are compared with a question while
+something trusted was found, and the others do not count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from knowledge.models import TermStatistics
 from knowledge.retrieval.features import Features
 
 SCALE = 12.0
@@ -159,3 +167,76 @@ def confidence(found: Signals, weights: SilenceWeights) -> float:
         + weights.rarest * found.rarest
     )
     return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
+
+
+MIN_OVERLAP = 0.6
+"""Share of the shorter text's terms from which a candidate is a retelling of the best match; ours."""
+MIN_RETELLINGS = 4
+"""Retellings from which they are counted once; ours: fewer hardly change how common a word is."""
+MAX_COSINE_GAP = 0.15
+"""Distance in cosine to the question from which a candidate is not compared with the best match; ours."""
+
+
+def find_retellings(terms: Sequence[AbstractSet[int]], cosines: Sequence[float], best: int) -> list[int]:
+    """Return the places of the candidates that retell the best one, itself included.
+
+    `terms`: the term ids of each candidate's text; empty sets are not compared.
+    """
+    own = terms[best]
+    return [
+        place
+        for place, other in enumerate(terms)
+        if place == best
+        or (
+            other
+            and own
+            and cosines[best] - cosines[place] <= MAX_COSINE_GAP
+            and len(own & other) >= MIN_OVERLAP * min(len(own), len(other))
+        )
+    ]
+
+
+def find_crowd(sources: Sequence[str | None], *, limit: int) -> list[int]:
+    """Return the places of the candidates beyond the first `limit` of their agent's key; none without a trusted one.
+
+    `sources`: the key of each candidate, nearest first; None for a trusted one.
+    """
+    seen: Counter[str] = Counter()
+    crowd = []
+    for place, source in enumerate(sources):
+        if source is not None:
+            seen[source] += 1
+            if seen[source] > limit:
+                crowd.append(place)
+    return crowd if None in sources else []
+
+
+def leave_out(statistics: TermStatistics, left_out: Sequence[AbstractSet[int]]) -> TermStatistics:
+    """Return the statistics without some documents, whose term ids these are."""
+    counts = Counter(term for terms in left_out for term in terms)
+    frequencies = {
+        term: max(1, frequency - counts[term]) if frequency else 0 for term, frequency in statistics.frequencies.items()
+    }
+    return TermStatistics(documents=max(1, statistics.documents - len(left_out)), frequencies=frequencies)
+
+
+def count_once(
+    statistics: TermStatistics, retellings: Sequence[AbstractSet[int]], *, others_seen: bool
+) -> TermStatistics:
+    """Return the statistics with the retellings of one situation as one document.
+
+    `others_seen`: the search returned other situations too, so that it returned all retellings. Otherwise there may be
+    more: as many as the rarest term that all of them share.
+    """
+    counts: dict[int, int] = {}
+    for terms in retellings:
+        for term in terms & statistics.frequencies.keys():
+            counts[term] = counts.get(term, 0) + 1
+    shared = [statistics.frequencies[term] for term, count in counts.items() if count == len(retellings)]
+    size = len(retellings) if others_seen or not shared else max(len(retellings), min(shared))
+    surplus = (size - 1) / len(retellings)
+    frequencies: Mapping[int, int] = {
+        term: max(1, round(frequency - surplus * counts.get(term, 0))) if frequency else 0
+        for term, frequency in statistics.frequencies.items()
+    }
+    return TermStatistics(documents=max(1, statistics.documents - (size - 1)), frequencies=frequencies)

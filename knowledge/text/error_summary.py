@@ -92,15 +92,17 @@ _MAX_HEADING_WORDS = 3
 
 
 _LOG_LINE = re.compile(
-    r"\s*\[?(?:\d{4}[-/.]\d\d[-/.]\d\d[T _]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d+\.\d{3,}\])"
+    r"\s{0,60}\[?(?:\d{4}[-/.]\d\d[-/.]\d\d[T _]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
+    r"|\d{1,12}\.\d{3,12}\])"
     r"|.{0,60}?(?<![A-Za-z'\"])(?:INFO|DEBUG|TRACE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|SEVERE|NOTICE|ERR!)(?![A-Za-z])"
-    r"|.{0,60}?(?:\blevel=|\[(?:info|debug|warn(?:ing)?|error|notice|fatal)\])|\s*\{\s*\"\w+\" ?:"
-    r"|npm (?:warn|error|notice)\b|.*\"(?:GET|POST|PUT|PATCH|DELETE|HEAD) /\S* HTTP/"
-    r"|#\d+ (?:\d+\.\d+|\[|DONE|CACHED)|> Task :|[=_-]{3,}|E  |>  |\s*[✓✔✕✖\u00d7●○]\s"
-    r"|\s*(?:PASS(?:ED)?|FAIL(?:ED)?|SKIP(?:PED)?|RUNS?|ok|not ok)\b|.*\b(?:PASSED|FAILED|SKIPPED|XFAIL)\b"
-    r"|\S+\.\w+::\S+|test \S+ \.\.\. \w|\S+\.\w+ [.FEsx]{2,}|\S+:\d+(?::\d+)?: |[\w.]+(?:Error|Exception): "
-    r"|\s*(?:at \S|File \"|Caused by:|Traceback \(|goroutine \d|\.{3} \d+ more)"
-    r"|\s*(?:Collecting|Downloading|Installing|Compiling|Building|Running|Checking|Resolving|Get:\d|Step \d+)\b"
+    r"|.{0,60}?(?:\blevel=|\[(?:info|debug|warn(?:ing)?|error|notice|fatal)\])|\s{0,60}\{\s{0,60}\"\w{1,60}\" ?:"
+    r"|npm (?:warn|error|notice)\b|.{0,300}\"(?:GET|POST|PUT|PATCH|DELETE|HEAD) /\S{0,300} HTTP/"
+    r"|#\d{1,9} (?:\d{1,9}\.\d|\[|DONE|CACHED)|> Task :|[=_-]{3}|E  |>  |\s{0,60}[✓✔✕✖\u00d7●○]\s"
+    r"|\s{0,60}(?:PASS(?:ED)?|FAIL(?:ED)?|SKIP(?:PED)?|RUNS?|ok|not ok)\b|.{0,300}\b(?:PASSED|FAILED|SKIPPED|XFAIL)\b"
+    r"|\S{1,200}\.\w{1,60}::\S|test \S{1,200} \.\.\. \w|\S{1,200}\.\w{1,60} [.FEsx]{2}|\S{1,200}:\d{1,9}(?::\d{1,9})?: "
+    r"|[\w.]{1,120}(?:Error|Exception): "
+    r"|\s{0,60}(?:at \S|File \"|Caused by:|Traceback \(|goroutine \d|\.{3} \d{1,9} more)"
+    r"|\s{0,60}(?:Collecting|Downloading|Installing|Compiling|Building|Running|Checking|Resolving|Get:\d|Step \d+)\b"
 )
 """A line as programs write it: with a time, a level, a test's result, a stack frame, a position, or a build's step."""
 _MIN_LOG_LINES = 10

@@ -23,7 +23,6 @@ from knowledge.documents.answer_service import Answering, Models
 from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.documents.requesters import asker
 from knowledge.documents.service import Documents, KnowledgeBases
-from knowledge.memory.capture.context_log import ContextLog
 from knowledge.memory.capture.outcomes import OutcomeService
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
@@ -37,7 +36,9 @@ from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
+from knowledge.memory.query.context_log import ContextLog
 from knowledge.memory.query.service import RAGQueryService
+from knowledge.memory.rules.hints import to_lift
 from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
 from knowledge.settings import KnowledgeSettings
@@ -147,6 +148,7 @@ class Knowledge:
             row_security=await row_security(self.engine),
             tokens_today=await tokens_used_today(self.stores),
             tokens_per_day=self.stores.spending.budget,
+            lift=to_lift(await self.stores.records.lift()),
         )
         bound = await self.stores.spaces.bound()
         if bound is None:

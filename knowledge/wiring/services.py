@@ -16,20 +16,20 @@ from knowledge.adapters.postgres.admin.access import PostgresSpending
 from knowledge.adapters.postgres.admin.archive import PostgresArchive
 from knowledge.adapters.postgres.admin.audit import PostgresAudit
 from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
+from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
-from knowledge.adapters.postgres.memory.checkpoints import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
 from knowledge.adapters.postgres.memory.distillations import PostgresDistillations
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
 from knowledge.adapters.postgres.memory.grouping import PostgresGrouping
 from knowledge.adapters.postgres.memory.patterns import PostgresPatterns
 from knowledge.adapters.postgres.memory.points import PostgresPoints
+from knowledge.adapters.postgres.memory.records import PostgresRecords
 from knowledge.adapters.postgres.memory.spaces import PostgresSpaces
 from knowledge.documents.answer_service import Models
 from knowledge.documents.ingestion.reindex import DocumentMoves
 from knowledge.documents.journal import Journal
 from knowledge.documents.ports import Converter, PassageIndex
-from knowledge.memory.capture.context_log import ContextLog
 from knowledge.memory.capture.outcomes import OutcomeService
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
@@ -43,6 +43,7 @@ from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
+from knowledge.memory.query.context_log import ContextLog
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
 from knowledge.settings import KnowledgeSettings
@@ -71,6 +72,7 @@ def make_stores(
         spaces=PostgresSpaces(engine, workspace),
         checkpoints=PostgresCheckpoints(engine, workspace),
         contexts=PostgresContexts(engine, workspace),
+        records=PostgresRecords(engine, workspace),
         spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
         index=index,
         embedder=embedder,
@@ -178,6 +180,7 @@ def _queries(settings: KnowledgeSettings, stores: Stores) -> RAGQueryService:
         task_relevance=settings.task_relevance,
         failure_relevance=settings.failure_relevance,
         redaction=settings.redaction,
+        margin=settings.context_margin,
     )
 
 

@@ -11,10 +11,23 @@ from uuid import uuid4
 
 from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from hardwon.settings import ContextSettings
-from knowledge.memory.capture.context_log import check_task
+from knowledge.memory.query.context_log import check_task
 from knowledge.memory.rules.embedding_text import normalise
-from knowledge.memory.rules.success import is_failing
-from knowledge.models import Context, ContextId, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
+from knowledge.memory.rules.hints import is_held_out
+from knowledge.models import (
+    Choice,
+    Context,
+    ContextCandidate,
+    ContextId,
+    Entry,
+    EntryType,
+    Hint,
+    Pattern,
+    PatternId,
+    Reason,
+    Task,
+    TaskFacts,
+)
 from knowledge.runtime.instrumentation import step
 from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import gather_all, run_in_thread_if_long
@@ -27,11 +40,10 @@ def select_patterns(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
     """Return the first `limit` patterns, in their order.
 
     While others fit, gate entries fill one of three places, and a pattern that repeats an earlier solution fills none.
-    Patterns that rest on the key of one agent alone always fill at most one. Patterns known to fail are left out, and
-    so are failures whose solution is literally that of an earlier one: an agent would try it twice.
+    Patterns that rest on the key of one agent alone always fill at most one. Failures whose solution is
+    literally that of an earlier one are left out: an agent would try it twice.
     """
-    working = [each for each in found if not is_failing(each.success_count, each.attempt_count)]
-    candidates = _first_of_each_source(_drop_repeated_fixes(working))
+    candidates = _first_of_each_source(_drop_repeated_fixes(found))
     repeated = _find_same_solutions(candidates)
     gates = [
         pattern.pattern_id
@@ -86,6 +98,8 @@ def _find_same_solutions(found: Sequence[Pattern]) -> list[PatternId]:
 
 
 log = get_logger(__name__)
+_MAX_EXPLAINED = 5
+"""Candidates that a context names, the first ones; the stored choice has more."""
 _OVERRUN_SECONDS = 5.0
 """Seconds that a late context may still run, ours: the connections it opens make the next one quick."""
 
@@ -103,7 +117,7 @@ class Cause(StrEnum):
 class Queries(Protocol):
     """The queries of the builder, in process or over HTTP."""
 
-    async def query_for_task(
+    async def hint_for_task(
         self,
         task_description: str,
         agent_type: str | None = None,
@@ -111,13 +125,12 @@ class Queries(Protocol):
         technology: str | None = None,
         max_results: int = 5,
         *,
-        only_if_sure: bool = False,
         facts: TaskFacts | None = None,
-    ) -> list[Pattern]:
-        """Return the patterns to know before a task is assigned."""
+    ) -> Hint:
+        """Return the patterns to know before a task is assigned, and why, or why none."""
         ...
 
-    async def query_for_failure(
+    async def hint_for_failure(
         self,
         failure_description: str,
         error_message: str | None = None,
@@ -126,10 +139,9 @@ class Queries(Protocol):
         max_results: int = 3,
         *,
         technology: str | None = None,
-        only_if_sure: bool = False,
         facts: TaskFacts | None = None,
-    ) -> list[Pattern]:
-        """Return how failures like this one were solved."""
+    ) -> Hint:
+        """Return how failures like this one were solved, and why, or why none."""
         ...
 
 
@@ -144,9 +156,16 @@ class Contexts(Protocol):
         """Return which of these patterns a task was tried with before, and failed."""
         ...
 
-    async def record(self, context: Context, task: Task, agent_type: str) -> None:
-        """Store a context."""
+    async def record(self, context: Context, task: Task, agent_type: str, choice: Choice | None = None) -> None:
+        """Store a context and how it was chosen."""
         ...
+
+
+class BuilderSettings(ContextSettings, Protocol):
+    """The settings a context is built by."""
+
+    @property
+    def holdout(self) -> float: ...  # noqa: D102
 
 
 @runtime_checkable
@@ -169,7 +188,7 @@ class OpenKnowledge(Protocol):
     @property
     def contexts(self) -> Contexts: ...  # noqa: D102
     @property
-    def settings(self) -> ContextSettings: ...  # noqa: D102
+    def settings(self) -> BuilderSettings: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -237,11 +256,14 @@ class OrchestratorContextBuilder:
         if isinstance(self.knowledge, RemoteContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
-        found = await _find_patterns(self.knowledge, task, agent_type)
-        built = await _add_patterns(context, found, self.knowledge.settings)
-        if built.patterns and not state.returned:  # a late one is not shown, so it is not recorded
+        settings = self.knowledge.settings
+        hint = await _find_hint(self.knowledge, task, agent_type)
+        if hint.reason is Reason.SHOWN and not task.urgent and is_held_out(context.context_id, settings.holdout):
+            hint = replace(hint, patterns=(), reason=Reason.HELD_OUT)
+        built = _explain(await _add_patterns(context, hint.patterns, settings), hint)
+        if not state.returned:  # a late one is not shown, so it is not recorded
             state.found = built
-            await self.knowledge.contexts.record(built, task, agent_type)
+            await self.knowledge.contexts.record(built, task, agent_type, hint.choice)
         return built
 
     def _degrade(self, context: Context, error: Exception) -> Context:
@@ -251,51 +273,79 @@ class OrchestratorContextBuilder:
         return replace(context, degraded=reason)
 
 
-async def _find_patterns(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
-    """Return the patterns for a task; if it failed before, first the patterns for that failure.
+async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str) -> Hint:
+    """Return the hint for a task; if it failed before, first the patterns for that failure.
 
     A task says what is to be done, a failure what is in the way: most lessons are about failures. Solutions that were
     tried for this task without success come last, whichever pattern holds them. If only a key of low trust reported
     the failure, just one of its patterns is used, after those of the task: such a key could report any failure.
     """
-    for_task = knowledge.queries.query_for_task(
-        task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
+    for_task = knowledge.queries.hint_for_task(
+        task.description, agent_type, task.type, task.technology, facts=task.facts
     )
     if not task.project_id or not task.task_id:
         return await for_task
-    (failure, fixes), (_, found) = await gather_all(
-        [_find_failure_and_fixes(knowledge, task, agent_type), _without_failure(for_task)]
+    (failure, for_failure), (_, found) = await gather_all(
+        [_find_failure_and_hint(knowledge, task, agent_type), _without_failure(for_task)]
     )
     if failure is None:
         return found
-    ordered = [*found, *fixes[:1]] if failure.low_trust else [*fixes, *found]
+    first, second = (found, for_failure) if failure.low_trust or not for_failure.patterns else (for_failure, found)
+    fixes = for_failure.patterns[:1] if failure.low_trust else for_failure.patterns
+    ordered = [*found.patterns, *fixes] if failure.low_trust else [*fixes, *found.patterns]
     both = list({pattern.pattern_id: pattern for pattern in ordered}.values())
     tried = await knowledge.contexts.find_failed_patterns(task, [pattern.pattern_id for pattern in both])
     failed = {solution_key(pattern) for pattern in both if pattern.pattern_id in tried}
-    return sorted(both, key=lambda pattern: solution_key(pattern) in failed)
+    patterns = sorted(both, key=lambda pattern: solution_key(pattern) in failed)
+    leading = first if first.patterns or not second.patterns else second
+    return replace(leading, patterns=tuple(patterns))
 
 
-async def _without_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pattern]]:
+async def _without_failure(found: Awaitable[Hint]) -> tuple[None, Hint]:
     return None, await found
 
 
-async def _find_failure_and_fixes(
-    knowledge: OpenKnowledge, task: Task, agent_type: str
-) -> tuple[Entry | None, list[Pattern]]:
-    """Return the open failure of a task and the patterns for it; None and an empty list if it has none."""
+async def _find_failure_and_hint(knowledge: OpenKnowledge, task: Task, agent_type: str) -> tuple[Entry | None, Hint]:
+    """Return the open failure of a task and the hint for it; None and an empty hint if it has none."""
     failure = await knowledge.contexts.find_open_failure(task)
     if failure is None or failure.failure_description is None:
-        return None, []
-    fixes = await knowledge.queries.query_for_failure(
+        return None, Hint()
+    return failure, await knowledge.queries.hint_for_failure(
         failure.failure_description,
         failure.error_message,
         agent_type,
         task.type,
         technology=task.technology,
-        only_if_sure=True,
         facts=task.facts,
     )
-    return failure, fixes
+
+
+_WITHHELD = {
+    Reason.NOTHING_NEAR: "too unlike the task",
+    Reason.UNSURE: "likely not right for this task",
+    Reason.ALONE: "the agent is likelier to be right without it",
+    Reason.HELD_OUT: "held out, to measure the lift",
+    Reason.SHOWN: "others come first",
+}
+
+
+def _explain(context: Context, hint: Hint) -> Context:
+    """Return a context with its reason and what was weighed for it."""
+    if hint.choice is None:
+        return replace(context, reason=hint.reason.value)
+    shown = {pattern.pattern_id for pattern in context.patterns}
+    candidates = tuple(
+        ContextCandidate(
+            pattern_id=each.pattern_id,
+            relevance=each.relevance,
+            successes=round(each.successes, 3),
+            failures=round(each.failures, 3),
+            score=round(each.score, 4),
+            withheld=None if each.pattern_id in shown else _WITHHELD[hint.reason],
+        )
+        for each in hint.choice.candidates[:_MAX_EXPLAINED]
+    )
+    return replace(context, reason=hint.reason.value, confidence=hint.choice.right, candidates=candidates)
 
 
 async def _add_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
@@ -336,6 +386,7 @@ def _as_task(task: Any) -> Task:
         task_id=text("task_id") or text("id"),
         run_id=text("run_id"),
         facts=_as_facts(get("facts")),
+        urgent=get("urgent") is True,
     )
 
 

@@ -68,6 +68,8 @@ def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
         if pattern.attempt_count > pattern.success_count or pattern.project_count > 1 or rival:
             projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
             lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
+        if pattern.verify:
+            lines.append(f"- Verify: {_indent_lines(sanitize(pattern.verify))}")
         if rival and rival < number:
             lines.append(f"- Alternative to: Pattern {rival}")
         lines.append("")

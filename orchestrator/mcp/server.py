@@ -114,6 +114,8 @@ def _describe_tool(tool: KnowledgeTool) -> Tool:
 
 def _make_result(kind: TypeAdapter[Any], answer: Any) -> CallToolResult:
     """Return an answer as an object, and as text for a client that reads only text."""
+    if answer is None:
+        return CallToolResult(content=[TextContent(text="done")])
     plain = kind.dump_python(answer, mode="json")
     text = answer.text if isinstance(answer, Context) else json.dumps(plain, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=text)], structured_content=plain)

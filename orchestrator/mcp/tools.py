@@ -135,9 +135,10 @@ class KnowledgeTool:
     call: Callable[[Caller, Mapping[str, Any]], Awaitable[Any]]
     read_only: bool = False
 
-    def answer_schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the answer."""
-        return self.answer.json_schema(mode="serialization")
+    def answer_schema(self) -> dict[str, Any] | None:
+        """Return the JSON schema of the answer, None where there is none: the protocol takes objects only."""
+        schema = self.answer.json_schema(mode="serialization")
+        return None if schema.get("type") == "null" else schema
 
 
 def _parse(kind: type[Any], payload: Mapping[str, Any]) -> Any:

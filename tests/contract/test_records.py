@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
+from knowledge.adapters.postgres.memory.records import CHOICE
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
     CheckpointId,
@@ -31,7 +32,7 @@ from knowledge.models import (
 )
 from knowledge.ports import CANCELLED, JobStore, Stores
 from knowledge.retrieval.calibration import default_calibration
-from tests.support.entries import NOON, failure, pattern, stored
+from tests.support.entries import NOON, choice_of, failure, pattern, stored
 from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import SPACE, Store, claim_all, learn, numbered
 
@@ -188,9 +189,10 @@ def outcome(context_id: ContextId, pattern_id: PatternId, **told: Any) -> Outcom
 
 async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Store) -> None:
     shown = (pattern(), pattern())
-    context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown)
+    context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown, reason="shown")
     task = Task(description="Fix the cart", type="bugfix", project_id="web-shop", task_id="T-1", run_id="3")
-    await store.of("ours").contexts.record(context, task, "backend", NOON)
+    choice = choice_of((shown[0].pattern_id, "a", -2.0), (shown[1].pattern_id, "b", -1.0))
+    await store.of("ours").contexts.record(context, task, "backend", NOON, choice)
     empty = Context(context_id=ContextId(uuid4()), text="", degraded="the index does not answer")
     await store.of("theirs").contexts.record(empty, Task(description="Anything"), "frontend", NOON)
     recorded = {row["id"]: row for row in await store.recorded()}
@@ -205,6 +207,10 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "pattern_ids": [each.pattern_id for each in shown],
             "entry_ids": [entry_id for each in shown for entry_id in each.entry_ids],
             "created_at": NOON,
+            "reason": "shown",
+            "situation_key": choice.situation,
+            "point_id": choice.candidates[1].point_id,
+            "choice": CHOICE.dump_python(choice, mode="json"),
         },
         empty.context_id: {
             "id": empty.context_id,
@@ -216,6 +222,10 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "pattern_ids": [],
             "entry_ids": [],
             "created_at": NOON,
+            "reason": None,
+            "situation_key": None,
+            "point_id": None,
+            "choice": None,
         },
     }
 

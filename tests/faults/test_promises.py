@@ -1,4 +1,4 @@
-"""The page of promises: what it names is there. The short forms of a flood (G18) and of the one-year rule (G12)."""
+"""The page of promises: what it names is there. The short forms of a flood (G18), the one-year rule (G12), attacks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from knowledge.wiring.open import Knowledge
 from tests.conftest import SetClock
 from tests.faults.__main__ import chosen, read
+from tests.faults.campaigns import KINDS, lost_share, report, run_campaigns
 from tests.faults.flood import run
 from tests.faults.years import live_through, moments
 
@@ -57,3 +58,17 @@ async def test_g12_a_clock_that_steps_deletes_nothing_early_and_shows_nothing_ex
     kept = await live_through(knowledge, clock, embedded, rng)
     assert (kept.early, kept.expired_shown, kept.missing) == (0, 0, 0), kept
     assert (kept.deleted, kept.late.total_seconds()) == (len(embedded), 0), kept
+
+
+@pytest.mark.harness
+@pytest.mark.long
+async def test_no_campaign_by_a_key_that_may_only_capture_silences_or_displaces_a_trusted_exact_lesson(
+    postgres_dsn: str,
+) -> None:
+    kinds = list(KINDS)
+    outcomes = await run_campaigns(postgres_dsn, [(kinds[number % len(kinds)], number) for number in range(20)])
+    assert lost_share(outcomes, "exact") == (0, 20), report(outcomes)
+    assert all(outcome.quiet for outcome in outcomes), "nobody is named before the attack"
+    named = [outcome.named for outcome in outcomes if outcome.kind == "poison: one capture"]
+    assert named
+    assert all(named)

@@ -49,8 +49,9 @@ def tools() -> list[str]:
     for tool in TOOLS.values():
         says = " ".join(tool.description.split())
         name = f"{tool.name}: {tool.title!r} [{' '.join(tool.operations)}{', reads' if tool.read_only else ''}] {says}"
-        answers = tool.answer_schema()
-        lines.append(f"{name} Takes {_members(dict(tool.arguments))} Answers {answers['title']}: {_members(answers)}")
+        schema = tool.answer_schema()
+        answers = "nothing" if schema is None else f"{schema['title']}: {_members(schema)}"
+        lines.append(f"{name} Takes {_members(dict(tool.arguments))} Answers {answers}")
     return sorted(lines)
 
 

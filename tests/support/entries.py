@@ -1,14 +1,16 @@
-"""Entries, evidence and patterns with everything told that a test does not care about."""
+"""Entries, evidence, patterns, records and choices with everything told that a test does not care about."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from knowledge.memory.rules.validation import content_hash
 from knowledge.models import (
+    PRIOR_WEIGHTS,
+    Choice,
     Circumstance,
     Entry,
     EntryId,
@@ -18,12 +20,17 @@ from knowledge.models import (
     NewEntry,
     Pattern,
     PatternId,
+    PointId,
+    ScoredCandidate,
+    TrialRecord,
 )
 from knowledge.wiring.open import Knowledge
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 CART = "TypeError in the cart total when a price is None"
 _NAMES = UUID(int=68)
+HERE = PointId(UUID(int=1))
+"""The point of the situation that a question is about."""
 
 
 def failure(**told: Any) -> NewEntry:
@@ -129,6 +136,56 @@ def pattern(**told: Any) -> Pattern:
         "founded_at": NOON,
     }
     return Pattern(**defaults | told)
+
+
+def trial(number: int = 0, *, worked: bool = True, **told: Any) -> TrialRecord:
+    """Return the record of a trial; a later number is a later minute and another task."""
+    defaults: dict[str, Any] = {
+        "arm": "a",
+        "point_id": HERE,
+        "pattern_id": PatternId(UUID(int=2)),
+        "situation": None,
+        "is_exact": True,
+        "low_trust": False,
+        "reporter": None,
+        "event": ("web-shop", f"T-{number}", ""),
+        "recorded_at": NOON + timedelta(minutes=number),
+    }
+    return TrialRecord(worked=worked, **defaults | told)
+
+
+def choice_of(*candidates: tuple[PatternId, str, float], **told: Any) -> Choice:
+    """Return a choice among candidates: the pattern, its arm, and its likeness, the best candidate first."""
+    defaults: dict[str, Any] = {
+        "situation": "key",
+        "exact": False,
+        "confidence": 0.9,
+        "level": 0.5,
+        "margin": 0.05,
+        "weights": PRIOR_WEIGHTS,
+        "outcomes": 0,
+        "base_rate": 0.5,
+        "near_unaided": (0.0, 0.0),
+        "features": (1.0, 2.0, 1.0, 0.5),
+        "right": 0.75,
+        "alone": 0.5,
+        "candidates": tuple(
+            ScoredCandidate(
+                pattern_id=pattern_id,
+                point_id=PointId(UUID(int=1000 + number)),
+                arm=arm,
+                likeness=likeness,
+                weight=1.0,
+                relevance=0.9,
+                successes=1.23456,
+                failures=0.0,
+                factor=1.0,
+                score=-0.5,
+            )
+            for number, (pattern_id, arm, likeness) in enumerate(candidates)
+        ),
+    }
+    return Choice(**defaults | told)
 
 
 async def capture(knowledge: Knowledge, *entries: NewEntry) -> list[EntryId]:

@@ -47,7 +47,7 @@ async def shared(postgres_dsn: str) -> AsyncIterator[Knowledge]:
     """The services on real Postgres and the real in-process engine, with an instant embedder, opened once a process."""
     dsn = await create_database(postgres_dsn, template=TEMPLATE)
     with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as home:
-        settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=30_000)
+        settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=30_000, holdout=0)
         async with open_knowledge(settings, clock=SetClock(), embedder=HashingEmbedder(dims=256)) as opened:
             await _learn_first(opened)
             yield opened

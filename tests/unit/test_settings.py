@@ -46,6 +46,8 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_RETENTION": ("2 years", "retention_years", 2),
     "HARDWON_CONTEXT_MAX_TOKENS": ("500", "context_max_tokens", 500),
     "HARDWON_CONTEXT_MAX_PATTERNS": ("2", "context_max_patterns", 2),
+    "HARDWON_CONTEXT_MARGIN": ("0.1", "context_margin", 0.1),
+    "HARDWON_HOLDOUT": ("0.1", "holdout", 0.1),
     "HARDWON_API_URL": ("https://hardwon.example.org", "api_url", "https://hardwon.example.org"),
     "HARDWON_API_KEY": ("k", "api_key", SecretStr("k")),
     "HARDWON_KEY_PEPPER": ("p", "key_pepper", SecretStr("p")),
@@ -109,6 +111,8 @@ REFUSED = [
     ("HARDWON_CONTEXT_MAX_TOKENS", "49"),
     ("HARDWON_CONTEXT_MAX_PATTERNS", "0"),
     ("HARDWON_CONTEXT_MAX_PATTERNS", "4"),
+    ("HARDWON_CONTEXT_MARGIN", "-0.1"),
+    ("HARDWON_HOLDOUT", "0.6"),
     ("HARDWON_TOKENS_PER_DAY", "0"),
     ("HARDWON_TOKENS_PER_DAY", "1e6 tokens"),
     ("HARDWON_HOME", "~nobody-of-this-name/memory"),
@@ -243,6 +247,7 @@ def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch
 
 @over("variable, blank", itertools.product(TAKEN, ["", " ", "\t \n"]))
 def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARDWON_HOLDOUT", raising=False)  # tests withhold no hint
     usual = KnowledgeSettings()
     with monkeypatch.context() as alone:
         alone.setenv(variable, blank)

@@ -69,8 +69,9 @@ workspaces = sa.Table(
     metadata,
     sa.Column("workspace", sa.String(200), primary_key=True),
     sa.Column("local_only", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    sa.Column("hint_weights", sa.ARRAY(sa.Float)),
 )
-"""Settings of a workspace; one without a row has the defaults."""
+"""Settings of a workspace, and the weights fitted to its hints; one without a row has the defaults."""
 
 spending = sa.Table(
     "spending",
@@ -427,8 +428,17 @@ contexts = sa.Table(
     sa.Column("pattern_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False),
     sa.Column("entry_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
     sa.Column("created_at", TIME, nullable=False),
+    # the choice
+    sa.Column("reason", sa.String(20)),
+    sa.Column("situation_key", sa.String(64)),
+    sa.Column("point_id", UUID(as_uuid=True)),
+    sa.Column("choice", JSONB(none_as_null=True)),
 )
-"""The patterns handed out for a task, and the entries that supported them then."""
+"""The patterns handed out for a task, and the entries that supported them then; none where the task got no hint.
+
+`reason`: the rule that decided; `point_id`: the situation nearest to the task's; `choice`: the numbers of the choice.
+All three are NULL in contexts of before revision 0027.
+"""
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
 sa.Index("ix_contexts_created", contexts.c.workspace, contexts.c.created_at)
@@ -455,6 +465,52 @@ outcomes = sa.Table(
 
 sa.Index("ix_outcomes_pattern", outcomes.c.pattern_id)
 sa.Index("ix_outcomes_context", outcomes.c.context_id)
+
+records = sa.Table(
+    "records",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("arm_key", sa.String(64)),
+    sa.Column("point_id", UUID(as_uuid=True)),
+    sa.Column("situation_key", sa.String(64)),
+    sa.Column("is_exact", sa.Boolean, nullable=False),
+    sa.Column("entry_id", UUID(as_uuid=True)),
+    sa.Column("outcome_id", UUID(as_uuid=True)),
+    sa.Column("context_id", UUID(as_uuid=True)),
+    sa.Column("agent_type", sa.String(100)),
+    sa.Column("project_id", sa.String(200), nullable=False),
+    sa.Column("task_id", sa.String(200)),
+    sa.Column("run_id", sa.String(200)),
+    sa.Column("worked", sa.Boolean, nullable=False),
+    sa.Column("recorded_at", TIME, nullable=False),
+    sa.Column("recorded_by", sa.String(100)),
+    sa.Column("low_trust", sa.Boolean, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["outcome_id"], ["outcomes.id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
+    sa.CheckConstraint("num_nonnulls(entry_id, outcome_id, context_id) = 1", name="source"),
+    sa.CheckConstraint("id = coalesce(entry_id, outcome_id, context_id)", name="id"),
+)
+"""Trials of an arm in a situation, each with what it came from: an entry, an outcome, or a context without a hint.
+
+`arm_key`: of a resolution, empty for silence, NULL until the next checkpoint computes it. `point_id` is no foreign key:
+a point may be gone from the index while its record stays.
+"""
+
+sa.Index("ix_records_point", records.c.point_id, records.c.low_trust, records.c.recorded_at.desc())
+sa.Index("ix_records_situation", records.c.workspace, records.c.situation_key)
+sa.Index(
+    "ix_records_unaided",
+    records.c.workspace,
+    records.c.agent_type,
+    records.c.recorded_at.desc(),
+    postgresql_where=sa.text("entry_id IS NULL"),
+)
+sa.Index("ix_records_entry", records.c.entry_id, postgresql_where=sa.text("entry_id IS NOT NULL"))
+sa.Index("ix_records_outcome", records.c.outcome_id, postgresql_where=sa.text("outcome_id IS NOT NULL"))
+sa.Index("ix_records_context", records.c.context_id, postgresql_where=sa.text("context_id IS NOT NULL"))
+sa.Index("ix_records_without_arm", records.c.workspace, records.c.id, postgresql_where=sa.text("arm_key IS NULL"))
 
 job_run = sa.Table(
     "job_run",

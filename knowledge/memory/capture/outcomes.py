@@ -39,7 +39,8 @@ _DENIAL_WORDS = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding",
 
 _SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
 _CONTEXT_LABELS = re.compile(
-    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Alternative to): .*$|- (?:Problem|Solution|When to try): )"
+    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Verify|Alternative to): .*$"
+    r"|- (?:Problem|Solution|When to try): )"
 )
 """The labels around a pattern's texts in a context."""
 
@@ -95,8 +96,20 @@ class OutcomeService:
             recorded_by=self.by.source or self.by.key_id,
             low_trust=self.by.low_trust,
         )
-        await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
+        arms = await self.stores.records.arms_of(context_id)
+        await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now(), arms=arms)
         return pattern_id
+
+    async def record_unaided(self, context_id: ContextId, *, worked: bool) -> None:
+        """Record whether a task was solved whose context held no pattern; the first result stands.
+
+        Raises NotFound for an unknown context, InvalidInput for one with patterns: name the pattern that was tried.
+        """
+        context_id = ContextId(as_id("context_id", context_id))
+        check_flag("worked", worked)
+        if (await self.stores.contexts.get(context_id)).shown:
+            raise InvalidInput("context_id", f"names context {context_id}, which has patterns: report the one tried")
+        await self.stores.records.record_unaided(context_id, worked=worked, by=self.by, now=self.stores.clock.now())
 
 
 async def merge_target(stores: Stores, pattern_id: PatternId) -> PatternId:
@@ -107,33 +120,38 @@ async def merge_target(stores: Stores, pattern_id: PatternId) -> PatternId:
     return await stores.patterns.pattern_of_key(embedding_text.pattern_key(pattern_id)) or pattern_id
 
 
-async def attributable_patterns(
+async def attributable_pattern(
     stores: Stores, handed_out: Sequence[StoredContext], solution: str | None
-) -> set[PatternId]:
-    """Return the patterns without an outcome that the task's outcome can be attributed to.
+) -> PatternId | None:
+    """Return the pattern that a task's outcome is credited to, of those handed out for it without an outcome yet.
 
-    Of rivals shown for one task at most one was tried, and it is unknown which: only one that the `solution` repeats
-    counts. A pattern whose advice the `solution` denies does not count.
+    It is one that the `solution` repeats, else the first of the latest context: agents try them in order. A pattern
+    whose advice the `solution` denies gets nothing. None where the credited pattern has its outcome already.
     """
-    without_outcome = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
-    shown = without_outcome.union(*(each.worked for each in handed_out))
-    if len(shown) < 2 and solution is None:
-        return without_outcome
-    attributable = set()
-    for pattern_id in without_outcome:
-        with suppress(NotFound):  # deleted meanwhile
-            evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-            if await _run_comparison(partial(_is_attributable, solution, evidence, shown), solution or "", evidence):
-                attributable.add(pattern_id)
-    return attributable
+    if solution is not None:
+        for context in handed_out:
+            for pattern_id in (*context.pattern_ids, *context.worked):
+                evidence = await _live(stores, pattern_id)
+                if evidence and await _run_comparison(partial(echoes, solution, evidence), solution, evidence):
+                    return pattern_id if pattern_id in context.pattern_ids else None
+    shown = next((each.shown for each in handed_out if each.shown), ())
+    first = next(iter(shown), None)
+    unreported = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
+    if first is None or first not in unreported:
+        return None
+    evidence = await _live(stores, first)
+    if evidence is None:
+        return None
+    if solution is not None and await _run_comparison(partial(denies, solution, evidence), solution, evidence):
+        return None
+    return first
 
 
-def _is_attributable(solution: str | None, evidence: Evidence, shown: set[PatternId]) -> bool:
-    """Return whether a task's outcome counts for this pattern, one of those `shown` for it."""
-    if solution is not None and echoes(solution, evidence):
-        return True
-    has_no_rival = shown.isdisjoint(evidence.rivals)
-    return has_no_rival and not (solution is not None and denies(solution, evidence))
+async def _live(stores: Stores, pattern_id: PatternId) -> Evidence | None:
+    """Return a live pattern, None where it was deleted meanwhile."""
+    with suppress(NotFound):
+        return await stores.patterns.get(pattern_id, now=stores.clock.now())
+    return None
 
 
 async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
@@ -177,7 +195,8 @@ async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = N
                 low_trust=entry.low_trust,
             )
             try:
-                await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id)
+                arms = await stores.records.arms_of(handed_out.context_id)
+                await stores.contexts.record_outcomes([outcome], now, arms=arms, instead_of=entry.entry_id)
             except NotFound:  # the context or the pattern was deleted meanwhile
                 continue
             return words.entry_id

@@ -16,7 +16,7 @@ from uuid import UUID
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.models.reports import EventResult
 from hardwon.validation import as_id, check_flag, check_text
-from knowledge.memory.capture.outcomes import OutcomeService, attributable_patterns, merge_target
+from knowledge.memory.capture.outcomes import OutcomeService, attributable_pattern, merge_target
 from knowledge.memory.capture.redaction import clean_text
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.trust import can_overrule, is_reported_by_agent
@@ -81,10 +81,10 @@ class TaskEventService:
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
     ) -> EventResult:
-        """Open a failure until the task is solved; patterns handed out for this run without an outcome did not work.
+        """Open a failure until the task is solved; the first pattern handed out for this run did not work.
 
         `tried`: the patterns that the agent followed; only these get an outcome, which replaces one of the same run.
-        Without it, rivals get no outcome. Raises InvalidInput.
+        A run without a hint failed unaided. Raises InvalidInput.
         """
         tried = _parse_tried(tried)
         entry_id = await self.capture.capture(
@@ -130,7 +130,7 @@ class TaskEventService:
         tried: Collection[UUID | str] | None = None,
         failures: Collection[UUID | str] | None = None,
     ) -> EventResult:
-        """Resolve the open failures of a task, from any run; patterns handed out since this run failed worked.
+        """Resolve the open failures of a task, from any run; one pattern handed out since this run failed worked.
 
         A failure that several runs reported was solved once: only this run's or the latest is resolved, the others are
         abandoned, those of low-trust keys first. Of the failures of each low-trust key only the latest gets another
@@ -138,8 +138,8 @@ class TaskEventService:
         solved, where it did not solve all, or more of a low-trust key's; others stay open.
 
         Without `solution_steps` failures stay open: success alone is not a solution for others. `tried`: the patterns
-        that the agent followed; only these get an outcome. Without it, of rivals only the one that `solution_steps`
-        repeat worked. Raises InvalidInput.
+        that the agent followed; only these get an outcome. Without it, the one that `solution_steps` repeat worked,
+        else the first. A run without a hint was solved unaided. Raises InvalidInput.
         """
         _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _parse_tried(tried)
@@ -294,13 +294,15 @@ class TaskEventService:
         tried: Collection[PatternId] | None,
         solution: str | None = None,
     ) -> EventResult:
-        """Record outcomes of the patterns handed out for a run: of those `tried`, else of those without an outcome.
+        """Record outcomes of the patterns handed out for a run: of those `tried`, else of the one that is credited.
 
         `degraded` names patterns that were tried but not handed out.
         """
         if tried is None:
             handed_out = await self.stores.contexts.contexts_to_report(project_id, task_id, run_id)
-            pattern_ids = await attributable_patterns(self.stores, handed_out, solution)
+            credited = await attributable_pattern(self.stores, handed_out, solution)
+            pattern_ids = set() if credited is None else {credited}
+            await self._record_unaided(project_id, task_id, run_id, worked=worked)
         else:
             handed_out = await self.stores.contexts.contexts_of_run(project_id, task_id, run_id)
             pattern_ids = {await self._pattern_in_contexts(pattern_id, handed_out) for pattern_id in tried}
@@ -316,6 +318,14 @@ class TaskEventService:
         return EventResult(
             outcomes=len(recorded), degraded=_NOT_HANDED_OUT.format(", ".join(unknown)) if unknown else None
         )
+
+    async def _record_unaided(self, project_id: str, task_id: str, run_id: str | None, *, worked: bool) -> None:
+        """Record the result of a task whose latest context held no hint; the first result of a context stands."""
+        latest = await self.stores.contexts.contexts_of_run(project_id, task_id, run_id, limit=1)
+        for context in latest:
+            if context.reason is not None and not context.shown:
+                with suppress(NotFound):  # pruned meanwhile
+                    await self.outcomes.record_unaided(context.context_id, worked=worked)
 
     async def _pattern_in_contexts(self, pattern_id: PatternId, handed_out: Sequence[StoredContext]) -> PatternId:
         """Return the id under which a pattern is in the contexts: its own, or the pattern it was merged into."""

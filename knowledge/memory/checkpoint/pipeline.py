@@ -24,8 +24,11 @@ from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, recal
 from knowledge.memory.index.points import to_point
 from knowledge.memory.index.reconcile import settle_if_possible, settle_points
 from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.arms import arm_key
+from knowledge.memory.rules.hints import MAX_OUTCOMES, fit_weights
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
+    MIN_OUTCOMES,
     BoundSpace,
     CheckpointReport,
     DeadEntry,
@@ -133,6 +136,7 @@ class EmbeddingRun:
             await self._process_batches(total)
             if self._leasing.in_use is not None:
                 await self._update_statistics(self._leasing.in_use.bound, counted.documents)
+            await update_experience(self.stores)
         except BaseException:  # the next checkpoint does the rest
             await try_finish(self._words.count())
             await try_finish(settle_if_possible(self.stores))
@@ -392,3 +396,21 @@ async def _points(
                 expires_at=expires_at,
             )
     return list(points.values()), words
+
+
+_UNNAMED_BATCH = 500
+
+
+async def update_experience(stores: Stores) -> None:
+    """Compute the arms of records that lack one, and fit the weights of hints to the outcomes so far."""
+    while missing := await stores.records.without_arm(_UNNAMED_BATCH):
+        arms = {
+            record: arm_key(embedding_text.resolution(words), embedding_text.situation(words))
+            for record, words in missing.items()
+        }
+        await stores.records.name_arms(arms)
+        if len(missing) < _UNNAMED_BATCH:
+            break
+    told = await stores.records.hints(MAX_OUTCOMES)
+    if len(told) >= MIN_OUTCOMES:
+        await stores.records.save_weights(fit_weights(told))

@@ -20,6 +20,7 @@ import numpy as np
 from knowledge.memory.consolidation.comparison import MIN_COSINE, TextComparer, Verdict
 from knowledge.memory.index.points import text_points
 from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.arms import arm_key, situation_key
 from knowledge.memory.rules.similarity import BestCase, Judgement
 from knowledge.models import (
     Decision,
@@ -58,6 +59,8 @@ class Embedding:
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
     wording_key: str = field(init=False)
+    arm_key: str = field(init=False)
+    situation_key: str = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
     gists: Mapping[View, Mapping[int, int]] = field(init=False)
 
@@ -65,6 +68,9 @@ class Embedding:
         """Compute the keys and the term counts."""
         object.__setattr__(self, "match_key", embedding_text.match_key(self.entry))
         object.__setattr__(self, "wording_key", embedding_text.wording_key(self.entry))
+        situation = embedding_text.situation(self.entry)
+        object.__setattr__(self, "arm_key", arm_key(embedding_text.resolution(self.entry), situation))
+        object.__setattr__(self, "situation_key", situation_key(situation))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.views.items()})
         gists = {view: term_counts(text) for view, text in self.read.items() if text != self.views[view]}
         object.__setattr__(self, "gists", gists)
@@ -199,6 +205,8 @@ def decide(
             points=text_points(workspace, pattern_id, embedding.views, embedding.vectors),
             why=choice.why,
             links=choice.links,
+            arm_key=embedding.arm_key,
+            situation_key=embedding.situation_key,
         )
     return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
 

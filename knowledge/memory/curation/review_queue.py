@@ -1,4 +1,4 @@
-"""Reviews by a person: quarantined entries, and patterns that are shown suspiciously often."""
+"""Reviews by a person: quarantined entries, patterns that are shown suspiciously often, agents' keys to look at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hardwon.errors import Conflict, NotFound
-from hardwon.models.access import FrequentPattern
+from hardwon.models.access import FrequentPattern, KeyAlarm
 from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor, ProvenanceStore
 from knowledge.models import Entry, EntryId, EntryStatus
@@ -17,6 +17,10 @@ MIN_CONTEXTS = 20
 """Contexts from which a pattern may be shown suspiciously often; ours."""
 MIN_TASKS_PER_SUCCESS = 10
 """Tasks shown per success from which a pattern is shown suspiciously often; ours."""
+MIN_REPEATS = 5
+"""Solutions of one situation, or situations left out near one task, from which a key is named; ours."""
+MIN_FAILURES = 3
+"""Failures of what a key captured from which it is named; ours."""
 ALARM_PERIOD = timedelta(days=30)
 _REJECTED = "entry rejected"
 
@@ -80,6 +84,15 @@ class ReviewService:
         """Return patterns recently shown for far more tasks than they ever worked for, worst first."""
         since = self.stores.clock.now() - ALARM_PERIOD
         return await self.provenance.find_frequent(since=since, least=MIN_CONTEXTS, times=MIN_TASKS_PER_SUCCESS)
+
+    async def key_alarms(self) -> list[KeyAlarm]:
+        """Return agents' keys that recently worked against what is trusted, those with the most reports first.
+
+        A key that spoke once against a trusted solution is named: it may be right, and a person decides. See
+        `AlarmKind`.
+        """
+        since = self.stores.clock.now() - ALARM_PERIOD
+        return await self.provenance.find_key_alarms(since=since, repeats=MIN_REPEATS, failures=MIN_FAILURES)
 
 
 def _not_waiting(entry: Entry) -> Conflict:

@@ -10,11 +10,22 @@ from hardwon.errors import NotFound
 from hardwon.models.patterns import MAX_RESULTS
 from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
 from knowledge.memory.capture.outcomes import merge_target
-from knowledge.memory.query.search import Question, search
+from knowledge.memory.query.choice import choose
+from knowledge.memory.query.search import Question, SearchResult, search
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.conditions import read_facts
 from knowledge.memory.rules.ranking import Match, rank, rank_for_gate
-from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointFilter, PointId, TaskFacts, View
+from knowledge.models import (
+    EntryType,
+    Evidence,
+    Hint,
+    Pattern,
+    PatternId,
+    PointFilter,
+    PointId,
+    TaskFacts,
+    View,
+)
 from knowledge.ports import Stores
 from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import run_in_thread_if_long
@@ -28,14 +39,10 @@ _MAX_QUERY_CHARS = 16_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The patterns to show, and the confidence that the right one is known, 0..1 (`knowledge.retrieval.confidence`).
-
-    `sure`: the confidence is high enough to inject patterns unasked.
-    """
+    """The patterns to show, and the confidence that the right one is known, 0..1 (`knowledge.retrieval.confidence`)."""
 
     patterns: list[Pattern]
     confidence: float
-    sure: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,7 @@ class RAGQueryService:
     task_relevance: float
     failure_relevance: float
     redaction: bool = True
+    margin: float = 0.0
 
     @step("query_for_task")
     async def query_for_task(
@@ -70,17 +78,61 @@ class RAGQueryService:
         patterns known not to apply are excluded. Raises InvalidInput, Unavailable or SpaceMismatch.
         """
         check_flag("only_if_sure", only_if_sure)
+        question = self._task_question(
+            task_description,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+            facts=facts,
+        )
+        if only_if_sure:
+            return list((await self._hint(question, agent_type)).patterns)
+        return await self._answer(question)
+
+    @step("query_for_task")
+    async def hint_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        max_results: int = 5,
+        *,
+        facts: TaskFacts | None = None,
+    ) -> Hint:
+        """Return the patterns to give with a task, if any, and the choice; for contexts. Raises as `query_for_task`."""
+        question = self._task_question(
+            task_description,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            facts=facts,
+        )
+        return await self._hint(question, agent_type)
+
+    def _task_question(
+        self,
+        task_description: str,
+        *,
+        agent_type: str | None,
+        task_type: str | None,
+        technology: str | None,
+        max_results: int,
+        min_relevance: float | None = None,
+        facts: TaskFacts | None = None,
+    ) -> Question:
         _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
-        question = Question(
+        return Question(
             text=_query_text("task_description", task_description),
+            situation=task_description,
             where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_relevance_floor(min_relevance, self.task_relevance),
             max_results=_parse_limit(max_results),
             facts=read_facts(facts, technology=technology),
-            unasked=only_if_sure,
         )
-        answer = await self._answer(question)
-        return answer.patterns if answer.sure or not only_if_sure else []
 
     @step("query_for_failure")
     async def query_for_failure(
@@ -101,17 +153,65 @@ class RAGQueryService:
         The error message is used as a fact, too.
         """
         check_flag("only_if_sure", only_if_sure)
+        question = await self._failure_question(
+            failure_description,
+            error_message,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+            facts=facts,
+        )
+        if only_if_sure:
+            return list((await self._hint(question, agent_type)).patterns)
+        return await self._answer(question)
+
+    @step("query_for_failure")
+    async def hint_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        technology: str | None = None,
+        facts: TaskFacts | None = None,
+    ) -> Hint:
+        """Return the patterns to give after a failure, if any, and the choice; raises as `query_for_task` does."""
+        question = await self._failure_question(
+            failure_description,
+            error_message,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            facts=facts,
+        )
+        return await self._hint(question, agent_type)
+
+    async def _failure_question(
+        self,
+        failure_description: str,
+        error_message: str | None,
+        *,
+        agent_type: str | None,
+        task_type: str | None,
+        technology: str | None,
+        max_results: int,
+        min_relevance: float | None = None,
+        facts: TaskFacts | None = None,
+    ) -> Question:
         _check_fields(agent_type=agent_type, task_type=task_type, technology=technology)
-        question = Question(
+        return Question(
             text=await self._failure_text(failure_description, error_message),
+            situation=embedding_text.failure_situation(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_relevance_floor(min_relevance, self.failure_relevance),
             max_results=_parse_limit(max_results),
             facts=read_facts(facts, technology=technology, error=error_message),
-            unasked=only_if_sure,
         )
-        answer = await self._answer(question)
-        return answer.patterns if answer.sure or not only_if_sure else []
 
     @step("query_for_gate")
     async def query_for_gate(
@@ -138,8 +238,8 @@ class RAGQueryService:
             max_results=_parse_limit(max_results),
             project_id=project_id,
         )
-        result = await search(self.stores, self._redact_question(question))
-        return _to_patterns(rank_for_gate(result.matches, limit=max_results))
+        question = self._redact_question(question)
+        return _to_patterns(rank_for_gate(_relevant(await search(self.stores, question), question), limit=max_results))
 
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
@@ -153,10 +253,10 @@ class RAGQueryService:
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
             max_results=3,
-            unasked=True,
         )
-        answer = await self._answer(question)
-        return answer if answer.sure else replace(answer, patterns=[])
+        hint = await self._hint(question, None)
+        confidence = 0.0 if hint.choice is None else hint.choice.confidence
+        return Answer(patterns=list(hint.patterns), confidence=confidence)
 
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound.
@@ -179,10 +279,20 @@ class RAGQueryService:
     def _failures(self) -> PointFilter:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
-    async def _answer(self, question: Question) -> Answer:
-        result = await search(self.stores, self._redact_question(question))
-        patterns = _to_patterns(rank(result.matches, limit=question.max_results))
-        return Answer(patterns=patterns, confidence=result.confidence, sure=result.speak)
+    async def _answer(self, question: Question) -> list[Pattern]:
+        question = self._redact_question(question)
+        result = await search(self.stores, question)
+        return _to_patterns(rank(_relevant(result, question), limit=question.max_results))
+
+    async def _hint(self, question: Question, agent_type: str | None) -> Hint:
+        question = replace(self._redact_question(question), unasked=True, asked_by=agent_type)
+        result = await search(self.stores, question)
+        ranked = choose(result, question, margin=self.margin)
+        return Hint(
+            patterns=tuple(_to_patterns(ranked.shown)),
+            reason=ranked.reason,
+            choice=ranked.choice,
+        )
 
     async def _failure_text(self, failure: str, error: str | None) -> str:
         """Return the query text of a failure, with the gist of a log or a long error.
@@ -210,7 +320,12 @@ class RAGQueryService:
 
     def _redact_question(self, question: Question) -> Question:
         """Return the question redacted, as entries are stored."""
-        return replace(question, text=redact(question.text).text) if self.redaction else question
+        if not self.redaction:
+            return question
+        text = redact(question.text).text
+        whole = question.situation
+        situation = text if whole is None or whole == question.text else redact(whole[:_MAX_QUERY_CHARS]).text
+        return replace(question, text=text, situation=situation)
 
 
 def _check_fields(**fields: object) -> None:
@@ -270,6 +385,10 @@ def _truncate_middle(text: str, max_chars: int = _MAX_QUERY_CHARS) -> str:
     return f"{text[:half].rsplit(maxsplit=1)[0]}\n{text[-half:].split(maxsplit=1)[-1]}"
 
 
+def _relevant(result: SearchResult, question: Question) -> list[Match]:
+    return [match for match in result.matches if match.relevance >= question.floor]
+
+
 def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:
     return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
 
@@ -308,6 +427,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
         founded_at=evidence.founded_at,
         rivals=evidence.rivals,
         distilled=evidence.distilled,
+        verify=embedding_text.verifying_command(words),
     )
 
 

@@ -199,6 +199,21 @@ def _join_common(values: Iterable[tuple[str | None, int]]) -> str:
     return f"{frequent[0]}, {frequent[1]} or another" if len(frequent) > 2 else " or ".join(frequent)
 
 
+_COMMAND = re.compile(
+    r"(?:\./|/)[\w./-]+(?: .*)?"
+    r"|(?:[\w./-]+/)?(?:bash|bats|bazel|bundle|cargo|ctest|curl|deno|docker|dotnet|eslint|git|go|gradle|gradlew|helm|jest|"
+    r"just|kubectl|make|mocha|mvn|mvnw|mypy|ninja|node|nox|npm|npx|php|phpunit|pnpm|poetry|pre-commit|psql|pyright|pytest|"
+    r"python[\d.]*|rake|rspec|ruff|ruby|sh|swift|terraform|tox|tsc|uv|vitest|yarn)(?: .+)?"
+)
+"""A command line: a path, or a common runner of tests, builds and checks, with its arguments; ours."""
+
+
+def verifying_command(words: NewEntry) -> str | None:
+    """Return what verified an entry where that is a command on one line, else None."""
+    verified_by = words.verified_by
+    return verified_by if verified_by and _COMMAND.fullmatch(verified_by) else None
+
+
 def model_written(distilled: DistilledText) -> str:
     """Return a model's sentence on when a resolution is worth trying and when not, marked as model-written."""
     unless = f" Not: {distilled.when_not_to_try}" if distilled.when_not_to_try else ""

@@ -2,47 +2,77 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.arms import MIN_UPPER_BOUND, Counts
 from knowledge.memory.rules.facets import MIN_FITTING
-from knowledge.memory.rules.success import success_rate
-from knowledge.models import Entry, EntryType, Evidence
+from knowledge.models import Entry, EntryType, Evidence, PointId
 from knowledge.text.bm25 import term_counts
 
 MIN_COPY_OVERLAP = 0.8
 """Share of common words from which a resolution is a copy of another; ours."""
 UNVERIFIED_FACTOR = 0.95
 """Factor of a solution that only its agent says works. Ours; with three fields of other values it makes 0.69, which
-still does not outweigh evidence: that times 9 of 10 is above 1 of 1, and times 1 of 1 above 1 of 2."""
+outweighs one failure and not two: 1 of 1 times 0.69 is below 1 of 2, and above 1 of 3."""
 _MAX_COMPARED_CHARS = 2_000
 """Characters of a resolution that are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A live pattern that a search found. `score`: the raw fused score.
+    """A live pattern that a search found by `point_id`. `score`: the raw fused score; `likeness`: in nats.
 
     `fit`: the factor of its fields, 0..1. `fits`: no field has another value than requested.
+    `is_task_view`: the point stands for a task description. `arm`: the key of its
+    resolution, with its `counts` at the question; `order`: the logarithm of its place (`rules.arms.order_score`).
     """
 
     evidence: Evidence
     relevance: float
     score: float
+    point_id: PointId
+    likeness: float
     fit: float = 1.0
     fits: bool = True
+    is_task_view: bool = False
+    arm: str = ""
+    counts: Counts = field(default_factory=Counts)
+    order: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """Fit of the fields, times trust, 0..1."""
+        return self.fit * _trust(self.evidence.words)
+
+    @property
+    def is_low_trust(self) -> bool:
+        """True if it rests on agents' keys alone."""
+        return self.evidence.words.low_trust
+
+    @property
+    def is_failing(self) -> bool:
+        """True where it is known to fail: in situations like this one, or anywhere."""
+        bound = min(self.counts.upper_bound, counts_of_pattern(self.evidence).upper_bound)
+        return bound < MIN_UPPER_BOUND
+
+
+def counts_of_pattern(evidence: Evidence) -> Counts:
+    """Return a pattern's own counts, of all situations."""
+    return Counts(
+        successes=float(evidence.success_count), failures=float(evidence.attempt_count - evidence.success_count)
+    )
 
 
 def strength(match: Match) -> float:
-    """Return relevance times the lower bound of the success rate, times how well the fields fit, times trust.
+    """Return likeness and upper bound of the success rate, as one factor, times how well the fields fit, times trust.
 
-    A product, so that evidence cannot lift an irrelevant pattern.
+    The situation decides first, and no threshold cuts it off: of two that are alike, evidence decides.
     """
-    evidence = match.evidence
-    rate = success_rate(evidence.success_count, evidence.attempt_count)
-    return match.relevance * rate * match.fit * _trust(evidence.words)
+    return math.exp(match.order) * match.factor
 
 
 def _trust(words: Entry) -> float:
@@ -213,12 +243,13 @@ def word_overlap(some: Counter[int], others: Counter[int]) -> float:
     return both / either if either else 1.0
 
 
-def _sort_key(match: Match) -> tuple[float, float, int, float, str]:
+def _sort_key(match: Match) -> tuple[float, float, int, float, float, str]:
     evidence = match.evidence
     return (
         -strength(match),
         -match.score,
         -evidence.project_count,
         evidence.founded_at.timestamp(),
+        evidence.words.captured_at.timestamp(),  # of one checkpoint: ids differ from store to store
         str(evidence.pattern_id),
     )

@@ -57,7 +57,7 @@ def list_waiting(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show what waits for a person, the oldest first. Also patterns that were shown far more often than they worked."""
+    """Show what waits for a person, the oldest first. Also agents' keys and patterns that a person should look at."""
     from orchestrator.cli.reports.curation_report import print_waiting
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import note_more
@@ -70,8 +70,8 @@ def list_waiting(
                 lambda entry: entry.entry_id,
                 most=None if everything else limit,
             )
-            alarms = await reviews.alarms()
-        print_waiting(waiting, alarms, as_json=as_json)
+            alarms, keys = await reviews.alarms(), await reviews.key_alarms()
+        print_waiting(waiting, alarms, keys, as_json=as_json)
         note_more(waiting, None if everything else limit, as_json=as_json)
 
     run(work)

@@ -19,7 +19,7 @@ def run_evaluation(
     folder: Path,
     *,
     as_json: bool,
-    **options: int | None,
+    **options: Any,
 ) -> None:
     """Measure on a folder and print the report, with progress for people."""
     from knowledge.settings import KnowledgeSettings
@@ -72,3 +72,31 @@ def evaluate_abstention(
     from orchestrator.evaluation.retrieval import evaluate_abstention as measure
 
     run_evaluation(measure, print_evaluation, folder, limit=limit, as_json=as_json)
+
+
+@evaluate.command("learning")
+def evaluate_learning(
+    folder: Annotated[Path, typer.Argument(help="A folder with tasks.jsonl, orders.jsonl and the names of actions.")],
+    packages: Annotated[
+        Path | None, typer.Option(help="The site-packages whose lines of code the tasks name by file and row.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Orders to replay, with commas between; all by default.")] = None,
+    agent: Annotated[list[str] | None, typer.Option(help="weak or able; both by default.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure whether memory helps. Replays streams of tasks with known verdicts, beside BM25 memory and none."""
+    from orchestrator.cli.reports.memory_report import print_learning
+    from orchestrator.evaluation.learning import AGENTS
+    from orchestrator.evaluation.learning import evaluate_learning as measure
+
+    chosen = tuple(agent or AGENTS)
+    if not set(chosen) <= AGENTS.keys():
+        raise typer.BadParameter("give weak or able", param_hint="--agent")
+    try:
+        numbers = None if seeds is None else [int(each) for each in seeds.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(
+            "give whole numbers with commas between, such as 0,1,2", param_hint="--seeds"
+        ) from error
+    run_evaluation(measure, print_learning, folder, packages=packages, seeds=numbers, agents=chosen, as_json=as_json)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
+from hardwon.models.ids import DEFAULT_WORKSPACE, ContextId
 from orchestrator.cli.support.one_call import OperationCommand, add_command
+from orchestrator.cli.support.run import Json, Workspace, run
 
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 
@@ -108,3 +111,45 @@ add_command(
         warm=True,
     ),
 )
+
+
+contexts = typer.Typer(help="Show how contexts were chosen.", no_args_is_help=True)
+add_command(
+    contexts,
+    "list",
+    OperationCommand(
+        "contexts.list",
+        "pattern_report:print_choices",
+        "List the contexts that were built. The latest first, with the rule that decided.",
+        options={
+            "project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")],
+            "reason": Annotated[
+                str | None, typer.Option(help="Only these: shown, nothing_near, unsure, alone or held_out.")
+            ],
+        },
+    ),
+)
+
+
+@contexts.command("show")
+def show_context(
+    context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon contexts list` names it.")],
+    *,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Make the choice again from what is stored; exit code 1 if it differs.")
+    ] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show how a context was chosen. What was weighed, and what each pattern got."""
+    from orchestrator.cli.reports.pattern_report import print_choice
+    from orchestrator.cli.support.session import open_workspace
+
+    async def work() -> None:
+        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            found = await knowledge.contexts.show(ContextId(context_id))
+        print_choice(found, recomputed=recompute, as_json=as_json)
+        if recompute and found.differences:
+            raise typer.Exit(1)
+
+    run(work)

@@ -25,7 +25,7 @@ from orchestrator.cli.commands.learn import capture_and_report, learn
 from orchestrator.cli.commands.maintenance import add_upkeep
 from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
-from orchestrator.cli.commands.query import Facts, TaskType, Technology, parse_facts, query
+from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
@@ -59,6 +59,7 @@ app = typer.Typer(
 app.add_typer(learn, name="learn")
 app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
+app.add_typer(contexts, name="contexts")
 app.add_typer(evaluate, name="evaluate")
 
 
@@ -252,7 +253,9 @@ def context(
 @app.command()
 def outcome(
     context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon context --json` names it.")],
-    pattern_id: Annotated[UUID, typer.Argument(help="The pattern of it that was tried.")],
+    pattern_id: Annotated[
+        UUID | None, typer.Argument(help="The pattern of it that was tried; none where it held none.")
+    ] = None,
     *,
     worked: Annotated[bool, typer.Option("--worked", help="It solved the task.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="It did not.")] = False,
@@ -262,8 +265,8 @@ def outcome(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Record whether a pattern that an agent was given worked."""
-    from orchestrator.cli.reports.memory_report import print_outcome
+    """Record whether a pattern of a context worked. Without a pattern: whether the task was solved unaided."""
+    from orchestrator.cli.reports.memory_report import print_outcome, print_unaided
     from orchestrator.cli.support.session import open_workspace
 
     if worked is failed:
@@ -271,6 +274,10 @@ def outcome(
 
     async def work() -> None:
         async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+            if pattern_id is None:
+                await knowledge.outcomes.record_unaided(ContextId(context_id), worked=worked)
+                print_unaided(ContextId(context_id), worked=worked, as_json=as_json)
+                return
             counted_id = await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),

@@ -9,10 +9,12 @@ from uuid import UUID
 
 from hardwon.models.access import (
     AffectedTask,
+    AlarmKind,
     ApiKey,
     AuditEntry,
     ChainReport,
     FrequentPattern,
+    KeyAlarm,
     NewKey,
     Revocation,
     Scope,
@@ -26,11 +28,33 @@ from orchestrator.context.sanitize import sanitize
 _MAX_SUMMARY_CHARS = 120
 
 
-def print_waiting(waiting: Sequence[Entry], alarms: Sequence[FrequentPattern], *, as_json: bool) -> None:
-    """Print the entries that wait for a review, and the alarms."""
+_ALARMS = {
+    AlarmKind.CONTRADICTS: "told {} where a trusted solution worked",
+    AlarmKind.REPEATS: "told one situation again and again: {}",
+    AlarmKind.CROWDS: "crowds a task's situation: {} left out",
+    AlarmKind.FAILS: "told solutions that were shown and failed: {}",
+}
+
+
+def print_waiting(
+    waiting: Sequence[Entry], alarms: Sequence[FrequentPattern], keys: Sequence[KeyAlarm], *, as_json: bool
+) -> None:
+    """Print the agents' keys to look at, the entries that wait for a review, and the alarms of patterns."""
     if as_json:
-        print_json({"waiting": [asdict(entry) for entry in waiting], "alarms": [asdict(alarm) for alarm in alarms]})
+        print_json(
+            {
+                "waiting": [asdict(entry) for entry in waiting],
+                "alarms": [asdict(alarm) for alarm in alarms],
+                "key_alarms": [asdict(alarm) for alarm in keys],
+            }
+        )
         return
+    for alarm in keys:
+        reports = count_of(alarm.reports, "failure" if alarm.kind is AlarmKind.FAILS else "report")
+        out.print(f"key {sanitize(alarm.key_id)} {_ALARMS[alarm.kind].format(reports)}", style="bold", markup=False)
+        print_text(f"   hardwon revoke --key {sanitize(alarm.key_id)} --dry-run")
+        for pattern_id in alarm.pattern_ids:
+            print_text(f"   hardwon patterns show {pattern_id}")
     if not waiting:
         print_text("nothing waits for a review")
     for entry in waiting:
@@ -38,10 +62,10 @@ def print_waiting(waiting: Sequence[Entry], alarms: Sequence[FrequentPattern], *
         out.print(f"{entry.entry_id}  {', '.join(entry.suspicions)}", style="bold", markup=False)
         print_text(f"   by {by}, {format_time(entry.captured_at)}, project {sanitize(entry.project_id)}")
         print_text(f"   {_summary(entry)}")
-    for alarm in alarms:
+    for shown in alarms:
         print_text(
-            f"pattern {alarm.pattern_id} was shown for {alarm.tasks:,} tasks lately and worked {alarm.success_count:,}"
-            f" times: hardwon patterns show {alarm.pattern_id}"
+            f"pattern {shown.pattern_id} was shown for {shown.tasks:,} tasks lately and worked {shown.success_count:,}"
+            f" times: hardwon patterns show {shown.pattern_id}"
         )
 
 

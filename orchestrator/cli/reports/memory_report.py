@@ -17,6 +17,7 @@ from knowledge.models import (
     CaptureResult,
     CheckpointReport,
     Context,
+    ContextId,
     DeadEntry,
     DistillationReport,
     Entry,
@@ -43,8 +44,10 @@ from orchestrator.entries import text_to_resolve
 
 if TYPE_CHECKING:
     from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
+    from hardwon.models.reports import Lift
     from orchestrator.evaluation.demo import DemoReport
     from orchestrator.evaluation.doctor import Finding
+    from orchestrator.evaluation.learning import Interval, LearningReport
     from orchestrator.evaluation.merging import MergingReport
     from orchestrator.evaluation.retrieval import AbstentionReport, RetrievalReport
     from orchestrator.server.serve import ServiceInfo
@@ -224,6 +227,14 @@ def print_context(context: Context, *, as_json: bool) -> None:
         notes.print(f"degraded: {context.degraded}", markup=False)
 
 
+def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:
+    """Print that the result of a task without a hint is recorded."""
+    if as_json:
+        print_json({"context_id": context_id, "worked": worked})
+    else:
+        print_text(f"context {context_id}: the task was {'solved' if worked else 'not solved'} without a hint")
+
+
 def print_outcome(pattern_id: PatternId, pattern: Pattern | None, *, as_json: bool) -> None:
     """Print the record of a pattern after an outcome; None if it cannot be shown, as no entry of it is live."""
     if as_json:
@@ -272,6 +283,7 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
     fields = asdict(stats)
     fields.pop("workspace")
     fields.pop("dead_entries")
+    fields["lift"] = _describe_lift(stats.lift)
     if stats.tokens_per_day is None:
         del fields["tokens_today"], fields["tokens_per_day"]
     print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in fields.items()})
@@ -281,6 +293,17 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
         print_text("hardwon retry-dead stages dead entries again")
     if not any(stats.entries.values()):
         notes.print("nothing is captured here yet: try hardwon demo, or begin with hardwon capture FILE")
+
+
+def _describe_lift(lift: Lift | None) -> str:
+    """Return how much hints help, in words."""
+    if lift is None or not lift.hinted + lift.held_out:
+        return "unknown: no task has a reported outcome"
+    tasks = f"{lift.hinted_solved} of {lift.hinted} tasks solved with a hint"
+    held = f"{lift.held_out_solved} of {lift.held_out} held out"
+    if lift.lift is None or lift.low is None or lift.high is None:
+        return f"unknown: {tasks}, {held}"
+    return f"{lift.lift:+.2f} [{lift.low:+.2f}, {lift.high:+.2f}]: {tasks}, {held}"
 
 
 def print_verify(report: VerifyReport, *, as_json: bool) -> None:
@@ -499,3 +522,24 @@ def _origin(entry: Entry) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(sanitize(text).split())
+
+
+def print_learning(report: LearningReport, *, as_json: bool) -> None:
+    """Print how many tasks were solved with each memory, a line each."""
+    if as_json:
+        print_json(report)
+        return
+    print_text(f"{report.tasks:,} tasks, seeds {', '.join(map(str, report.seeds))}; 95 % intervals over tasks")
+    for row in report.rows:
+        over = "" if row.over_bm25 is None else f"; over BM25 {_describe_interval(row.over_bm25)}"
+        print_text(
+            f"{row.agent} agent, {row.memory}: solved {row.solved:.3f}, lift {_describe_interval(row.lift)}, harm"
+            f" {row.harm:.3f}, advised {row.used:.0%}{over}; by quarter"
+            f" {' '.join(f'{quarter:.3f}' for quarter in row.quarters)}"
+        )
+    for agent, helped in report.outcomes_help.items():
+        print_text(f"{agent} agent: reported outcomes add {_describe_interval(helped)}")
+
+
+def _describe_interval(interval: Interval) -> str:
+    return f"{interval.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from hardwon.models.choices import ChoiceRecord, RecomputedChoice
 from hardwon.models.patterns import PatternDetails, PatternPair
 from knowledge.models import Entry, Pattern
+from knowledge.text.pluralize import count_of
 from orchestrator.cli.support.terminal import out, print_json, print_text
 from orchestrator.context.sanitize import sanitize
 
@@ -90,3 +92,45 @@ def _print_why(pair: PatternPair) -> None:
 def _short(text: str) -> str:
     line = " ".join(sanitize(text).split())
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
+
+
+def print_choices(rows: Sequence[ChoiceRecord], *, as_json: bool) -> None:
+    """Print contexts, a line each."""
+    if as_json:
+        print_json({"contexts": rows})
+        return
+    if not rows:
+        print_text("no context was built here yet: hardwon context TEXT --agent-type A builds one")
+    for row in rows:
+        task = sanitize(" ".join(filter(None, (row.project_id, row.task_id, row.run_id))) or "-")
+        sure = "" if row.confidence is None else f"  confidence {row.confidence:.2f}"
+        shown = count_of(len(row.shown), "pattern")
+        print_text(f"{row.context_id}  {row.created_at:%Y-%m-%d %H:%M} UTC  {row.reason}  {shown}{sure}  {task}")
+
+
+def print_choice(found: RecomputedChoice, *, recomputed: bool, as_json: bool) -> None:
+    """Print the candidates of a context and the numbers that decided; `recomputed`: and what comes out now."""
+    if as_json:
+        print_json(found if recomputed else found.record)
+        return
+    record = found.record
+    print_choices([record], as_json=False)
+    choice = record.choice
+    if choice is None:
+        print_text("nothing was near enough to be weighed, or it was built before choices were stored")
+        return
+    print_text(
+        f"right {choice.right:.3f}, alone {choice.alone:.3f}, margin {choice.margin:g}; confidence of the store"
+        f" {choice.confidence:.3f}, level {choice.level:g}; outcomes known: {choice.outcomes}"
+    )
+    for each in choice.candidates:
+        mark = "shown" if each.pattern_id in record.shown else "     "
+        print_text(
+            f"{mark}  {each.pattern_id}  score {each.score:+.3f}  likeness {each.likeness:+.2f}  relevance"
+            f" {each.relevance:.2f}  {each.successes:.2f} worked, {each.failures:.2f} failed"
+        )
+    if recomputed:
+        since = "; these records changed since:" if found.changes else ""
+        print_text(f"made again: the same{since}" if not found.differences else "made again, these differ:")
+        for line in (*found.differences, *found.changes):
+            print_text(f"  {line}")

@@ -66,6 +66,24 @@ async function counts() {
   );
 }
 
+const ALARMS = {
+  contradicts: "told another solution where a trusted one worked",
+  repeats: "told one situation again and again",
+  crowds: "crowds the situation of a task",
+  fails: "told solutions that were shown and failed",
+};
+
+async function review() {
+  let alarms = [];
+  try {
+    alarms = await request("GET", "v1/review/key-alarms");
+  } catch {
+    // a key that may not review sees the rest of the page
+  }
+  at("keys").replaceChildren(...alarms.map((alarm) => element("li", "Key " + alarm.key_id + " " + ALARMS[alarm.kind] + ": " + alarm.reports.toLocaleString())));
+  at("review").hidden = !alarms.length;
+}
+
 async function more() {
   const found = await request("GET", "v1/patterns?limit=" + PAGE + (last ? "&after=" + last : ""));
   at("patterns").append(...found.patterns.map(shown));
@@ -81,6 +99,7 @@ async function everything() {
   at("patterns").replaceChildren();
   await counts();
   await more();
+  await review();
 }
 
 async function context() {

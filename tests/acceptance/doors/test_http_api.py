@@ -62,6 +62,11 @@ IN_PROCESS = {
     "store_upkeep.reembed",
     "store_upkeep.finish",
     "queries.weigh_failure",
+    "queries.hint_for_task",
+    "queries.hint_for_failure",
+    "contexts.record",
+    "contexts.find_open_failure",
+    "contexts.find_failed_patterns",
 }
 """What takes an open embedder, is called by other services or by the clock, or measures them."""
 SITUATION = str(entry()["failure_description"])

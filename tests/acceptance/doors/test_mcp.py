@@ -219,7 +219,7 @@ async def test_the_events_of_an_orchestrator_are_tools_and_its_gates_can_be_aske
 AGENT = {"capture", "resolve"}
 ORCHESTRATOR = {
     "query_for_task", "query_for_failure", "query_for_gate", "build_context", "checkpoint", "record_outcome",
-    "list_unresolved",
+    "record_unaided", "list_unresolved",
 }  # fmt: skip
 DOCUMENTS = {"answer_from_case_evidence", "answer_from_user_kb", "answer_from_global_kb", "answer_from_team_kb"}
 
@@ -249,6 +249,7 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
         "build_context": {"task_description": SITUATION, "agent_type": "backend"},
         "checkpoint": {"project_id": "web-shop"},
         "record_outcome": {"context_id": "0" * 32, "pattern_id": "0" * 32, "worked": True},
+        "record_unaided": {"context_id": "0" * 32, "worked": True},
         "task_failed": {"project_id": "p", "task_id": "T", "agent_type": "a", "failure_description": SITUATION},
         "task_solved": {"project_id": "p", "task_id": "T"},
         "gate_decided": {"project_id": "p", "gate_type": "design_review", "accepted": True, "proposal": "x"},

@@ -1,12 +1,19 @@
-"""`hardwon evaluate abstention`: is nothing said of what is not known? On a small folder made here."""
+"""`hardwon evaluate abstention`: is nothing said of what is not known? And retellings, which silence no lesson."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hardwon.errors import BUNDLED_MODEL
+from knowledge.access.principals import Principal
+from knowledge.adapters.embedding.local import LocalEmbedder
+from tests.acceptance.memory.test_review import AGENT, LESSON, ORCHESTRATOR, acting, ask
+from tests.conftest import Opens
+from tests.faults.campaigns import draw_lessons
 from tests.support.cases import load_tables
 from tests.support.processes import Commands, entry, lines
 
@@ -71,3 +78,30 @@ def test_a_query_that_is_to_be_sure_says_nothing_where_a_context_would_say_nothi
             asked = ("query", kind, text, "--min-relevance", "0")
             assert commands.json(*asked)["patterns"]
             assert bool(commands.json(*asked, "--only-if-sure")["patterns"]) is sure, text
+
+
+ENDS = ("since Monday", "on the second node", "in staging", "for some customers", "again", "under load")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", [ORCHESTRATOR, AGENT], ids=["trusted", "agent"])
+async def test_60_retellings_with_other_ends_leave_the_context_filled(opens: Opens, by: Principal) -> None:
+    async with opens(embedder=LocalEmbedder(), holdout=0.0, query_deadline_ms=60_000) as knowledge:
+        foreign = [each for each in draw_lessons(random.Random(39), 60) if "invoice" not in each.situation]
+        await knowledge.capture.capture_all([each.told(number) for number, each in enumerate(foreign)])
+        await knowledge.capture.capture(LESSON.told(100))
+        await knowledge.checkpoints.process_all()
+        before = {text: await ask(knowledge, text) for text in (LESSON.situation, LESSON.paraphrase)}
+        assert all(shown[:1] == [LESSON.solution] for shown in before.values()), before
+        retold = [
+            replace(
+                LESSON.told(200 + number),
+                failure_description=f"{LESSON.situation} {ENDS[number % len(ENDS)]}, order {number}",
+                solution_steps=f"Replace the amount formatter by version {number}.",
+            )
+            for number in range(60)
+        ]
+        await acting(knowledge, by).capture.capture_all(retold)
+        await knowledge.checkpoints.process_all()
+        assert (await ask(knowledge, LESSON.situation))[:1] == [LESSON.solution]
+        assert await ask(knowledge, LESSON.paraphrase)

@@ -7,11 +7,13 @@ import gzip
 import io
 import json
 import os
+import random
 import signal
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -22,6 +24,7 @@ from pydantic import SecretStr
 from hardwon.errors import Conflict, InvalidInput, StorageUnavailable, StoreIncompatible
 from hardwon.models.access import EntryFilter
 from knowledge.access.principals import Principal, Scope, Trust
+from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.postgres.admin.archive_rows import STAYS, TABLES
 from knowledge.adapters.postgres.document_tables import metadata
 from knowledge.memory.maintenance.archive_format import check
@@ -33,9 +36,11 @@ from orchestrator.cli.files.archives import write_archive
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from orchestrator.importers.jsonl import read_lines
+from tests.acceptance.memory.test_review import AGENT, LESSON
 from tests.acceptance.memory.test_the_loop import CART, fail
 from tests.acceptance.memory.test_upkeep import learn
 from tests.conftest import TEMPLATE, SetClock
+from tests.faults.campaigns import draw_lessons
 from tests.support.archives import as_stream, edited, repacked, whole
 from tests.support.documents import GUIDE, add
 from tests.support.embedders import HashingEmbedder
@@ -63,6 +68,13 @@ class OpensElsewhere(Protocol):
 
 @pytest.fixture
 async def second_url(postgres_dsn: str) -> AsyncIterator[str]:
+    dsn = await create_database(postgres_dsn, template=TEMPLATE)
+    yield dsn
+    await drop_database(dsn)
+
+
+@pytest.fixture
+async def third_url(postgres_dsn: str) -> AsyncIterator[str]:
     dsn = await create_database(postgres_dsn, template=TEMPLATE)
     yield dsn
     await drop_database(dsn)
@@ -599,3 +611,55 @@ async def test_a_second_database_at_a_qdrant_is_refused_until_it_has_a_prefix(
                 await other.upkeep.verify(repair=True)
             assert (await knowledge.stats()).points == 1
             assert (await knowledge.upkeep.verify()).sound
+
+
+@pytest.mark.long
+async def test_the_same_records_in_the_same_order_give_the_same_bytes_after_export_and_import_too(
+    settings: KnowledgeSettings, second_url: str, third_url: str, tmp_path: Path
+) -> None:
+    def open_at(url: str, number: int, clock: SetClock) -> AbstractAsyncContextManager[Knowledge]:
+        changed = {"home": tmp_path / str(number), "database_url": SecretStr(url), "holdout": 0.0}
+        there = settings.model_copy(update=changed | {"query_deadline_ms": 60_000})
+        return open_knowledge(there, clock=clock, embedder=LocalEmbedder())
+
+    async def fill(knowledge: Knowledge, clock: SetClock) -> None:
+        lessons = [*draw_lessons(random.Random(3), 30), LESSON, replace(LESSON, solution="Set `LANG=C`.")]
+        agent = knowledge.for_principal(replace(AGENT, workspace=knowledge.workspace))
+        for number, lesson in enumerate(lessons):
+            clock.move(timedelta(seconds=1))
+            await (agent if number % 5 == 4 else knowledge).capture.capture(lesson.told(number))
+        await knowledge.checkpoints.process_all()
+        for number, lesson in enumerate(lessons[-12:]):
+            clock.move(timedelta(seconds=1))
+            task = Task(description=lesson.situation, project_id="p", task_id=f"t{number}")
+            context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+            if context.patterns:
+                worked, first = number % 3 > 0, context.patterns[0].pattern_id
+                await knowledge.outcomes.record_outcome(context.context_id, first, worked=worked)
+            else:
+                await knowledge.outcomes.record_unaided(context.context_id, worked=number % 2 == 0)
+        await knowledge.checkpoints.process_all()
+
+    async def texts(knowledge: Knowledge) -> list[bytes]:
+        lessons = [LESSON, *draw_lessons(random.Random(3), 30)]
+        questions = [text for lesson in lessons for text in (lesson.situation, lesson.paraphrase)]
+        builder = OrchestratorContextBuilder(knowledge)
+        return [
+            (await builder.build_context_for_task(Task(description=text), "backend")).text.encode()
+            for text in questions
+        ]
+
+    assert settings.database_url is not None
+    found = []
+    for number, url in enumerate((settings.database_url.get_secret_value(), second_url)):
+        clock = SetClock()
+        async with open_at(url, number, clock) as knowledge:
+            await fill(knowledge, clock)
+            found.append(await texts(knowledge))
+            archive = await whole(knowledge)
+    async with open_at(third_url, 2, clock) as knowledge:
+        await knowledge.archives.import_archive(as_stream(archive))
+        found.append(await texts(knowledge))
+    assert found[0] == found[1], "the same records in the same order"
+    assert found[1] == found[2], "after export and import"
+    assert sum(b"Pattern 1" in text for text in found[0]) > 10

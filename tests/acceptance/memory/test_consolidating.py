@@ -205,26 +205,26 @@ async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: K
     assert await kinds(knowledge) == {}
 
 
-async def test_of_rivals_shown_for_a_task_only_the_one_known_to_be_tried_is_told_of(
+async def test_of_rivals_shown_for_a_task_only_the_one_named_or_repeated_or_the_first_is_told_of(
     opens: Opens, clock: SetClock
 ) -> None:
     """Each was a success whichever had worked, so that their records never told them apart."""
-    ways, text = (SOLUTION, OTHER_SOLUTION), in_two_wordings(NAMES[0])[0]
+    text = in_two_wordings(NAMES[0])[0]
     run: dict[str, Any] = {"project_id": "r", "task_id": "T", "run_id": "1"}
     async with opens(embedder=LocalEmbedder(), query_deadline_ms=30_000) as bundled:
-        for way in ways:
+        for way in (SOLUTION, OTHER_SOLUTION):
             await told(bundled, text, solution=way)
         await bundled.checkpoints.process_all()
 
-        async def given() -> PatternId:
-            """Hand both out; return the first way's."""
+        async def given() -> dict[str, PatternId]:
+            """Hand both out; return their ways, in order."""
             clock.move(timedelta(minutes=1))
             task = Task(description=text, **run)
             context = await OrchestratorContextBuilder(bundled).build_context_for_task(task, "backend")
             clock.move(timedelta(minutes=1))
             of = {pattern.solution: pattern.pattern_id for pattern in context.patterns}
-            assert of.keys() == set(ways)
-            return of[ways[0]]
+            assert of.keys() == {SOLUTION, OTHER_SOLUTION}
+            return of
 
         async def records() -> list[tuple[int, int]]:
             found = await bundled.queries.query_for_failure(text, min_relevance=0)
@@ -232,12 +232,14 @@ async def test_of_rivals_shown_for_a_task_only_the_one_known_to_be_tried_is_told
             return [of[way] for way in ways]
 
         failed = {**run, "agent_type": "backend", "failure_description": text}
-        await given()
-        assert (await bundled.events.task_failed(**failed)).outcomes == 0, "which of them was tried?"
-        assert (await bundled.events.task_solved(**run)).outcomes == 0
-        assert await records() == [(1, 1), (1, 1)]
-        assert (await bundled.events.task_failed(**failed, tried=[await given()])).outcomes == 1
-        assert await records() == [(1, 2), (1, 1)]
+        ways = list(await given())
+        assert (await bundled.events.task_failed(**failed)).outcomes == 1
+        assert await records() == [(1, 2), (1, 1)], "the first was tried; the other one keeps its record"
+        assert (await bundled.events.task_solved(**run)).outcomes == 0, "the first failed; what worked is not known"
+        again = await given()
+        assert list(again) == ways[::-1], "what failed for this task comes last"
+        assert (await bundled.events.task_failed(**failed, tried=[again[ways[0]]])).outcomes == 1
+        assert await records() == [(1, 2), (1, 1)], "the one that is named, not the first"
         await bundled.events.task_solved(**run, solution_steps=ways[1], verified_by="pytest")
         assert await records() == [(1, 2), (2, 2)], "the echo was tried"
         run["run_id"] = "2"
@@ -246,10 +248,12 @@ async def test_of_rivals_shown_for_a_task_only_the_one_known_to_be_tried_is_told
             kept = await bundled.events.task_solved(**run, solution_steps=ways[1], verified_by="pytest")
             assert (kept.outcomes, await records()) == (outcomes, [(1, 2), (3, 3)]), "nothing failed; told again"
         run["run_id"] = "3"
-        first = await given()
-        await bundled.events.task_failed(**run, agent_type="backend", failure_description=text, tried=[first])
-        assert (await bundled.events.task_solved(**run)).outcomes == 1, "the other one did not work: it is known"
-        assert await records() == [(1, 3), (4, 4)]
+        third = await given()
+        assert list(third) == ways[::-1], "what worked more often comes first"
+        failing = third[ways[0]]
+        await bundled.events.task_failed(**run, agent_type="backend", failure_description=text, tried=[failing])
+        assert (await bundled.events.task_solved(**run)).outcomes == 1
+        assert await records() == [(1, 3), (4, 4)], "the first of the block"
 
 
 async def test_rivals_are_shown_side_by_side_with_their_records(bundled: Knowledge) -> None:
@@ -268,4 +272,4 @@ async def test_rivals_are_shown_side_by_side_with_their_records(bundled: Knowled
     first, second = block.split("Pattern 2 ")[0], block.split("Pattern 2 ")[1]
     assert "- Record: 3 of 3 attempts, 3 projects\n" in first
     assert "Alternative to" not in first
-    assert "- Record: 1 of 1 attempts, 1 project\n- Alternative to: Pattern 1\n" in second
+    assert "- Record: 1 of 1 attempts, 1 project\n- Verify: pytest\n- Alternative to: Pattern 1\n" in second

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.memory.rules.arms import Counts, order_score
 from knowledge.memory.rules.facets import MISSING_FACTOR, OTHER_FACTOR, fit, fits
-from knowledge.memory.rules.ranking import Match, strength
-from knowledge.memory.rules.success import success_rate
+from knowledge.memory.rules.ranking import UNVERIFIED_FACTOR, Match, strength
 from knowledge.models import PointFilter
 from tests.support.cases import over
-from tests.support.entries import NOON, evidence, failure, rejection
+from tests.support.entries import HERE, NOON, evidence, failure, rejection
 
 ANYWHERE = PointFilter(workspace="default", live_at=NOON)
 ASKED = PointFilter(workspace="default", live_at=NOON, agent_type="backend", task_type="bugfix", technology="python")
@@ -49,14 +49,27 @@ def test_a_gate_decision_has_no_agent_and_fits_all_the_same() -> None:
 
 @given(
     st.sampled_from([1.0, MISSING_FACTOR, OTHER_FACTOR, MISSING_FACTOR**3, OTHER_FACTOR**3]),
-    st.sampled_from([1.0, MISSING_FACTOR, OTHER_FACTOR, OTHER_FACTOR**3]),
+    st.sampled_from([None, "pytest"]),
 )
-def test_fields_never_turn_over_what_evidence_says(one: float, another: float) -> None:
-    """D33: 9 of 10 before 1 of 1, and that before one that failed when it was tried, whatever their fields."""
+def test_fields_turn_over_one_failure_and_not_two(factor: float, verified_by: str | None) -> None:
+    """D33: 9 of 10 and 1 of 1 before 1 of 3, whatever their fields and whoever vouches for them."""
 
-    def counted(successes: int, attempts: int, by: float) -> float:
-        proof = evidence("a", success_count=successes, attempt_count=attempts)
-        return strength(Match(evidence=proof, relevance=0.8, score=0.5, fit=by))
+    def counted(successes: int, attempts: int, by: float, verified_by: str | None) -> float:
+        counts = Counts(successes=successes, failures=attempts - successes)
+        match = Match(
+            evidence=evidence("a", words=failure(verified_by=verified_by)),
+            relevance=0.8,
+            score=0.5,
+            point_id=HERE,
+            likeness=0.0,
+            counts=counts,
+            fit=by,
+            order=order_score(0.0, 0.0, counts),
+        )
+        return strength(match)
 
-    assert counted(9, 10, one) > counted(1, 1, another) > counted(1, 2, 1.0)
-    assert success_rate(9, 10) * 0.84**3 > success_rate(1, 1) > success_rate(9, 10) * 0.83**3, "as its docstring says"
+    for worked, tried in ((9, 10), (1, 1)):
+        assert counted(worked, tried, factor, verified_by) > counted(1, 3, 1.0, "pytest")
+    bounds = [Counts(successes=1.0, failures=failed).upper_bound for failed in (0.0, 1.0, 2.0)]
+    worst = bounds[0] * UNVERIFIED_FACTOR
+    assert bounds[1] > worst * OTHER_FACTOR**3 > bounds[2] > worst * 0.88**3, "as its docstring says"

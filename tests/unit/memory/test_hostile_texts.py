@@ -38,7 +38,7 @@ AT_ONE_PLACE = {
     *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "csv_tables.DELIMITER", "blocks.DELIMITER"),
     *("markdown._DIRECTIVE", "markdown._OPTION", "markdown.ITEM", "markdown._TAGS_OR_IMAGES", "markdown._UNDERLINE"),
     *("markup._DIRECTIVE", "markup.OPTION", "markup._BORDER", "markup._ROW", "markup._CELL"),
-    *("markup._ORG_CODE", "markup._ORG_TITLE", "blocks.HEADING", "segments.HEADING", "lists.HEADING", "lists.ITEM"),
+    *("markup._ORG_CODE", "markup._ORG_TITLE", "blocks.HEADING", "segments.HEADING", "units.ITEM", "units.HEADING"),
     *("segments._PROMPT", "procedures.ITEM", "procedures._NUMBERED", "procedures._FENCE", "procedures._HEADING"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""

@@ -36,10 +36,3 @@ def test_what_is_to_be_done_is_told_once_while_others_fit() -> None:
     assert select_patterns(verdicts, limit=3) == verdicts, "they tell what passes"
     gates = [pattern(entry_type=EntryType.GATE_APPROVAL, solution=f"Approach {number}") for number in range(2)]
     assert select_patterns([*same[:2], *gates], limit=3) == [same[0], *gates]
-
-
-def test_what_is_known_to_fail_is_not_handed_out_however_often_it_was_captured() -> None:
-    """A pattern of six captures was handed out for good, as the most common one, with 59 failures on its record."""
-    failing = pattern(success_count=6, attempt_count=65)
-    doubtful = pattern(success_count=1, attempt_count=8, solution="Wait")
-    assert select_patterns([failing, doubtful], limit=3) == [doubtful]

@@ -9,12 +9,24 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from hardwon.errors import IndexUnavailable, TextRejected
-from knowledge.models import Context, Entry, EntryType, Pattern, PatternId, Task, TaskFacts
+from knowledge.memory.rules.hints import is_held_out
+from knowledge.models import (
+    Choice,
+    Context,
+    Entry,
+    EntryType,
+    Hint,
+    Pattern,
+    PatternId,
+    Reason,
+    Task,
+    TaskFacts,
+)
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.context.rendering import render
 from orchestrator.context.token_budget import estimate_tokens
 from tests.support.cases import over
-from tests.support.entries import failure, pattern, stored
+from tests.support.entries import choice_of, failure, pattern, stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +34,7 @@ class Settings:
     query_deadline_ms: int = 300
     context_max_tokens: int = 2000
     context_max_patterns: int = 3
+    holdout: float = 0
 
 
 @dataclass
@@ -37,6 +50,7 @@ class Answers:
     tried: set[PatternId] = field(default_factory=set)
     asked: list[tuple[object, ...]] = field(default_factory=list)
     kept: list[Context] = field(default_factory=list)
+    choices: list[Choice | None] = field(default_factory=list)
 
     @property
     def queries(self) -> Answers:
@@ -46,7 +60,7 @@ class Answers:
     def contexts(self) -> Answers:
         return self
 
-    async def query_for_task(
+    async def hint_for_task(
         self,
         task_description: str,
         agent_type: str | None = None,
@@ -54,15 +68,13 @@ class Answers:
         technology: str | None = None,
         max_results: int = 5,
         *,
-        only_if_sure: bool = False,
         facts: TaskFacts | None = None,
-    ) -> list[Pattern]:
-        assert only_if_sure, "what nobody asked for is injected only where it likely fits"
+    ) -> Hint:
         self.asked.append((task_description, agent_type, task_type, technology, max_results))
         await asyncio.sleep(self.seconds)
-        return list(self.answer())
+        return hint(self.answer())
 
-    async def query_for_failure(
+    async def hint_for_failure(
         self,
         failure_description: str,
         error_message: str | None = None,
@@ -71,12 +83,10 @@ class Answers:
         max_results: int = 3,
         *,
         technology: str | None = None,
-        only_if_sure: bool = False,
         facts: TaskFacts | None = None,
-    ) -> list[Pattern]:
-        assert only_if_sure
+    ) -> Hint:
         self.asked.append((failure_description, error_message, agent_type, task_type, technology))
-        return list(self.mended())
+        return hint(self.mended())
 
     async def find_open_failure(self, task: Task) -> Entry | None:
         return self.failure
@@ -84,9 +94,20 @@ class Answers:
     async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
         return self.tried.intersection(patterns)
 
-    async def record(self, context: Context, task: Task, agent_type: str) -> None:
+    async def record(self, context: Context, task: Task, agent_type: str, choice: Choice | None = None) -> None:
         await asyncio.sleep(self.records_in)
         self.kept.append(context)
+        self.choices.append(choice)
+
+
+def hint(found: Sequence[Pattern], reason: Reason | None = None) -> Hint:
+    """Return the hint of a query that found these patterns, and gives them unless another reason is named."""
+    if not found:
+        return Hint()
+    reason = reason or Reason.SHOWN
+    choice = choice_of(*((each.pattern_id, "a", 1.0) for each in found))
+    shown = tuple(found) if reason is Reason.SHOWN else ()
+    return Hint(patterns=shown, reason=reason, choice=choice)
 
 
 TASK = Task(description="Show the total of a cart", type="bugfix", technology="python")
@@ -100,6 +121,7 @@ async def test_the_basic_context_comes_first_then_a_blank_line_then_the_block() 
     assert context.text == f"{BASIC}\n\n{render([one], max_tokens=2000)[0]}"
     assert context.patterns == (one,)
     assert context.degraded is None
+    assert (context.reason, context.confidence) == ("shown", 0.75)
     assert knowledge.asked == [(TASK.description, "backend", "bugfix", "python", 5)]
     assert knowledge.kept == [context]
 
@@ -125,7 +147,49 @@ async def test_without_a_pattern_the_context_is_the_basic_one_alone() -> None:
     knowledge = Answers(list)
     context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
     assert (context.text, context.patterns, context.degraded) == (BASIC, (), None)
-    assert knowledge.kept == []
+    assert (context.reason, context.confidence, context.candidates) == ("nothing_near", None, ())
+    assert knowledge.kept == [context], "what came of it without a hint says how well agents do alone"
+
+
+async def test_a_context_says_what_was_weighed_and_why_it_has_none_of_it() -> None:
+    """Of the two candidates, though neither is shown; a person sees why."""
+    found = [pattern(solution=f"mend {number}") for number in range(7)]
+    for reason in (Reason.UNSURE, Reason.ALONE):
+        knowledge = Answers(list)
+        queries = SimpleNamespace(hint_for_task=lambda *_, reason=reason, **__: answer(hint(found, reason)))
+        with_queries = SimpleNamespace(queries=queries, contexts=knowledge, settings=knowledge.settings)
+        built = await OrchestratorContextBuilder(cast("Any", with_queries)).build_context_for_task(TASK, "backend")
+        assert (built.text, built.patterns, built.reason, built.confidence) == (BASIC, (), reason.value, 0.75)
+        assert [each.pattern_id for each in built.candidates] == [each.pattern_id for each in found[:5]]
+        assert all(each.withheld and each.successes == 1.235 for each in built.candidates)
+        assert knowledge.kept == [built]
+        assert knowledge.choices[0] is not None
+    shown = await OrchestratorContextBuilder(Answers(lambda: found)).build_context_for_task(TASK, "backend")
+    assert [each.withheld is None for each in shown.candidates] == [True, True, True, False, False]
+
+
+async def answer(found: Hint) -> Hint:
+    return found
+
+
+async def test_a_task_that_is_held_out_gets_no_hint_and_is_on_record_and_an_urgent_one_never_is() -> None:
+    knowledge = Answers(lambda: [pattern()], settings=Settings(holdout=0.5))
+    builder = OrchestratorContextBuilder(knowledge)
+    built = [await builder.build_context_for_task(TASK, "backend") for _ in range(60)]
+    held = [each for each in built if each.reason == "held_out"]
+    assert 10 < len(held) < 50
+    assert all(is_held_out(each.context_id, 0.5) is (each in held) for each in built)
+    for each in held:
+        assert (each.text, each.patterns, each.degraded) == (BASIC, (), None)
+        assert [one.withheld for one in each.candidates] == ["held out, to measure the lift"]
+    assert knowledge.kept == built
+    assert all(knowledge.choices)
+    urgent = [await builder.build_context_for_task(replace(TASK, urgent=True), "backend") for _ in range(40)]
+    assert {each.reason for each in urgent} == {"shown"}
+    told = {"description": "Show the total", "urgent": True}
+    assert {(await builder.build_context_for_task(told, "backend")).reason for _ in range(20)} == {"shown"}
+    silent = OrchestratorContextBuilder(Answers(list, settings=Settings(holdout=0.5)))
+    assert {(await silent.build_context_for_task(TASK, "backend")).reason for _ in range(20)} == {"nothing_near"}
 
 
 async def test_the_patterns_of_a_context_are_those_in_its_text() -> None:
@@ -169,7 +233,7 @@ async def test_a_text_that_is_refused_between_failures_shows_that_the_endpoint_a
     async def ends_so(*_: Any, **__: Any) -> list[Pattern]:
         raise ends.pop(0)
 
-    queries = SimpleNamespace(query_for_task=ends_so)
+    queries = SimpleNamespace(hint_for_task=ends_so)
     settings = SimpleNamespace(query_deadline_ms=5000, context_max_tokens=800, context_max_patterns=3)
     builder = OrchestratorContextBuilder(cast("Any", SimpleNamespace(queries=queries, settings=settings)))
     told = [(await builder.build_context_for_task(Task(description="t"), "backend")).degraded for _ in range(6)]

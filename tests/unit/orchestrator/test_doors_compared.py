@@ -16,7 +16,10 @@ _NOT_EMPTY = "an empty text is refused by the service, in the words it has in pr
 _SAME_ANSWER = "the type of the answer is the one of the route, with the same field: EntryCreated"
 _NAMES = "types have the field's own names: WorkProgress was Done, AccessRevocation was Had, EventResult was Kept"
 _LOGS = "a question to one knowledge base may bring the query of logs itself"
+_ALARMS = "agents' keys that work against trusted lessons are named to whoever reviews"
 _WORDS = "the help is in plain English"
+_REASON = "a context says why it shows what it does, and is on record with the numbers of its choice"
+_UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 ROUTES: Mapping[str, str] = {
     "Added": _NAMES,
     "AddedDocument": _NAMES,
@@ -29,6 +32,9 @@ ROUTES: Mapping[str, str] = {
     "DistilledText": _NAMES,
     "DocumentationContextBody": _NAMES,
     "FrequentPattern": _NAMES,
+    "GET /v1/review/key-alarms list_key_alarms": _ALARMS,
+    "AlarmKind": _ALARMS,
+    "KeyAlarm": _ALARMS,
     "GET /v1/review/alarms list_alarms": _NAMES,
     "OftenShown": _NAMES,
     "POST /api/kb/{kb}/{scope}/documents add_document": _NAMES,
@@ -58,9 +64,23 @@ ROUTES: Mapping[str, str] = {
     "POST /v1/queries/failure query_for_failure": _BOUNDS_SHOWN,
     "POST /v1/queries/gate query_for_gate": _BOUNDS_SHOWN,
     "POST /v1/queries/task query_for_task": _BOUNDS_SHOWN,
+    "Choice": _REASON,
+    "ChoiceRecord": _REASON,
+    "Context": _REASON,
+    "ContextCandidate": _REASON,
+    "GET /v1/contexts list_contexts": _REASON,
+    "GET /v1/contexts/{context_id} show_context": _REASON,
+    "RecomputedChoice": _REASON,
+    "ScoredCandidate": _REASON,
+    "POST /v1/contexts/{context_id}/result record_unaided": _UNAIDED,
+    "Lift": "tasks with a hint are compared with those held out",
+    "WorkspaceStats": "tasks with a hint are compared with those held out",
+    "Task": "no hint is held out from an urgent task",
     "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
 }
 TOOLS: Mapping[str, str] = {
+    "build_context": _REASON,
+    "record_unaided": _UNAIDED,
     "capture": _SAME_ANSWER,
     "resolve": _SAME_ANSWER,
     "gate_decided": _NOT_EMPTY,
@@ -74,6 +94,11 @@ TOOLS: Mapping[str, str] = {
 }
 _ORDER = "the options come in the order that the arguments of the method have"
 COMMANDS: Mapping[str, str] = {
+    "hardwon contexts": _REASON,
+    "hardwon contexts list": _REASON,
+    "hardwon contexts show": _REASON,
+    "hardwon evaluate learning": "whether the memory learns is measured",
+    "hardwon outcome": _UNAIDED,
     "hardwon affected": _WORDS,
     "hardwon evaluate abstention": _WORDS,
     "hardwon evaluate merging": _WORDS,
@@ -83,6 +108,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,
     "hardwon reembed": _WORDS,
+    "hardwon review list": _ALARMS,
     "hardwon revoke": _WORDS,
 }
 """What differs from the files, by the name that a line begins with, and why."""

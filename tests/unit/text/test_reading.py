@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.query.search import ScoredPoint, judge
+from knowledge.memory.query.search import JudgedMatches, ScoredPoint, judge
 from knowledge.models import (
     BoundSpace,
     EmbeddingSpace,
@@ -253,8 +253,12 @@ def test_for_a_model_that_nobody_asked_the_fused_score_ranks_and_only_the_floor_
 
     assert told(judged.matches) == list(STORE[:3])
     assert [match.score for match in judged.matches] == [0.60, 0.59, 0.58]
-    assert judged.speak
+    assert judged.confidence >= judged.level
     assert judged.confidence == relevance(0.60, BUNDLED)
+
+
+def speaks(judged: JudgedMatches) -> bool:
+    return judged.confidence >= judged.level
 
 
 def test_with_three_candidates_nothing_is_silenced_and_from_four_on_what_fits_none() -> None:
@@ -262,7 +266,7 @@ def test_with_three_candidates_nothing_is_silenced_and_from_four_on_what_fits_no
     for many in (3, 4):
         scored, behind = found(STORE[:many], (0.21, 0.2, 0.2, 0.2)[:many])
 
-        assert judge(scored, behind, asked("quagga"), bound(MODEL), "default").speak is (
+        assert speaks(judge(scored, behind, asked("quagga"), bound(MODEL), "default")) is (
             many < silence.MIN_CANDIDATES == 4
         )
 
@@ -274,8 +278,8 @@ def test_among_many_candidates_none_of_which_fits_nothing_is_said_and_the_one_th
     known = asked(STORE[3])
     best = [replace(scored[-1], cosine=0.9, coverage=0.9, fused=0.9), *scored[:-1]]
 
-    assert not judge(scored, behind, strange, bound(MODEL), "default").speak
-    assert judge(best, behind, known, bound(MODEL), "default").speak
+    assert not speaks(judge(scored, behind, strange, bound(MODEL), "default"))
+    assert speaks(judge(best, behind, known, bound(MODEL), "default"))
 
 
 def test_what_is_not_read_comes_after_what_is() -> None:
@@ -294,4 +298,4 @@ def test_points_whose_pattern_is_gone_are_left_out() -> None:
 
     assert told(judge(scored, behind, asked("x"), bound("another"), "default").matches) == list(STORE[1:])
     nothing = judge(scored, {}, asked("x"), bound(MODEL), "default")
-    assert (nothing.matches, nothing.confidence, nothing.speak) == ((), 0.0, False)
+    assert (nothing.matches, nothing.confidence, speaks(nothing)) == ((), 0.0, False)

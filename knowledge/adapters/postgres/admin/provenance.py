@@ -11,18 +11,28 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
-from hardwon.models.access import AffectedTask, EntryFilter, FrequentPattern
+from hardwon.models.access import AffectedTask, AlarmKind, EntryFilter, FrequentPattern, KeyAlarm
 from knowledge.access.provenance import ProvenanceStore
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
-from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns
+from knowledge.adapters.postgres.memory_tables import (
+    contexts,
+    knowledge_staging,
+    links,
+    outcomes,
+    patterns,
+    records,
+)
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 
 _E = knowledge_staging.c
 _C = contexts.c
 _O = outcomes.c
 _P = patterns.c
+_R = records.c
+_MAX_NAMED = 5
+"""Patterns that an alarm names."""
 _TASK = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
 _HELD_BACK = _E.status == sa.literal_column("'quarantined'")
 _READY = sa.case(
@@ -208,3 +218,115 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
             )
             for row in await self._all(query)
         ]
+
+    async def find_key_alarms(self, *, since: datetime, repeats: int, failures: int) -> list[KeyAlarm]:
+        kinds = {
+            AlarmKind.CONTRADICTS: self._select_contradictions(since),
+            AlarmKind.REPEATS: self._select_repeats(since, repeats),
+            AlarmKind.CROWDS: self._select_crowds(since, repeats),
+            AlarmKind.FAILS: self._select_failed(since, failures),
+        }
+        found = [
+            KeyAlarm(
+                key_id=row.key_id,
+                kind=kind,
+                reports=row.reports,
+                pattern_ids=tuple(PatternId(each) for each in sorted(row.pattern_ids or ())[:_MAX_NAMED]),
+            )
+            for kind, query in kinds.items()
+            for row in await self._all(query)
+        ]
+        return sorted(found, key=lambda alarm: (-alarm.reports, alarm.key_id, alarm.kind))
+
+    def _reports(self, since: datetime) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions of the records that agents' keys reported lately."""
+        ours = _R.workspace == self._workspace
+        return [ours, _R.low_trust, _R.recorded_by.is_not(None), _R.recorded_at >= since]
+
+    def _select_contradictions(self, since: datetime) -> sa.Select[Any]:
+        """Select the keys that told other resolutions of situations, or of rivals, than trusted ones that worked."""
+        trusted, entry, other = records.alias("trusted"), knowledge_staging.alias("entry"), knowledge_staging.alias("o")
+        worked = (trusted.c.workspace == self._workspace, trusted.c.worked, ~trusted.c.low_trust)
+        same_situation = (
+            sa.select(_R.recorded_by.label("key_id"), _R.id, other.c.pattern_id)
+            .join(trusted, trusted.c.situation_key == _R.situation_key)
+            .join(other, other.c.id == trusted.c.entry_id)
+            .where(*self._reports(since), *worked, sa.or_(trusted.c.arm_key != _R.arm_key, ~_R.worked))
+        )
+        rival = sa.or_(
+            sa.and_(links.c.lower_id == entry.c.pattern_id, links.c.upper_id == other.c.pattern_id),
+            sa.and_(links.c.upper_id == entry.c.pattern_id, links.c.lower_id == other.c.pattern_id),
+        )
+        of_rival = (
+            sa.select(_R.recorded_by, _R.id, other.c.pattern_id)
+            .join(entry, entry.c.id == _R.entry_id)
+            .join(links, sa.or_(links.c.lower_id == entry.c.pattern_id, links.c.upper_id == entry.c.pattern_id))
+            .join(other, rival)
+            .where(*self._reports(since), links.c.kind == "rival", ~other.c.low_trust, other.c.embedded_at.is_not(None))
+        )
+        against = sa.union(same_situation, of_rival).subquery("against")
+        return _group_reports(against, sa.func.count(sa.distinct(against.c.id)))
+
+    def _select_repeats(self, since: datetime, least: int) -> sa.Select[Any]:
+        """Select the keys that told one situation with at least so many solutions."""
+        often = (
+            sa.select(_R.recorded_by, _R.situation_key)
+            .where(*self._reports(since), _R.entry_id.is_not(None))
+            .group_by(_R.recorded_by, _R.situation_key)
+            .having(sa.func.count(sa.distinct(_R.arm_key)) >= least)
+            .subquery("often")
+        )
+        told = (
+            sa.select(_R.recorded_by.label("key_id"), _R.id, _E.pattern_id)
+            .join(often, sa.and_(often.c.recorded_by == _R.recorded_by, often.c.situation_key == _R.situation_key))
+            .join(knowledge_staging, _E.id == _R.entry_id)
+            .where(*self._reports(since))
+            .subquery("told")
+        )
+        return _group_reports(told, sa.func.count(sa.distinct(told.c.id)))
+
+    def _select_crowds(self, since: datetime, least: int) -> sa.Select[Any]:
+        """Select the keys that had at least so many situations left out near one task."""
+        crowd = sa.func.jsonb_each_text(_C.choice["crowd"]).table_valued("key", "value").render_derived(name="crowd")
+        number = sa.cast(crowd.c.value, sa.Integer)
+        near = (
+            sa.select(
+                crowd.c.key.label("key_id"),
+                number.label("number"),
+                sa.func.unnest(_C.pattern_ids).label("pattern_id"),
+            )
+            .select_from(contexts.join(crowd, sa.true()))
+            .where(_C.workspace == self._workspace, _C.created_at >= since, _C.choice.is_not(None), number >= least)
+            .subquery("near")
+        )
+        return _group_reports(near, sa.func.max(near.c.number))
+
+    def _select_failed(self, since: datetime, least: int) -> sa.Select[Any]:
+        """Select the keys whose captures failed at least so often for somebody trusted, and more often than not."""
+        entry = knowledge_staging.alias("entry")
+        source = (
+            sa.select(sa.func.coalesce(entry.c.agent_key, entry.c.captured_by, entry.c.resolved_by).label("key_id"))
+            .where(entry.c.pattern_id == _O.pattern_id, entry.c.embedded_at.is_not(None))
+            .group_by(sa.literal_column("1"))
+            .having(sa.func.bool_and(entry.c.low_trust))
+            .lateral("source")
+        )
+        told = (
+            sa.select(source.c.key_id, _O.id, _O.pattern_id, _O.worked)
+            .select_from(outcomes.join(source, sa.true()))
+            .where(_O.workspace == self._workspace, ~_O.low_trust, _O.recorded_at >= since)
+            .subquery("told")
+        )
+        failed = sa.func.count().filter(~told.c.worked)
+        query = _group_reports(told, failed)
+        return query.having(failed >= least, failed > sa.func.count().filter(told.c.worked))
+
+
+def _group_reports(told: sa.Subquery, reports: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """Select each key with the number of its reports and the patterns that they are about."""
+    named = sa.func.array_agg(sa.distinct(told.c.pattern_id)).filter(told.c.pattern_id.is_not(None))
+    return (
+        sa.select(told.c.key_id, reports.label("reports"), named.label("pattern_ids"))
+        .where(told.c.key_id.is_not(None))
+        .group_by(told.c.key_id)
+    )

@@ -32,6 +32,7 @@ WORKSPACE_TABLES: Final = (
     "checkpoints",
     "contexts",
     "outcomes",
+    "records",
     "lexicon",
     "audit_log",
     "kb_partitions",

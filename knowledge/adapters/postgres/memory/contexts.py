@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_writes import delete_entries
-from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns
-from knowledge.models import Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
+from knowledge.adapters.postgres.memory.records import CHOICE, write_outcome_records
+from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns, records
+from knowledge.models import Choice, Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 from knowledge.ports import MAX_CONTEXTS, ContextStore
 from knowledge.runtime.instrumentation import step
 
@@ -26,16 +27,37 @@ _C = contexts.c
 _E = knowledge_staging.c
 _O = outcomes.c
 _P = patterns.c
-_HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids)
+_HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids, _C.reason)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LastOutcomes = defaultdict[tuple[UUID | None, UUID], tuple[datetime, datetime]]
 """The time of the last outcome of a pattern, or of it in a context, and that of its last success."""
 
 
+def _insert_context() -> sa.Insert:
+    """Insert a context whose commit waits for no disk: the agent waits, and the row is worth less than an fsync.
+
+    In one statement: a round trip to say so would cost as much.
+    """
+    names = [column.name for column in contexts.c]
+    unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
+    values = [
+        sa.cast(sa.bindparam(name, type_=sa.Text), JSONB)
+        if name == "choice"
+        else sa.bindparam(name, type_=_C[name].type)
+        for name in names
+    ]
+    return sa.insert(contexts).from_select(names, sa.select(*values).where(unsynced))
+
+
+_RECORD = _insert_context()
+
+
 class PostgresContexts(WorkspaceStore, ContextStore):
     """Contexts handed out in one workspace."""
 
-    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+    async def record(
+        self, context: Context, task: Task, agent_type: str, now: datetime, choice: Choice | None = None
+    ) -> None:
         row: dict[str, Any] = {
             "id": context.context_id,
             "workspace": self._workspace,
@@ -46,17 +68,25 @@ class PostgresContexts(WorkspaceStore, ContextStore):
             "pattern_ids": [pattern.pattern_id for pattern in context.patterns],
             "entry_ids": [entry_id for pattern in context.patterns for entry_id in pattern.entry_ids],
             "created_at": now,
+            "reason": context.reason,
+            "situation_key": None,
+            "point_id": None,
+            "choice": None,
         }
-        # the agent waits for this: the row is worth less than an fsync, and than a round trip to say so
-        unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
-        values = (sa.literal(value, _C[name].type).label(name) for name, value in row.items())
-        await self._write(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
+        if choice is not None:
+            nearest = max(choice.candidates, key=lambda each: each.likeness, default=None)
+            row |= {
+                "situation_key": choice.situation,
+                "point_id": nearest and nearest.point_id,
+                "choice": CHOICE.dump_json(choice).decode(),
+            }
+        await self._write(_RECORD, row)
 
     async def get(self, context_id: ContextId) -> StoredContext:
         query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
         row = await self._first(query)
         if row is None:
-            raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
+            raise NotFound(f"there is no context {context_id} in workspace {self._workspace}")
         return _to_handed_out(row)
 
     async def contexts_of_run(
@@ -127,7 +157,12 @@ class PostgresContexts(WorkspaceStore, ContextStore):
 
     @step("record_outcomes")
     async def record_outcomes(
-        self, reports: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+        self,
+        reports: Sequence[Outcome],
+        now: datetime,
+        *,
+        arms: Mapping[PatternId, str] | None = None,
+        instead_of: EntryId | None = None,
     ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
@@ -166,8 +201,29 @@ class PostgresContexts(WorkspaceStore, ContextStore):
             if instead_of is not None and not await delete_entries(connection, self._workspace, [instead_of]):
                 return  # another call deleted it and reported its outcome, or it was taken back
             if rows:
-                await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
+                await self._write_outcomes(
+                    connection, rows, new.on_conflict_do_update(index_elements=run, set_=replaced), arms
+                )
                 await recount(connection, ids)
+
+    async def _write_outcomes(
+        self,
+        connection: AsyncConnection,
+        rows: Sequence[Mapping[str, Any]],
+        write: sa.Insert,
+        arms: Mapping[PatternId, str] | None,
+    ) -> None:
+        """Write outcomes, and their records anew."""
+        of_runs = sa.select(_O.id).where(
+            _O.workspace == self._workspace,
+            sa.tuple_(_O.pattern_id, _O.project_id, _O.task_id, _O.run_id).in_(
+                [(row["pattern_id"], row["project_id"], row["task_id"], row["run_id"]) for row in rows]
+            ),
+        )
+        await connection.execute(sa.delete(records).where(records.c.outcome_id.in_(of_runs)))
+        await connection.execute(write, rows)
+        ids = list((await connection.execute(of_runs)).scalars())
+        await write_outcome_records(connection, self._workspace, ids, arms or {})
 
     async def pattern_reported_by(self, entry_id: EntryId) -> PatternId | None:
         query = sa.select(_O.pattern_id).where(_O.workspace == self._workspace, _O.id == entry_id)
@@ -225,4 +281,6 @@ def _to_handed_out(row: sa.Row[*tuple[Any, ...]]) -> StoredContext:
         task_id=row.task_id,
         run_id=row.run_id,
         pattern_ids=tuple(map(PatternId, row.pattern_ids)),
+        shown=tuple(map(PatternId, row.pattern_ids)),
+        reason=row.reason,
     )

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.memory.counts import is_any_of
 from knowledge.adapters.postgres.memory.points import OCCUPIES_PLACE, store_vectors
+from knowledge.adapters.postgres.memory.records import write_entry_records
 from knowledge.adapters.postgres.memory_tables import TIME, knowledge_staging, links, match_keys, patterns, points
 from knowledge.models import (
     Decision,
@@ -182,6 +183,7 @@ class PostgresDecisions(DecisionTransaction):
                 "token": self._token,
             }
             await self._connection.execute(_LINK_ENTRIES, params)
+            await write_entry_records(self._connection, self._workspace, decisions, point_ids)
             await self._bind_keys([each for each in decisions if each.why], embedded_at)
             await self._link([(each.pattern_id, link) for each in decisions for link in each.links], embedded_at)
         return counted

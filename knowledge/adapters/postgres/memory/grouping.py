@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transa
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory.patterns import live_patterns
 from knowledge.adapters.postgres.memory.points import DUE_NOW, OCCUPIES_PLACE, mark_dirty
+from knowledge.adapters.postgres.memory.records import move_records
 from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
@@ -120,6 +121,7 @@ class PostgresRegrouping(RegroupingTransaction):
                 {old: new for move in some for old, new in move.points.items() if new in new_points}, to
             )
             await self._assign(some, to, new_points)
+            await move_records(self._connection, [(move.entry_id, move.points) for move in some])
             await self._bind({move.match_key for move in some}, to, now)
             dirty.update(old for move in some for old in move.points)
             await yield_to_loop()

@@ -1,0 +1,116 @@
+"""Choices of contexts: the candidates, and the numbers that a pattern was shown or withheld by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from hardwon.models.ids import ContextId, PatternId, PointId
+from hardwon.models.patterns import Pattern
+
+
+class Reason(StrEnum):
+    """The rule that decided about a context."""
+
+    SHOWN = "shown"
+    NOTHING_NEAR = "nothing_near"
+    UNSURE = "unsure"
+    ALONE = "alone"
+    HELD_OUT = "held_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredCandidate:
+    """A candidate of a choice: its likeness in nats, the counts of its arm at the question, and its place.
+
+    `factor`: of its fields and trust, 0..1. `score`: logarithm of its place, the highest first. `weight`: of its
+    situation at the question, 0..1. `low_trust`: it rests on agents' keys alone.
+    """
+
+    pattern_id: PatternId
+    point_id: PointId
+    arm: str
+    likeness: float
+    weight: float
+    relevance: float
+    successes: float
+    failures: float
+    factor: float
+    score: float
+    low_trust: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The numbers of a choice: enough to make it again.
+
+    `situation`: the key of the question's text; `exact`: the question's own text is among the candidates. `level`,
+    `margin`: the settings in force; `near_unaided`: weight and success of unaided tasks near the question. `right`,
+    `alone`: the chance that the hint is right, and that the agent needs none. `crowd`: number of situations near the
+    question that were left out because an agent's key reported too many, by key.
+    """
+
+    situation: str
+    exact: bool
+    confidence: float
+    level: float
+    margin: float
+    weights: tuple[float, ...]
+    outcomes: int
+    base_rate: float
+    near_unaided: tuple[float, float]
+    features: tuple[float, ...]
+    right: float
+    alone: float
+    candidates: tuple[ScoredCandidate, ...]
+    crowd: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceRecord:
+    """A stored context with its choice: `reason` is the rule that decided, `shown` the patterns handed out.
+
+    `choice` is None in lists, and for contexts of before revision 0027.
+    """
+
+    context_id: ContextId
+    project_id: str | None
+    task_id: str | None
+    run_id: str | None
+    agent_type: str | None
+    reason: str
+    created_at: datetime
+    shown: tuple[PatternId, ...]
+    confidence: float | None = None
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputedChoice:
+    """A stored choice, and the same made again from the numbers stored with it.
+
+    `speak`, `first`, `right`: what came out. `differences`: in words, what came out otherwise: there should be none.
+    `changes`: candidates whose records stand otherwise today, since entries and situations were embedded after it, or
+    outcomes corrected or deleted.
+    """
+
+    record: ChoiceRecord
+    speak: bool
+    first: PatternId | None
+    right: float
+    differences: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """The patterns to show with a task, none where the `reason` is another than `shown`.
+
+    `choice` is None where nothing was found at all.
+    """
+
+    patterns: tuple[Pattern, ...] = ()
+    reason: Reason = Reason.NOTHING_NEAR
+    choice: Choice | None = None

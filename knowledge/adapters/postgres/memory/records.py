@@ -1,0 +1,471 @@
+"""Records of trials in Postgres, and the choices of contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from hardwon.errors import NotFound
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
+from knowledge.adapters.postgres.memory_tables import (
+    TIME,
+    contexts,
+    knowledge_staging,
+    outcomes,
+    points,
+    records,
+    workspaces,
+)
+from knowledge.models import (
+    MIN_OUTCOMES,
+    PRIOR_WEIGHTS,
+    SILENCE,
+    Choice,
+    ChoiceRecord,
+    ContextId,
+    Decision,
+    EntryId,
+    EntryTexts,
+    EntryType,
+    Experience,
+    LiftCounts,
+    PatternId,
+    PointId,
+    Provenance,
+    TrialRecord,
+    View,
+)
+from knowledge.ports import RecordStore
+from knowledge.runtime.instrumentation import step
+
+_MAX_OF_POINT: Final = 100
+"""Records read of each point, trusted ones first, then the latest: with a half-life of eight, those before weigh
+nothing (`rules.arms`)."""
+_MAX_EXACT: Final = 8
+"""Points of one situation, each of another pattern: more resolutions of the same text than are shown."""
+_MAX_UNAIDED: Final = 200
+"""Tasks without a hint that the rate of unaided success is taken from, the latest first."""
+
+_R = records.c
+_C = contexts.c
+_E = knowledge_staging.c
+_O = outcomes.c
+CHOICE: Final = TypeAdapter(Choice)
+_SUMMARY = ("id", "project_id", "task_id", "run_id", "agent_type", "reason", "created_at", "pattern_ids")
+
+
+_COLUMNS = (
+    "arm_key",
+    "point_id",
+    "situation_key",
+    "is_exact",
+    "worked",
+    "low_trust",
+    "recorded_by",
+    "project_id",
+    "task_id",
+    "run_id",
+    "recorded_at",
+)
+
+
+def _select_near() -> sa.Select[Any]:
+    wanted = sa.select(points.c.pattern_id).where(
+        points.c.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE)))
+    )
+    own = sa.select(points.c.id, points.c.pattern_id).where(points.c.pattern_id.in_(wanted)).subquery("own")
+    before = sa.bindparam("before", type_=TIME)
+    latest = (
+        sa.select(*(_R[name] for name in _COLUMNS))
+        .where(
+            _R.point_id == own.c.id,
+            _R.workspace == sa.bindparam("workspace", type_=sa.Text),
+            _R.arm_key.is_not(None),
+            sa.or_(before.is_(None), _R.recorded_at <= before),
+        )
+        .order_by(_R.low_trust, _R.recorded_at.desc())
+        .limit(_MAX_OF_POINT)
+        .lateral("latest")
+    )
+    columns = [latest.c[name] for name in _COLUMNS]
+    return sa.select(own.c.pattern_id, *columns).select_from(own.join(latest, sa.true()))
+
+
+def _select_exact() -> sa.Select[Any]:
+    return (
+        sa.select(_R.point_id)
+        .where(
+            _R.workspace == sa.bindparam("workspace", type_=sa.Text),
+            _R.situation_key == sa.bindparam("situation", type_=sa.Text),
+            _R.is_exact,
+            _R.entry_id.is_not(None),
+            ~_R.low_trust,
+        )
+        .group_by(_R.point_id)
+        .order_by(sa.func.max(_R.recorded_at).desc(), _R.point_id)
+        .limit(_MAX_EXACT)
+    )
+
+
+def _select_experience() -> sa.Select[Any]:
+    workspace = sa.bindparam("workspace", type_=sa.Text)
+    agent = sa.bindparam("agent_type", type_=sa.Text)
+    trusted = sa.and_(_R.workspace == workspace, _R.entry_id.is_(None), ~_R.low_trust)
+    some = sa.select(sa.literal_column("1")).where(trusted).limit(MIN_OUTCOMES).subquery("some")
+    unaided = (
+        sa.select(_R.worked)
+        .where(trusted, _R.arm_key == SILENCE, sa.or_(agent.is_(None), _R.agent_type == agent))
+        .order_by(_R.recorded_at.desc())
+        .limit(_MAX_UNAIDED)
+        .subquery("unaided")
+    )
+    weights = sa.select(workspaces.c.hint_weights).where(workspaces.c.workspace == workspace).scalar_subquery()
+    outcomes_counted = sa.select(sa.func.count()).select_from(some).scalar_subquery()
+    return sa.select(
+        weights.label("weights"),
+        outcomes_counted.label("outcomes"),
+        sa.func.count().label("unaided"),
+        sa.func.count().filter(unaided.c.worked).label("unaided_worked"),
+    ).select_from(unaided)
+
+
+def _select_near_with_experience() -> sa.Select[Any]:
+    """Select the records near some points, each with the experience; one row without a record where there is none."""
+    experience, near = _select_experience().subquery("experience"), _select_near().subquery("near")
+    return sa.select(experience, near).select_from(experience.outerjoin(near, sa.true()))
+
+
+# Built once: compiling such a statement takes longer than Postgres takes to answer it.
+_NEAR, _EXACT, _NEAR_WITH_EXPERIENCE = _select_near(), _select_exact(), _select_near_with_experience()
+
+
+async def write_entry_records(
+    connection: AsyncConnection, workspace: str, decisions: Sequence[Decision], admitted: Collection[PointId]
+) -> None:
+    """Write the record of each decided entry, and move earlier records of its very situation to its point."""
+    rows = []
+    exact: dict[str, PointId] = {}
+    for decision in decisions:
+        entry = decision.entry
+        own = next((point.point_id for point in decision.points if point.view is View.SITUATION), None)
+        point = own if own in admitted else next((p.point_id for p in decision.points if p.point_id in admitted), None)
+        if point is not None and point == own:
+            exact[decision.situation_key] = point
+        rows.append(
+            {
+                "id": entry.entry_id,
+                "workspace": workspace,
+                "arm_key": decision.arm_key,
+                "point_id": point,
+                "situation_key": decision.situation_key,
+                "is_exact": point is not None and point == own,
+                "entry_id": entry.entry_id,
+                "agent_type": entry.agent_type,
+                "project_id": entry.project_id,
+                "task_id": entry.task_id,
+                "run_id": entry.run_id,
+                "worked": True,
+                "recorded_at": entry.captured_at,
+                "recorded_by": entry.source or entry.resolved_by or entry.captured_by,
+                "low_trust": entry.low_trust,
+            }
+        )
+    new = insert(records)
+    updated = {name: new.excluded[name] for name in ("arm_key", "point_id", "situation_key", "is_exact", "low_trust")}
+    rows.sort(key=lambda row: str(row["id"]))  # in one order, to avoid deadlocks
+    await connection.execute(new.on_conflict_do_update(index_elements=[_R.id], set_=updated), rows)
+    if exact:
+        keys = sorted(exact)
+        given = sa.select(
+            sa.func.unnest(sa.literal(keys, sa.ARRAY(sa.Text))).label("key"),
+            sa.func.unnest(sa.literal([exact[key] for key in keys], sa.ARRAY(UUID_TYPE))).label("point"),
+        ).subquery("given")
+        told = sa.and_(_R.workspace == workspace, _R.situation_key == given.c.key, ~_R.is_exact, _R.entry_id.is_(None))
+        await connection.execute(sa.update(records).where(told).values(point_id=given.c.point, is_exact=True))
+
+
+async def write_outcome_records(
+    connection: AsyncConnection, workspace: str, outcome_ids: Sequence[UUID], arms: Mapping[PatternId, str]
+) -> None:
+    """Write the records of outcomes anew, in the situations of the tasks that asked."""
+    query = (
+        sa.select(outcomes, _C.agent_type, _C.point_id, _C.situation_key)
+        .join(contexts, _C.id == _O.context_id)
+        .where(_O.id == sa.any_(sa.literal(list(outcome_ids), sa.ARRAY(UUID_TYPE))))
+    )
+    rows = [
+        {
+            "id": row.id,
+            "workspace": workspace,
+            "arm_key": arms.get(PatternId(row.pattern_id)),
+            "point_id": row.point_id,
+            "situation_key": row.situation_key,
+            "is_exact": False,
+            "outcome_id": row.id,
+            "agent_type": row.agent_type,
+            "project_id": row.project_id,
+            "task_id": row.task_id,
+            "run_id": row.run_id,
+            "worked": row.worked,
+            "recorded_at": row.recorded_at,
+            "recorded_by": row.recorded_by,
+            "low_trust": row.low_trust,
+        }
+        for row in await connection.execute(query)
+    ]
+    if rows:
+        await connection.execute(insert(records), rows)
+        await _move_to_exact(connection, workspace, [row["id"] for row in rows])
+
+
+async def _move_to_exact(connection: AsyncConnection, workspace: str, record_ids: Sequence[UUID]) -> None:
+    """Move records to the points of their very situations, where these are known."""
+    known = records.alias("known")
+    same = (
+        known.c.workspace == workspace,
+        known.c.situation_key == _R.situation_key,
+        known.c.entry_id.is_not(None),
+        known.c.is_exact,
+    )
+    moved = sa.and_(_R.id == sa.any_(sa.literal(list(record_ids), sa.ARRAY(UUID_TYPE))), *same)
+    await connection.execute(sa.update(records).where(moved).values(point_id=known.c.point_id, is_exact=True))
+
+
+async def move_records(connection: AsyncConnection, moves: Sequence[tuple[EntryId, Mapping[PointId, PointId]]]) -> None:
+    """Move the records of entries to the new points of their texts, and all records of a text that leaves for good."""
+    pairs = [(entry, old, new) for entry, points_of in moves for old, new in points_of.items()]
+    if not pairs:
+        return
+    entries, olds, news = zip(*pairs, strict=True)
+    given = sa.select(
+        sa.func.unnest(sa.literal(list(entries), sa.ARRAY(UUID_TYPE))).label("entry"),
+        sa.func.unnest(sa.literal(list(olds), sa.ARRAY(UUID_TYPE))).label("old"),
+        sa.func.unnest(sa.literal(list(news), sa.ARRAY(UUID_TYPE))).label("new"),
+    ).subquery("given")
+    staying = (
+        sa.exists()
+        .where(points.c.id == given.c.old, _E.pattern_id == points.c.pattern_id, given.c.old == sa.any_(_E.point_ids))
+        .correlate(given)
+    )
+    moved = sa.or_(_R.entry_id == given.c.entry, sa.and_(_R.entry_id.is_(None), ~staying))
+    await connection.execute(sa.update(records).where(_R.point_id == given.c.old, moved).values(point_id=given.c.new))
+
+
+class PostgresRecords(WorkspaceStore, RecordStore):
+    """Records of one workspace."""
+
+    async def near(self, points: Collection[PointId], *, before: datetime | None = None) -> list[TrialRecord]:
+        if not points:
+            return []
+        params = {"workspace": self._workspace, "points": list(points), "before": before}
+        return [_to_record(row) for row in await self._all(_NEAR, params)]
+
+    async def exact_points(self, situation: str) -> list[PointId]:
+        params = {"workspace": self._workspace, "situation": situation}
+        return [PointId(row.point_id) for row in await self._all(_EXACT, params)]
+
+    async def near_with_experience(
+        self, points: Collection[PointId], agent_type: str | None
+    ) -> tuple[list[TrialRecord], Experience]:
+        params = {"workspace": self._workspace, "points": list(points), "before": None, "agent_type": agent_type}
+        rows = await self._all(_NEAR_WITH_EXPERIENCE, params)
+        first = rows[0]
+        experience = Experience(
+            outcomes=first.outcomes,
+            weights=tuple(first.weights or PRIOR_WEIGHTS),
+            unaided=first.unaided,
+            unaided_worked=first.unaided_worked,
+        )
+        return [_to_record(row) for row in rows if row.pattern_id is not None], experience
+
+    @step("record_unaided")
+    async def record_unaided(self, context_id: ContextId, *, worked: bool, by: Provenance, now: datetime) -> None:
+        query = (
+            sa.select(contexts)
+            .where(_C.workspace == self._workspace, _C.id == context_id)
+            .with_for_update(read=True, key_share=True)
+        )
+        async with transaction(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+            if row is None:
+                raise NotFound(f"there is no context {context_id} in workspace {self._workspace}")
+            new = insert(records).values(
+                id=context_id,
+                workspace=self._workspace,
+                arm_key=SILENCE,
+                point_id=row.point_id,
+                situation_key=row.situation_key,
+                is_exact=False,
+                context_id=context_id,
+                agent_type=row.agent_type,
+                project_id=row.project_id or "",
+                task_id=row.task_id,
+                run_id=row.run_id,
+                worked=worked,
+                recorded_at=now,
+                recorded_by=by.source or by.key_id,
+                low_trust=by.low_trust,
+            )
+            updated = {name: new.excluded[name] for name in ("worked", "recorded_at", "recorded_by", "low_trust")}
+            overruled = sa.and_(_R.low_trust, ~new.excluded.low_trust)
+            await connection.execute(new.on_conflict_do_update(index_elements=[_R.id], set_=updated, where=overruled))
+            await _move_to_exact(connection, self._workspace, [context_id])
+
+    async def choice(self, context_id: ContextId) -> ChoiceRecord:
+        query = sa.select(contexts).where(_C.workspace == self._workspace, _C.id == context_id)
+        async with autocommit(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"there is no context {context_id} in workspace {self._workspace}")
+        return _to_choice(row)
+
+    async def choices(
+        self, *, project_id: str | None, reason: str | None, after: ContextId | None, limit: int
+    ) -> list[ChoiceRecord]:
+        conditions = [_C.workspace == self._workspace]
+        if project_id is not None:
+            conditions.append(_C.project_id == project_id)
+        if reason is not None:
+            conditions.append(_C.reason == reason)
+        if after is not None:
+            last = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == after).scalar_subquery()
+            is_older = sa.or_(_C.created_at < last, sa.and_(_C.created_at == last, _C.id > after))
+            conditions.append(is_older)
+        columns = [_C[name] for name in _SUMMARY]
+        right = _C.choice["right"].as_float().label("right")
+        query = sa.select(*columns, right).where(*conditions).order_by(_C.created_at.desc(), _C.id).limit(limit)
+        async with autocommit(self._engine) as connection:
+            return [_to_summary(row, row.right) for row in await connection.execute(query)]
+
+    async def arms_of(self, context_id: ContextId) -> Mapping[PatternId, str]:
+        query = sa.select(_C.choice["candidates"]).where(_C.workspace == self._workspace, _C.id == context_id)
+        async with autocommit(self._engine) as connection:
+            found = await connection.scalar(query)
+        return {PatternId(UUID(each["pattern_id"])): each["arm"] for each in found or ()}
+
+    async def hints(self, limit: int) -> list[tuple[tuple[float, ...], bool]]:
+        first = _C.choice["candidates"][0]["pattern_id"].astext
+        query = (
+            sa.select(_C.choice["features"].label("features"), _O.worked)
+            .join(contexts, _C.id == _O.context_id)
+            .where(
+                _O.workspace == self._workspace,
+                ~_O.low_trust,
+                _C.choice.is_not(None),
+                sa.cast(_O.pattern_id, sa.Text) == first,
+            )
+            .order_by(_O.recorded_at.desc(), _O.id)
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            return [(tuple(row.features), row.worked) for row in await connection.execute(query)]
+
+    async def save_weights(self, weights: Sequence[float]) -> None:
+        new = insert(workspaces).values(workspace=self._workspace, hint_weights=list(weights))
+        updated = new.on_conflict_do_update(
+            index_elements=[workspaces.c.workspace], set_={"hint_weights": new.excluded.hint_weights}
+        )
+        async with autocommit(self._engine) as connection:
+            await connection.execute(updated)
+
+    async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
+        some = (
+            sa.select(_R.id, _R.entry_id, _O.pattern_id)
+            .join(outcomes, _O.id == _R.outcome_id, isouter=True)
+            .where(_R.workspace == self._workspace, _R.arm_key.is_(None))
+            .limit(limit)
+            .subquery("some")
+        )
+        of_pattern = sa.and_(some.c.entry_id.is_(None), _E.pattern_id == some.c.pattern_id)
+        words = (
+            sa.select(*(_E[name] for name in EntryTexts._fields))
+            .where(sa.or_(_E.id == some.c.entry_id, of_pattern))
+            .order_by(*TRUST_ORDER)
+            .limit(1)
+            .lateral("words")
+        )
+        query = sa.select(some.c.id.label("record_id"), *words.c).select_from(some.join(words, sa.true()))
+        async with autocommit(self._engine) as connection:
+            return {
+                row[0]: EntryTexts(*row[1:])._replace(entry_type=EntryType(row.entry_type))
+                for row in await connection.execute(query)
+            }
+
+    async def name_arms(self, arms: Mapping[UUID, str]) -> None:
+        ids = sorted(arms)
+        given = sa.select(
+            sa.func.unnest(sa.literal(ids, sa.ARRAY(UUID_TYPE))).label("id"),
+            sa.func.unnest(sa.literal([arms[each] for each in ids], sa.ARRAY(sa.Text))).label("arm"),
+        ).subquery("given")
+        named = sa.update(records).where(_R.id == given.c.id, _R.workspace == self._workspace)
+        async with transaction(self._engine) as connection:
+            await connection.execute(named.values(arm_key=given.c.arm))
+
+    async def lift(self) -> LiftCounts:
+        ours = _C.workspace == self._workspace
+        solved = sa.select(sa.func.bool_or(_O.worked)).where(_O.context_id == _C.id, ~_O.low_trust).scalar_subquery()
+        hinted = sa.select(solved.label("worked")).where(ours, _C.reason == "shown").subquery("hinted")
+        held = (
+            sa.select(_R.worked)
+            .join(contexts, _C.id == _R.context_id)
+            .where(ours, _C.reason == "held_out", ~_R.low_trust)
+        ).subquery("held")
+        async with autocommit(self._engine) as connection:
+            tried, worked = (
+                await connection.execute(
+                    sa.select(
+                        sa.func.count().filter(hinted.c.worked.is_not(None)),
+                        sa.func.count().filter(hinted.c.worked),
+                    ).select_from(hinted)
+                )
+            ).one()
+            held_tried, held_worked = (
+                await connection.execute(
+                    sa.select(sa.func.count(), sa.func.count().filter(held.c.worked)).select_from(held)
+                )
+            ).one()
+        return LiftCounts(hinted=tried, hinted_solved=worked, held_out=held_tried, held_out_solved=held_worked)
+
+
+def _to_record(row: sa.Row[Any]) -> TrialRecord:
+    return TrialRecord(
+        arm=row.arm_key,
+        point_id=PointId(row.point_id),
+        pattern_id=PatternId(row.pattern_id),
+        situation=row.situation_key,
+        is_exact=row.is_exact,
+        worked=row.worked,
+        low_trust=row.low_trust,
+        reporter=row.recorded_by,
+        event=None if row.task_id is None else (row.project_id, row.task_id, row.run_id or ""),
+        recorded_at=row.recorded_at,
+    )
+
+
+def _to_choice(row: sa.Row[Any]) -> ChoiceRecord:
+    choice = None if row.choice is None else CHOICE.validate_python(row.choice)
+    return replace(_to_summary(row, None if choice is None else choice.right), choice=choice)
+
+
+def _to_summary(row: Any, confidence: float | None) -> ChoiceRecord:
+    return ChoiceRecord(
+        context_id=ContextId(row.id),
+        project_id=row.project_id,
+        task_id=row.task_id,
+        run_id=row.run_id,
+        agent_type=row.agent_type,
+        reason=row.reason or "shown",
+        created_at=row.created_at,
+        shown=tuple(map(PatternId, row.pattern_ids)),
+        confidence=confidence,
+    )

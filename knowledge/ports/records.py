@@ -1,0 +1,88 @@
+"""Records of trials, and what a workspace's hints came to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from knowledge.models import (
+    ChoiceRecord,
+    ContextId,
+    EntryTexts,
+    Experience,
+    LiftCounts,
+    PatternId,
+    PointId,
+    Provenance,
+    TrialRecord,
+)
+
+
+class RecordStore(Protocol):
+    """The records of one workspace."""
+
+    async def near(self, points: Collection[PointId], *, before: datetime | None = None) -> list[TrialRecord]:
+        """Return the records at these points and at others of their patterns, of each the latest, trusted ones first.
+
+        With `before`, those recorded until then. Records whose arm is not computed yet are left out.
+        """
+        ...
+
+    async def exact_points(self, situation: str) -> list[PointId]:
+        """Return the points of exactly this situation, by its key, that trusted entries have; a few, the latest."""
+        ...
+
+    async def near_with_experience(
+        self, points: Collection[PointId], agent_type: str | None
+    ) -> tuple[list[TrialRecord], Experience]:
+        """Return the same, and the workspace's experience with hints to agents of a type, in one round trip.
+
+        The experience leaves out what agents' keys reported.
+        """
+        ...
+
+    async def record_unaided(self, context_id: ContextId, *, worked: bool, by: Provenance, now: datetime) -> None:
+        """Record the result of a task that got no hint; the first result stands, unless an agent's key reported it.
+
+        Raises NotFound.
+        """
+        ...
+
+    async def choice(self, context_id: ContextId) -> ChoiceRecord:
+        """Return how a context was chosen. Raises NotFound."""
+        ...
+
+    async def choices(
+        self, *, project_id: str | None, reason: str | None, after: ContextId | None, limit: int
+    ) -> list[ChoiceRecord]:
+        """Return up to `limit` contexts without their choices, the latest first, those behind `after`."""
+        ...
+
+    async def arms_of(self, context_id: ContextId) -> Mapping[PatternId, str]:
+        """Return the arms of the candidates of a context."""
+        ...
+
+    async def hints(self, limit: int) -> list[tuple[tuple[float, ...], bool]]:
+        """Return the features of up to `limit` hints with a trusted outcome, the latest first, and whether they worked.
+
+        The outcome of a hint is that of the first pattern of its context.
+        """
+        ...
+
+    async def save_weights(self, weights: Sequence[float]) -> None:
+        """Store the workspace's weights."""
+        ...
+
+    async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
+        """Return up to `limit` records without an arm, each with the texts of the entry that it stands for."""
+        ...
+
+    async def name_arms(self, arms: Mapping[UUID, str]) -> None:
+        """Store the arms of records."""
+        ...
+
+    async def lift(self) -> LiftCounts:
+        """Return the numbers of tasks with a hint and of those held out, by trusted reports."""
+        ...
