@@ -105,3 +105,38 @@ async def test_60_retellings_with_other_ends_leave_the_context_filled(opens: Ope
         await knowledge.checkpoints.process_all()
         assert (await ask(knowledge, LESSON.situation))[:1] == [LESSON.solution]
         assert await ask(knowledge, LESSON.paraphrase)
+
+
+TWINS = load_tables("test_abstention")["TWINS"]
+"""Pairs of situations that look alike, each with its own remedy."""
+NEIGHBOURS = (2, 3, 5, 10, 20, 50)
+
+
+@pytest.mark.long
+async def test_the_exact_lesson_comes_before_a_near_twin_however_often_that_one_worked(opens: Opens) -> None:
+    first: dict[int, int] = {}
+    async with opens(embedder=LocalEmbedder(), holdout=0.0, query_deadline_ms=60_000) as knowledge:
+
+        async def tell(text: str, solution: str, number: int) -> None:
+            await knowledge.capture.capture_failure_solution(
+                project_id=f"p-{number}",
+                agent_type="backend",
+                failure_description=text,
+                solution_steps=solution,
+                success_verified=True,
+                verified_by="pytest",
+            )
+
+        for exact, own, _, _ in TWINS:
+            await tell(exact, own, 0)
+        told = 0
+        for successes in NEIGHBOURS:
+            for _, _, twin, other in TWINS:
+                for number in range(told, successes):
+                    await tell(twin, other, number)
+            told = successes
+            await knowledge.checkpoints.process_all()
+            found = [(await knowledge.queries.query_for_failure(exact))[0].solution for exact, _, _, _ in TWINS]
+            first[successes] = sum(solution == own for solution, (_, own, _, _) in zip(found, TWINS, strict=True))
+    assert len(TWINS) == 12
+    assert min(first.values()) >= 11, first
