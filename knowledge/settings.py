@@ -238,7 +238,7 @@ class KnowledgeSettings(BaseSettings):
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
     """Tokens of the patterns in a context, at most."""
     context_max_patterns: int = Field(default=3, ge=1, le=3)
-    context_margin: float = Field(default=0.05, ge=0, le=1)
+    context_margin: float = Field(default=0.08, ge=0, le=1)
     """Lead in probability that a hint must have over the agent alone."""
     holdout: float = Field(default=0.02, ge=0, le=0.5)
     """Share of tasks that get no hint, so that the lift is known; 0 turns it off."""
