@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.adapters.postgres.documents import passages
+from knowledge.adapters.postgres.engine import database
 from knowledge.adapters.postgres.engine.database import autocommit
-from knowledge.adapters.postgres.memory import entries
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
@@ -79,12 +79,12 @@ def _conditions_of_any(where: PassageWhere) -> passage_payloads.Conditions:
 
 _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
     Mutant.INDEX: [(each, "workspace_filter", _within_any) for each in (edge, edge_search)],
-    Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "engine_of_workspace", _whole_store)],
+    Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (database, "engine_of_workspace", _whole_store)],
     Mutant.GUARDED: [(PostgresEntries, "get", _get_any)],
     Mutant.PASSAGES: [(passage_payloads, "conditions", _conditions_of_any)],
     Mutant.DOCUMENTS: [
         (passages, "in_scope", _in_scope_of_any),
-        (passages, "engine_of_workspace", _whole_store),
+        (database, "engine_of_workspace", _whole_store),
     ],
     Mutant.GUARDED_DOCUMENTS: [(passages, "in_scope", _in_scope_of_any)],
 }

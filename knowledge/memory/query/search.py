@@ -244,12 +244,13 @@ class _Nearest:
 
     `spare`: number of points at the end that are only read where earlier ones do not apply. `complete`: nothing else in
     the workspace is relevant, so that a search with more conditions finds nothing more. `beyond`: the points after
-    these, read only where an agent's key crowds the others out.
+    these, read only where an agent's key crowds the others out. `in_index`: the index returned any.
     """
 
     points: tuple[ScoredPoint, ...]
     spare: int
     complete: bool
+    in_index: bool
     beyond: tuple[ScoredPoint, ...] = ()
 
 
@@ -297,7 +298,7 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead:
     bound = await _find_scale(stores, in_use.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, encoded, question, anywhere, exact=set(exact) - where.without)
-    if not nearest.points:
+    if not nearest.in_index:
         await _refuse_lost(stores, bound)
     judged, records, experience = await _judge(stores, bound, encoded, nearest, question)
     matches = _with_fit(judged.matches, question)
@@ -477,6 +478,7 @@ async def _find(
         points=points[:shown],
         spare=max(0, min(shown, len(points)) - fetched),
         complete=all_seen and relevant <= shown,
+        in_index=bool(hits),
         beyond=points[shown:],
     )
 
