@@ -37,7 +37,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts
 
-READING = 25
+READING = 26
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -143,7 +143,8 @@ class ExtractiveDrafter(Drafter):
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
-        question = Question(asked.searched, known)
+        # what is spoken of already, a text need not name
+        question = Question(asked.searched, known, named="" if asked.conversation else asked.question)
         found, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         if not found:
             return Draft(sure=0.0)

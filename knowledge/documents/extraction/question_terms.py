@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from knowledge.documents.extraction.entities import asks_a_price, names_asked, tells_a_price, tells_of
 from knowledge.documents.extraction.inflection import forms_of, terms_counted
 from knowledge.documents.segmentation.segments import Unit, UnitKind
 from knowledge.models import TermStatistics
@@ -39,10 +40,12 @@ COUNTED: Final = 2.0
 class Question:
     """The words of a question, each with its rarity."""
 
-    def __init__(self, text: str, statistics: TermStatistics) -> None:
-        """Read a question."""
+    def __init__(self, text: str, statistics: TermStatistics, *, named: str | None = None) -> None:
+        """Read a question; `named` is the one asked now, where `text` has the one before it, too."""
         self.text = text
+        self.names = names_asked(text if named is None else named)
         self.asks_when = _WHEN.match(text) is not None
+        self._price = asks_a_price(text if named is None else named)
         self._forms = forms_of(text)
         seen = statistics.frequencies
         asked_for = terms_counted(text)
@@ -72,6 +75,20 @@ class Question:
         told = term_counts(row.key)
         asked = bool(told) and told.keys() <= self._said
         return asked and all(self.matches_term(around, term) for term in self.rarity)
+
+    def of_no_price(self, told: str) -> bool:
+        """Return whether a price is asked, and a text, with the headings above it, says nothing of money."""
+        return self._price and not tells_a_price(told)
+
+    def of_another(self, told: str) -> bool:
+        """Return whether a text, with what stands before it, tells nothing of something that the question names."""
+        return any(not self._tells_of(told, name) for name in self.names)
+
+    def _tells_of(self, text: str, name: tuple[str, ...]) -> bool:
+        if tells_of(text, name):
+            return True
+        told = term_counts(text)
+        return any(self.matches_term(told, term) for word in name for term in term_counts(word) if term in self._forms)
 
     def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
         """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.

@@ -1,10 +1,12 @@
-"""Reject passages whose heading names another version or date than the question; pure."""
+"""Reject passages whose heading names another version, date or environment than the question; pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from knowledge.documents.parsing.headings import BELOW
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -53,7 +55,43 @@ _RANGE = re.compile(
 )
 
 
+_APART: Final = """
+monday; tuesday; wednesday; thursday; friday; saturday; sunday
+production prod; staging; development dev; sandbox
+linux; windows; macos
+primary; secondary; tertiary
+inbound incoming; outbound outgoing
+ingress; egress
+upload uploading uploaded; download downloading downloaded
+"""
+"""Words of which one excludes the others, those that say the same together: days, environments, systems, sides."""
+_HEADINGS_ALONE: Final = frozenset({"monday", "linux"})
+"""Groups of which a sentence may name one and still answer for another: it runs on Linux, so not on Windows."""
+_EXCLUDING: Final = tuple(
+    {word: number for number, same in enumerate(group.split(";")) for word in same.split()}
+    for group in _APART.strip().splitlines()
+)
+_LETTERS = re.compile(r"[a-z]+")
 _WORDS = re.compile(r"[^\W_]+")
+_CHANGES: Final = """
+added new additions features; fixed fixes bugs bugfixes; removed removals; deprecated deprecations; changed changes
+"""
+_KINDS: Final = {word: number for number, same in enumerate(_CHANGES.split(";")) for word in same.split()}
+"""The headings below which a list of changes parts them by kind, by what each says."""
+_CHANGES_ASKED = re.compile(
+    r"\b(?:what|which(?:\s+[\w-]+){1,3}?)\s+(?:else\s+)?(?:is|are|was|were|got|(?:has|have)\s+been)\s+(?:newly\s+)?"
+    r"(added|fixed|removed|deprecated)\b",
+    re.IGNORECASE,
+)
+_LEAST: Final = r"(?i:minimum|minimal|min|lowest|smallest|shortest{0})"
+_MOST: Final = r"(?i:maximum|maximal|max|highest|largest|longest{0})"
+_ENDS = re.compile(
+    rf"(?P<least>(?<![^\W\d_]){_LEAST.format('|at[ ]least')}(?![a-z])|(?<=[a-z])Min(?![a-z]))"
+    rf"|(?P<most>(?<![^\W\d_]){_MOST.format('|at[ ]most')}(?![a-z])|(?<=[a-z])Max(?![a-z]))"
+)
+_ALSO_LEAST = re.compile(r"\b(?:at least|no less|not less|more than|above|over|from)\b", re.IGNORECASE)
+_ALSO_MOST = re.compile(r"\b(?:most|no more|not more|up to|until|less than|below|under|exceed\w*)\b", re.IGNORECASE)
+_BOTH_TOLD = re.compile(r"\b(?:between|from)\b|\d\s*(?:-|\u2013|to)\s*\d", re.IGNORECASE)
 
 
 class _Date(NamedTuple):
@@ -63,15 +101,19 @@ class _Date(NamedTuple):
 
 
 def contradicts_question(question: str, above: str, text: str) -> bool:
-    """Return whether the headings above a text name only other versions, days or years than the question.
+    """Return whether the headings above a text name only other versions, days, years or places than the question.
 
     Not if the question asks for a range, or if the text itself names the requested one: "Python 3.11" is not a version
-    of another product. A month, or 2.1, includes each of its days, or 2.1.4.
+    of another product. A month, or 2.1, includes each of its days, or 2.1.4. Also true if the question asks for one
+    kind of change and the text is in a list of another, or asks for a maximum and the text states a minimum.
     """
+    if _of_other_changes(question, above, text) or _of_the_other_end(question, text):
+        return True
     return not _RANGE.search(question) and (
         _of_other_versions(question, above, text)
         or _of_other_dates(question, above, text)
         or _of_other_years(question, above, text)
+        or _of_others(question, above, text)
     )
 
 
@@ -87,6 +129,42 @@ def names_version_and_date(heading: str) -> bool:
     return (
         next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None and next(_dates(heading), None) is not None
     )
+
+
+def _of_others(question: str, above: str, text: str) -> bool:
+    """Return whether a text is of one of several words that exclude each other, and another one is asked for."""
+    asked, told, named = (_words_of(each) for each in (question, above, text))
+    for group in _EXCLUDING:
+        wanted = {group[word] for word in asked if word in group}
+        held = {group[word] for word in told if word in group}
+        own = {group[word] for word in named if word in group}
+        if wanted and not wanted & (held | own) and (held or (own and not _HEADINGS_ALONE & group.keys())):
+            return True
+    return False
+
+
+def _words_of(text: str) -> set[str]:
+    words = set(_LETTERS.findall(text.lower()))
+    return words | {word.removesuffix("s") for word in words}
+
+
+def _of_other_changes(question: str, above: str, text: str) -> bool:
+    """Return whether a text stands in a list of changes of another kind than a question asks for."""
+    asked = _CHANGES_ASKED.search(question)
+    path = above.rpartition("\n")[2].split(BELOW)
+    if asked is None or not any(map(names_version_or_date, path[:-1])):
+        return False
+    of = {_KINDS[word] for word in _LETTERS.findall(path[-1].lower()) if word in _KINDS}
+    return bool(of) and _KINDS[asked[1].lower()] not in of and asked[1].lower() not in _LETTERS.findall(text.lower())
+
+
+def _of_the_other_end(question: str, text: str) -> bool:
+    """Return whether a question asks for the most of something and a text tells its least alone, or the reverse."""
+    asked, named = ({found.lastgroup for found in _ENDS.finditer(each)} for each in (question, text))
+    if len(asked) != 1 or _BOTH_TOLD.search(text) or not named or named & asked:
+        return False
+    also = _ALSO_MOST if "most" in asked else _ALSO_LEAST
+    return also.search(text) is None
 
 
 def _of_other_years(question: str, above: str, text: str) -> bool:

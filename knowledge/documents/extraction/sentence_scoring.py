@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hardwon.models.documents import DocumentType
+from hardwon.models.documents import DocumentId, DocumentType
+from knowledge.documents.extraction.config_conflicts import Settings
 from knowledge.documents.extraction.question_terms import Question
 from knowledge.documents.extraction.scope_conflicts import (
     contradicts_question,
@@ -30,6 +31,8 @@ COSINE_SHARE = 0.6
 _MIN_WORDS = 2
 _RELEASED = "released published"
 """What a heading with a day says of the version that it names."""
+_MAX_CHARS_BEFORE = 4_000
+"""Characters of a section before a unit that may say what it is about: a document given whole may have millions."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 
 
@@ -56,6 +59,7 @@ class Sentence:
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
     """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
     found: dict[str, Sentence] = {}
+    settings = _settings(evidence[:READ_PASSAGES])
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
         sections = _sections(each)
@@ -65,7 +69,13 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             path = _path_to(each, heading)
-            if contradicts_question(question.text, f"{each.passage.title}\n{path}", unit.told):
+            within = settings.get(each.passage.document_id)
+            places = f" {within.places}" if within else ""
+            if contradicts_question(question.text, f"{each.passage.title}{places}\n{path}", unit.told) or (
+                within.another(unit.told, question)
+                if within
+                else each.passage.document_type not in _BY_LINE and _tells_nothing(question, each, unit, sections, path)
+            ):
                 continue
             if any(map(names_version_or_date, path.split(BELOW))):  # "Changed" alone does not say of which version
                 heading = path
@@ -96,6 +106,25 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 ),
             )
     return list(found.values())
+
+
+def _tells_nothing(
+    question: Question, evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str
+) -> bool:
+    """Return whether a unit is about another name than the question's, or tells no price though one is asked."""
+    if question.of_no_price(f"{path}\n{unit.told}"):
+        return True
+    return bool(question.names) and question.of_another(f"{_before(evidence, unit, sections, path)}\n{unit.told}")
+
+
+def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str) -> str:
+    """Return what says what a unit is about: titles, headings, and its section before it; of a table no other row."""
+    start = max(start for start, _ in sections if start <= unit.span.start)
+    start = max(start, unit.span.start - _MAX_CHARS_BEFORE)
+    lines = evidence.text[start : unit.span.start].splitlines()
+    if unit.kind is UnitKind.ROW:
+        lines = [each for each in lines if not each.lstrip().startswith("|")]
+    return "\n".join([evidence.passage.title, evidence.passage.section or "", path, *lines])
 
 
 def _is_a_word(text: str) -> bool:
@@ -139,6 +168,17 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
     else:
         start = _begin(evidence)
         yield from units("\n" * start + text[start:], evidence.passage.function or "")
+
+
+def _settings(evidence: Sequence[Evidence]) -> dict[DocumentId, Settings]:
+    """Return what the configurations among passages set, as far as these have it."""
+    lines: dict[DocumentId, list[str]] = {}
+    titles: dict[DocumentId, str] = {}
+    for each in evidence:
+        if each.passage.document_type is DocumentType.CONFIG:
+            titles[each.passage.document_id] = each.passage.title
+            lines.setdefault(each.passage.document_id, []).extend(unit.told for unit in _units(each))
+    return {document: Settings(titles[document], told) for document, told in lines.items()}
 
 
 def _begin(evidence: Evidence) -> int:

@@ -108,7 +108,9 @@ class OutcomeService:
         context_id = ContextId(as_id("context_id", context_id))
         check_flag("worked", worked)
         if (await self.stores.contexts.get(context_id)).shown:
-            raise InvalidInput("context_id", f"names context {context_id}, which has patterns: report the one tried")
+            raise InvalidInput(
+                "context_id", f"names context {context_id}, which holds patterns: give the id of the one that was tried"
+            )
         await self.stores.records.record_unaided(context_id, worked=worked, by=self.by, now=self.stores.clock.now())
 
 

@@ -126,3 +126,26 @@ def test_the_row_that_is_asked_for_is_known_by_its_first_cell_and_the_names_of_c
 
 def test_the_names_of_columns_are_no_answer_of_what_a_table_does_not_list() -> None:
     assert [each.overlap for each in read(PORTS, "What does the sluice listen on?")] == [0.0, 0.0]
+
+
+VALVES = "The valve in Bremen is shut.\n\nThe valve in Kassel drips. It was mended twice.\n\n## Verden\n\nIt hums.\n"
+
+
+def test_what_tells_nothing_of_a_name_that_is_asked_for_is_left_out() -> None:
+    """Of one town it was said what holds of another."""
+    assert [each.told for each in read(VALVES, "Is the valve in Kassel shut?")] == [
+        "The valve in Kassel drips.",
+        "It was mended twice.",
+    ]
+    assert [each.told for each in read(VALVES, "Does the valve in Verden hum?")] == ["It hums."]
+    assert len(read(VALVES, "does the valve in kassel hum?")) == len(read(VALVES, "Does the valve hum?")) == 4
+    assert not read(VALVES, "Is the valve in Celle shut?")
+    assert len(read(VALVES, "Is the valve in Celle shut?", title="Valves of Celle")) == 4
+
+
+def test_a_configuration_of_another_place_or_thing_than_is_asked_for_answers_nothing() -> None:
+    text = "kind: Pump\nmetadata:\n  name: inlet\n  namespace: mill-prod\nspec:\n  rate: 40\n"
+    assert not read(text, "What is the rate in staging?", DocumentType.CONFIG)
+    assert not read(text, "What is the rate of the outlet pump?", DocumentType.CONFIG)
+    assert read(text, "What is the rate in production?", DocumentType.CONFIG)
+    assert read(text, "What is the rate of the inlet pump?", DocumentType.CONFIG)
