@@ -24,7 +24,7 @@ from tests.support.secrets import planted, surviving
 from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
 __all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
-pytestmark = OF_ONE_LOOP
+pytestmark = [OF_ONE_LOOP, pytest.mark.own_stores]  # they look for secrets in all that is stored
 
 GUIDE = b"# Pushing\n\nPush to the mirror with the token of the team, and renew it in March.\n"
 
