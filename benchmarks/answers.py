@@ -43,17 +43,26 @@ def answers_table(found: Mapping[str, Sequence[QuestionResult]]) -> str:
     measures: list[tuple[str, Callable[[Sequence[QuestionResult]], str]]] = [
         ("questions, of them unanswerable", lambda of: f"{len(of)}, {sum(not each.answerable for each in of)}"),
         *((f"retrieval: recall@{depth}", _within(depth)) for depth in (1, 3, 5)),
-        ("retrieval: MRR@10", lambda of: _told(share([1 / each.place if each.place else 0.0 for each in _placed(of)]))),
-        ("false answers, of the unanswerable", lambda of: _told(share([e.answered for e in of if not e.answerable]))),
-        ("false refusals, of the answerable", lambda of: _told(share([not e.answered for e in of if e.answerable]))),
+        (
+            "retrieval: MRR@10",
+            lambda of: _estimate(share([1 / each.place if each.place else 0.0 for each in _placed(of)])),
+        ),
+        (
+            "false answers, of the unanswerable",
+            lambda of: _estimate(share([e.answered for e in of if not e.answerable])),
+        ),
+        (
+            "false refusals, of the answerable",
+            lambda of: _estimate(share([not e.answered for e in of if e.answerable])),
+        ),
         ("surer of the answerable (AUC)", _surer),
         (
             "citations: precision",
-            lambda of: _told(share([len(e.cited & e.relevant) / len(e.cited) for e in _cited(of)])),
+            lambda of: _estimate(share([len(e.cited & e.relevant) / len(e.cited) for e in _cited(of)])),
         ),
         (
             "citations: recall",
-            lambda of: _told(share([len(e.cited & e.relevant) / len(e.relevant) for e in _cited(of)])),
+            lambda of: _estimate(share([len(e.cited & e.relevant) / len(e.relevant) for e in _cited(of)])),
         ),
         ("claims dropped, whose quote was not found", lambda of: str(sum(each.dropped for each in of))),
         ("ms an answer: p50, p95", _times),
@@ -76,7 +85,7 @@ def conversations_table(found: Sequence[QuestionResult]) -> str:
         ("below all questions before it", lambda each: each.whole_place),
     )
     rows = [
-        [name, str(len(of)), *(_told(share([_up_to(way(each), _DEPTH) for each in of])) for _, way in ways)]
+        [name, str(len(of)), *(_estimate(share([_up_to(way(each), _DEPTH) for each in of])) for _, way in ways)]
         for name, of in groups
     ]
     return tables.table([f"recall@{_DEPTH}", "questions", *(name for name, _ in ways)], rows)
@@ -105,7 +114,7 @@ def _up_to(place: int | None, depth: int) -> bool:
 
 
 def _within(depth: int) -> Callable[[Sequence[QuestionResult]], str]:
-    return lambda of: _told(share([_up_to(each.place, depth) for each in _placed(of)]))
+    return lambda of: _estimate(share([_up_to(each.place, depth) for each in _placed(of)]))
 
 
 def _surer(found: Sequence[QuestionResult]) -> str:
@@ -119,7 +128,7 @@ def _times(found: Sequence[QuestionResult]) -> str:
     return f"{median(times):.0f}, {quantiles(times, n=20)[-1]:.0f}" if len(times) > 1 else ""
 
 
-def _told(found: Estimate | None) -> str:
+def _estimate(found: Estimate | None) -> str:
     return "" if found is None else f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 

@@ -26,7 +26,6 @@ from knowledge.models import (
     PatternId,
     Reason,
     Task,
-    TaskFacts,
 )
 from knowledge.runtime.instrumentation import step
 from knowledge.runtime.logging import get_logger
@@ -117,31 +116,12 @@ class Cause(StrEnum):
 class Queries(Protocol):
     """The queries of the builder, in process or over HTTP."""
 
-    async def hint_for_task(
-        self,
-        task_description: str,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        technology: str | None = None,
-        max_results: int = 5,
-        *,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
+    async def hint_for_task(self, task: Task, agent_type: str) -> Hint:
         """Return the patterns to know before a task is assigned, and why, or why none."""
         ...
 
-    async def hint_for_failure(
-        self,
-        failure_description: str,
-        error_message: str | None = None,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        max_results: int = 3,
-        *,
-        technology: str | None = None,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
-        """Return how failures like this one were solved, and why, or why none."""
+    async def hint_for_failure(self, failure: Entry, task: Task, agent_type: str) -> Hint:
+        """Return the patterns that solved failures like this one of the task, and why, or why none."""
         ...
 
 
@@ -280,9 +260,7 @@ async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str) -> H
     tried for this task without success come last, whichever pattern holds them. If only a key of low trust reported
     the failure, just one of its patterns is used, after those of the task: such a key could report any failure.
     """
-    for_task = knowledge.queries.hint_for_task(
-        task.description, agent_type, task.type, task.technology, facts=task.facts
-    )
+    for_task = knowledge.queries.hint_for_task(task, agent_type)
     if not task.project_id or not task.task_id:
         return await for_task
     (failure, for_failure), (_, found) = await gather_all(
@@ -310,14 +288,7 @@ async def _find_failure_and_hint(knowledge: OpenKnowledge, task: Task, agent_typ
     failure = await knowledge.contexts.find_open_failure(task)
     if failure is None or failure.failure_description is None:
         return None, Hint()
-    return failure, await knowledge.queries.hint_for_failure(
-        failure.failure_description,
-        failure.error_message,
-        agent_type,
-        task.type,
-        technology=task.technology,
-        facts=task.facts,
-    )
+    return failure, await knowledge.queries.hint_for_failure(failure, task, agent_type)
 
 
 _WITHHELD = {

@@ -134,11 +134,11 @@ class ArchiveService:
             await settle(upkeep.stores, whole=False)
             before = points
 
-            def told(done: int, _: int | None, before: int = before) -> None:
+            def report_progress(done: int, _: int | None, before: int = before) -> None:
                 if progress:
                     progress(before + done, max(expected, before + done))
 
-            report = await upkeep.refill(recount=False, progress=told)
+            report = await upkeep.refill(recount=False, progress=report_progress)
             written = await upkeep.documents.refill()
             points, passages = points + report.points, passages + written.points
             embedded += report.embedded + written.embedded

@@ -16,6 +16,7 @@ from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.conditions import read_facts
 from knowledge.memory.rules.ranking import Match, rank, rank_for_gate
 from knowledge.models import (
+    Entry,
     EntryType,
     Evidence,
     Hint,
@@ -23,6 +24,7 @@ from knowledge.models import (
     PatternId,
     PointFilter,
     PointId,
+    Task,
     TaskFacts,
     View,
 )
@@ -33,6 +35,8 @@ from knowledge.text.error_summary import log_start
 from knowledge.text.redaction import redact
 
 _GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
+_TASK_HINTS, _FAILURE_HINTS = 5, 3
+"""Patterns weighed for the places of a context, as many as queries return by default."""
 _MAX_QUERY_CHARS = 16_000
 """Longer queries are cut in the middle, as embedded texts of entries are; at four bytes each it fits MAX_TEXT_BYTES."""
 
@@ -92,24 +96,15 @@ class RAGQueryService:
         return await self._answer(question)
 
     @step("query_for_task")
-    async def hint_for_task(
-        self,
-        task_description: str,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        technology: str | None = None,
-        max_results: int = 5,
-        *,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
+    async def hint_for_task(self, task: Task, agent_type: str) -> Hint:
         """Return the patterns to give with a task, if any, and the choice; for contexts. Raises as `query_for_task`."""
         question = self._task_question(
-            task_description,
+            task.description,
             agent_type=agent_type,
-            task_type=task_type,
-            technology=technology,
-            max_results=max_results,
-            facts=facts,
+            task_type=task.type,
+            technology=task.technology,
+            max_results=_TASK_HINTS,
+            facts=task.facts,
         )
         return await self._hint(question, agent_type)
 
@@ -168,26 +163,16 @@ class RAGQueryService:
         return await self._answer(question)
 
     @step("query_for_failure")
-    async def hint_for_failure(
-        self,
-        failure_description: str,
-        error_message: str | None = None,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        max_results: int = 3,
-        *,
-        technology: str | None = None,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
-        """Return the patterns to give after a failure, if any, and the choice; raises as `query_for_task` does."""
+    async def hint_for_failure(self, failure: Entry, task: Task, agent_type: str) -> Hint:
+        """Return the patterns to give with a task after its failure, if any, and the choice; raises likewise."""
         question = await self._failure_question(
-            failure_description,
-            error_message,
+            failure.failure_description or "",
+            failure.error_message,
             agent_type=agent_type,
-            task_type=task_type,
-            technology=technology,
-            max_results=max_results,
-            facts=facts,
+            task_type=task.type,
+            technology=task.technology,
+            max_results=_FAILURE_HINTS,
+            facts=task.facts,
         )
         return await self._hint(question, agent_type)
 
@@ -252,7 +237,7 @@ class RAGQueryService:
             text=await self._failure_text(failure_description, error_message),
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
-            max_results=3,
+            max_results=_FAILURE_HINTS,
         )
         hint = await self._hint(question, None)
         confidence = 0.0 if hint.choice is None else hint.choice.confidence

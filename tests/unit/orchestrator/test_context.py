@@ -20,7 +20,6 @@ from knowledge.models import (
     PatternId,
     Reason,
     Task,
-    TaskFacts,
 )
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.context.rendering import render
@@ -60,32 +59,13 @@ class Answers:
     def contexts(self) -> Answers:
         return self
 
-    async def hint_for_task(
-        self,
-        task_description: str,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        technology: str | None = None,
-        max_results: int = 5,
-        *,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
-        self.asked.append((task_description, agent_type, task_type, technology, max_results))
+    async def hint_for_task(self, task: Task, agent_type: str) -> Hint:
+        self.asked.append((task, agent_type))
         await asyncio.sleep(self.seconds)
         return hint(self.answer())
 
-    async def hint_for_failure(
-        self,
-        failure_description: str,
-        error_message: str | None = None,
-        agent_type: str | None = None,
-        task_type: str | None = None,
-        max_results: int = 3,
-        *,
-        technology: str | None = None,
-        facts: TaskFacts | None = None,
-    ) -> Hint:
-        self.asked.append((failure_description, error_message, agent_type, task_type, technology))
+    async def hint_for_failure(self, failure: Entry, task: Task, agent_type: str) -> Hint:
+        self.asked.append((failure, task, agent_type))
         return hint(self.mended())
 
     async def find_open_failure(self, task: Task) -> Entry | None:
@@ -122,7 +102,7 @@ async def test_the_basic_context_comes_first_then_a_blank_line_then_the_block() 
     assert context.patterns == (one,)
     assert context.degraded is None
     assert (context.reason, context.confidence) == ("shown", 0.75)
-    assert knowledge.asked == [(TASK.description, "backend", "bugfix", "python", 5)]
+    assert knowledge.asked == [(TASK, "backend")]
     assert knowledge.kept == [context]
 
 
@@ -140,7 +120,7 @@ async def test_of_a_task_that_failed_what_mends_the_failure_comes_first_and_each
     tried = replace(tried, mended=lambda: [told_again, three, two])
     context = await OrchestratorContextBuilder(tried).build_context_for_task(again, "backend")
     assert context.patterns == (one, told_again, two), "and whoever else told of it comes no earlier"
-    assert ("it fell", "KeyError", "backend", "bugfix", "python") in knowledge.asked
+    assert (told, again, "backend") in knowledge.asked
 
 
 async def test_without_a_pattern_the_context_is_the_basic_one_alone() -> None:
@@ -207,7 +187,7 @@ async def test_a_task_may_be_anything_with_a_description() -> None:
     task = SimpleNamespace(description="Show the total", type=EntryType.GATE_APPROVAL, id=17)
     context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
     assert context.text == "Task: Show the total\nType: gate_approval"
-    assert knowledge.asked == [("Show the total", "backend", "gate_approval", None, 5)]
+    assert knowledge.asked == [(Task(description="Show the total", type="gate_approval", task_id="17"), "backend")]
 
 
 async def test_a_task_may_be_a_mapping_as_states_of_graphs_are() -> None:
@@ -215,7 +195,8 @@ async def test_a_task_may_be_a_mapping_as_states_of_graphs_are() -> None:
     task = {"description": "Show the total", "type": "bugfix", "id": 17, "facts": {"tool": "pytest"}}
     context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
     assert context.text == "Task: Show the total\nType: bugfix"
-    assert knowledge.asked == [("Show the total", "backend", "bugfix", None, 5)]
+    asked = Task(description="Show the total", type="bugfix", task_id="17", facts={"tool": "pytest"})
+    assert knowledge.asked == [(asked, "backend")]
 
 
 class Broken:
