@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.memory.query.search import Question, SearchResult
+from knowledge.memory.query.arm_counts import SearchResult
+from knowledge.memory.query.search import Question
 from knowledge.memory.rules import hints
 from knowledge.memory.rules.arms import EXACT_LEAD, Counts, arm_counts, kernel, order_score, record_weight
 from knowledge.memory.rules.hints import HintDecision

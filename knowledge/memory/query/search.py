@@ -6,169 +6,46 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hardwon.errors import IndexUnavailable
 from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, space_in_use
+from knowledge.memory.query.arm_counts import SearchResult, count_arms
+from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, count_retellings_once, judge, to_candidate
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import (
-    EXACT_LEAD,
-    Counts,
-    arm_key,
-    count,
-    kernel,
-    order_score,
     situation_key,
 )
 from knowledge.memory.rules.conditions import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.rules.facets import MIN_FITTING, fit, fits
-from knowledge.memory.rules.ranking import Match, counts_of_pattern, source_quota
+from knowledge.memory.rules.ranking import Match, source_quota
 from knowledge.models import (
     BoundSpace,
     EmbeddingSpace,
     Evidence,
     Experience,
     Hit,
-    PatternId,
     PointFilter,
     PointId,
     SparseVector,
     TermStatistics,
     TrialRecord,
     Vector,
-    View,
-    point_id_of,
 )
 from knowledge.ports import Embedder, Stores
-from knowledge.retrieval import confidence as likeness
-from knowledge.retrieval import confidence as silence
 from knowledge.retrieval.calibration import relevance
 from knowledge.retrieval.confidence import (
     MAX_COSINE_GAP,
-    MIN_RETELLINGS,
-    count_once,
     find_crowd,
-    find_retellings,
     leave_out,
 )
 from knowledge.retrieval.cosine_scale import rescale_cosine, stretch_factor
-from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, Features, QueryTerms, features, read_query
+from knowledge.retrieval.features import MAX_CANDIDATES, QueryTerms, read_query
 from knowledge.retrieval.fusion import coverage, fuse
 from knowledge.runtime.instrumentation import Span, step
 from knowledge.text.bm25 import query_vector, term_counts
 from knowledge.text.error_summary import error_codes, is_different_error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredPoint:
-    """A point with its cosine on the bundled model's scale, its lexical coverage, and the fused score."""
-
-    point_id: PointId
-    cosine: float
-    coverage: float
-    fused: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedMatches:
-    """The live patterns among the points, likeliest first.
-
-    `confidence`: that one of them is right, 0..1; `level`: from which to inject any unasked. It is 0 where only the
-    relevance floor decides: where the scale of the model's cosines is unknown, or with few candidates.
-    `crowd`: situations of agents' keys near the question that were left out, by key, as they were too many.
-    """
-
-    matches: tuple[Match, ...]
-    confidence: float
-    level: float
-    crowd: Mapping[str, int] = field(default_factory=dict)
-
-
-def judge(
-    points: Sequence[ScoredPoint],
-    evidence: Mapping[PointId, Evidence],
-    question: QueryTerms,
-    bound: BoundSpace,
-    workspace: str,
-    *,
-    recount: Callable[[Sequence[Candidate], int], tuple[QueryTerms, list[int]] | None] = lambda *_: None,
-) -> JudgedMatches:
-    """Compare the best points, highest fused score first, with the question and sort them.
-
-    `recount`: for all candidates and the place of the best one, the terms of the question with the retellings of that
-    one counted once, and the places of the candidates without them; None where there are few.
-    """
-    alive = [each for each in points if each.point_id in evidence]
-    if not alive:
-        return JudgedMatches(matches=(), confidence=0.0, level=1.0)
-    read, rest = alive[:MAX_CANDIDATES], alive[MAX_CANDIDATES:]
-    fused = [each.fused for each in read]
-    scores, likenesses = fused, [likeness.SCALE * each for each in fused]
-    confidence, level = relevance(fused[0], bound.calibration), 0.0
-    if stretch_factor(bound) is not None:
-        candidates = [_candidate(each, evidence[each.point_id], workspace) for each in read]
-        features_of_read = features(question, candidates, bound.mean_terms)
-        likenesses = [likeness.likeness(each, likeness.BUNDLED_LIKENESS) for each in features_of_read]
-        scores = likeness.to_fused_scale(likenesses, fused)
-        if len(read) >= silence.MIN_CANDIDATES:
-            confidence = _confidence(fused, likenesses, features_of_read)
-            every = [*candidates, *(_candidate(each, evidence[each.point_id], workspace) for each in rest)]
-            if again := recount(every, likenesses.index(max(likenesses))):
-                terms, places = again
-                confidence = max(confidence, _confidence_of(terms, [every[at] for at in places], alive, places, bound))
-            level = silence.BUNDLED_CONFIDENCE.level
-    lowest = min(scores)  # points that were not read come last
-    scores = [*scores, *(min(each.fused, lowest) for each in rest)]
-    likenesses = [*likenesses, *(min(likenesses) for _ in rest)]
-    matches = [
-        Match(
-            evidence=evidence[each.point_id],
-            relevance=relevance(score, bound.calibration),
-            score=score,
-            point_id=each.point_id,
-            likeness=nats,
-            is_task_view=_is_task_view(each, evidence[each.point_id], workspace),
-        )
-        for each, score, nats in zip(alive, scores, likenesses, strict=True)
-    ]
-    return JudgedMatches(
-        matches=tuple(sorted(matches, key=lambda match: -match.score)), confidence=confidence, level=level
-    )
-
-
-def _confidence(fused: Sequence[float], likenesses: Sequence[float], found: Sequence[Features]) -> float:
-    return silence.confidence(silence.signals(fused, likenesses, found), silence.BUNDLED_CONFIDENCE)
-
-
-def _confidence_of(
-    question: QueryTerms,
-    candidates: Sequence[Candidate],
-    points: Sequence[ScoredPoint],
-    places: Sequence[int],
-    bound: BoundSpace,
-) -> float:
-    """Return the confidence by some of the candidates, those at `places`."""
-    some = list(zip(candidates, places, strict=True))[:MAX_CANDIDATES]
-    found = features(question, [candidate for candidate, _ in some], bound.mean_terms)
-    likenesses = [likeness.likeness(each, likeness.BUNDLED_LIKENESS) for each in found]
-    return _confidence([points[place].fused for _, place in some], likenesses, found)
-
-
-def _candidate(point: ScoredPoint, evidence: Evidence, workspace: str) -> Candidate:
-    """Return the text that a point represents, as far as its pattern's words tell, with its scores."""
-    views = embedding_text.views(evidence.words)
-    view = View.TASK if _is_task_view(point, evidence, workspace) else View.SITUATION
-    return Candidate(text=views[view], cosine=point.cosine, coverage=point.coverage)
-
-
-def _is_task_view(point: ScoredPoint, evidence: Evidence, workspace: str) -> bool:
-    """Return whether a point stands for the task description of its pattern's words."""
-    task = embedding_text.views(evidence.words).get(View.TASK)
-    return task is not None and point.point_id == point_id_of(
-        workspace, evidence.pattern_id, View.TASK, embedding_text.normalise(task)
-    )
-
 
 CANDIDATES = 100
 """Points requested from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
@@ -196,27 +73,6 @@ class Question:
     project_id: str | None = None
     facts: Facts = NOTHING_KNOWN
     unasked: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """The matches, of any relevance, with the counts of their arms, and the confidence that one of them is right.
-
-    `level`: the confidence from which to inject any unasked. `situation`: the key of the question; `records`: those
-    near it; `weights`: of the matches' situations at the question, 0..1; `exact`: those with the question's own text,
-    the trusted ones where there are any.
-    `experience`: the workspace's, of a question asked unasked. `crowd`: as in `JudgedMatches`.
-    """
-
-    matches: tuple[Match, ...] = ()
-    confidence: float = 0.0
-    level: float = 1.0
-    situation: str = ""
-    records: tuple[TrialRecord, ...] = ()
-    weights: Mapping[PointId, float] = field(default_factory=dict)
-    exact: frozenset[PointId] = frozenset()
-    crowd: Mapping[str, int] = field(default_factory=dict)
-    experience: Experience = field(default_factory=Experience)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,82 +171,8 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead:
         records = [*dict.fromkeys([*records, *more_records])]
     with Span("ranking"):
         return replace(
-            _count(matches, records, judged, text, known=exact, workspace=stores.workspace), experience=experience
+            count_arms(matches, records, judged, text, known=exact, workspace=stores.workspace), experience=experience
         )
-
-
-def _count(
-    matches: Sequence[Match],
-    records: Sequence[TrialRecord],
-    judged: JudgedMatches,
-    text: str,
-    *,
-    known: Collection[PointId],
-    workspace: str,
-) -> SearchResult:
-    """Return the matches with the counts of their arms at the question, and their places.
-
-    `text`: that of the question, normalised; `known`: points of trusted entries with it. Where something trusted has
-    the very text, nothing that rests on agents' keys alone leads by having it, too, and the situation is known, however
-    common its words became.
-    """
-    key = situation_key(text)
-    likenesses = {match.point_id: match.likeness for match in matches}
-    least = max(likenesses.values(), default=0.0) - EXACT_LEAD  # the same text is not far behind the best
-    near = [match for match in matches if match.likeness >= least or match.point_id in known]
-    same = [match for match in near if match.point_id in known or _is_exact(match, text, workspace)]
-    trusted = frozenset(match.point_id for match in same if not match.is_low_trust)
-    exact = trusted or frozenset(match.point_id for match in same)
-    weights = kernel(likenesses, exact)
-    lead = max(likenesses.values(), default=0.0) + EXACT_LEAD
-    confidence = max(judged.confidence, judged.level) if trusted else judged.confidence
-    _add_task_views(weights, matches, records)
-    by_arm: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        by_arm.setdefault(record.arm, []).append(record)
-    counts: dict[str, Counts] = {}
-    counted = []
-    for match in matches:
-        words = match.evidence.words
-        arm = arm_key(embedding_text.resolution(words), embedding_text.situation(words))
-        if arm not in counts:
-            told = by_arm.get(arm)
-            counts[arm] = count(told, weights, key) if told else counts_of_pattern(match.evidence)
-        nats = lead if match.point_id in exact else match.likeness
-        relevant = 1.0 if match.point_id in trusted else match.relevance
-        order = order_score(nats, lead if exact else lead - EXACT_LEAD, counts[arm])
-        counted.append(replace(match, arm=arm, counts=counts[arm], likeness=nats, relevance=relevant, order=order))
-    return SearchResult(
-        matches=tuple(counted),
-        confidence=confidence,
-        crowd=judged.crowd,
-        level=judged.level,
-        situation=key,
-        records=tuple(records),
-        weights=weights,
-        exact=exact,
-    )
-
-
-def _is_exact(match: Match, text: str, workspace: str) -> bool:
-    """Return whether a match stands for a normalised text itself."""
-    pattern_id = match.evidence.pattern_id
-    return any(match.point_id == point_id_of(workspace, pattern_id, view, text) for view in View)
-
-
-def _add_task_views(weights: dict[PointId, float], matches: Sequence[Match], records: Sequence[TrialRecord]) -> None:
-    """Weigh the records of entries that were found by their task description as that is weighed.
-
-    Their records stand at the situation, which the search may not have found.
-    """
-    of_pattern: dict[PatternId, float] = {}
-    for match in matches:
-        if match.is_task_view:
-            weight = weights[match.point_id]
-            of_pattern[match.evidence.pattern_id] = max(weight, of_pattern.get(match.evidence.pattern_id, 0.0))
-    for record in records:
-        if record.pattern_id in of_pattern:
-            weights.setdefault(record.point_id, of_pattern[record.pattern_id])
 
 
 async def _find_scale(stores: Stores, bound: BoundSpace) -> BoundSpace:
@@ -514,12 +296,12 @@ async def _judge(
         records = [*dict.fromkeys([*records, *more_records])]
         applying |= {point: each for point, each in more.items() if may_help(each)}
         crowd = _find_crowd([*scored, *nearest.beyond], applying, limit)
-        texts = [_candidate(each, applying[each.point_id], stores.workspace).text for each in crowd]
+        texts = [to_candidate(each, applying[each.point_id], stores.workspace).text for each in crowd]
         statistics = leave_out(statistics, [set(term_counts(text)) for text in texts])
         reading = read_query(question.text, statistics)
         scored = tuple(each for each in [*scored, *nearest.beyond] if each not in crowd)
     with Span("ranking"):
-        recount = partial(_count_retellings_once, question.text, statistics)
+        recount = partial(count_retellings_once, question.text, statistics)
         judged = judge(scored, applying, reading, bound, stores.workspace, recount=recount)
         return replace(judged, crowd=_count_near(crowd, scored, applying)), records, experience
 
@@ -546,22 +328,6 @@ async def _records(
     if question.unasked:
         return await stores.records.near_with_experience(points, question.asked_by)
     return await stores.records.near(points), Experience()
-
-
-def _count_retellings_once(
-    text: str, statistics: TermStatistics, candidates: Sequence[Candidate], best: int
-) -> tuple[QueryTerms, list[int]] | None:
-    cosines = [candidate.cosine for candidate in candidates]
-    near = [place for place, cosine in enumerate(cosines) if cosines[best] - cosine <= MAX_COSINE_GAP]
-    if len(near) < MIN_RETELLINGS:
-        return None
-    terms = [set(term_counts(each.text)) if place in near else set() for place, each in enumerate(candidates)]
-    retellings = find_retellings(terms, cosines, best)
-    if len(retellings) < MIN_RETELLINGS:
-        return None
-    others = [place for place in range(len(candidates)) if place == best or place not in retellings]
-    again = count_once(statistics, [terms[place] for place in retellings], others_seen=len(others) > 1)
-    return read_query(text, again), others
 
 
 async def _evidence(stores: Stores, points: Sequence[PointId], question: Question) -> Mapping[PointId, Evidence]:

@@ -10,8 +10,9 @@ from hardwon.errors import NotFound
 from hardwon.models.patterns import MAX_RESULTS
 from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
 from knowledge.memory.capture.outcomes import merge_target
+from knowledge.memory.query.arm_counts import SearchResult
 from knowledge.memory.query.choice import choose
-from knowledge.memory.query.search import Question, SearchResult, search
+from knowledge.memory.query.search import Question, search
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.conditions import read_facts
 from knowledge.memory.rules.ranking import Match, rank, rank_for_gate

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.query.search import JudgedMatches, ScoredPoint, judge
+from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, judge
 from knowledge.models import (
     BoundSpace,
     EmbeddingSpace,
