@@ -32,8 +32,6 @@ LOW_TRUST_WEIGHT = 0.5
 """Weight of a record that an agent's key reported, until something trusted worked with the arm nearby; ours."""
 MIN_UPPER_BOUND = 0.25
 """Arms whose upper bound is below it are not shown."""
-MAX_RECORDS = 50
-"""Records read of each situation, the latest first: those before them weigh less than 2 in 100."""
 
 _CODE = re.compile(r"(?<!`)`+([^`\n]+)`+")
 _NAME = re.compile(r"[\w./@:+-]+")

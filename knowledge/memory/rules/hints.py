@@ -23,8 +23,6 @@ MAX_OUTCOMES = 500
 """Outcomes that the weights are fitted to, the latest first."""
 BASE_STRENGTH = 2.0
 """Tasks that the workspace's rate of unaided success counts for beside the records near a question."""
-MAX_BASE_RECORDS = 200
-"""Tasks without a hint that the rate is taken from, the latest first."""
 _STEPS = 50
 _MAX_HALVINGS = 40
 
