@@ -50,6 +50,21 @@ SBOM = (
     "uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock"
     " --pyproject pyproject.toml --mc-type library --output-reproducible --output-format JSON --output-file sbom.json"
 )
+LOADED = (
+    "asyncpg",
+    "hardwon.blocking",
+    "knowledge.adapters.postgres.engine.embedded_server",
+    "knowledge.adapters.qdrant.edge",
+    "onnxruntime",
+    "orchestrator.cli.commands.root",
+    "orchestrator.http.app",
+    "orchestrator.http.uvicorn",
+    "orchestrator.observability.logging",
+    "orchestrator.server.serve",
+    "rich.progress",
+    "tokenizers",
+)
+"""What commands and the owner process load: its bytecode is made at the installation, or the first command would."""
 COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "demo": ("the main job on real input, start to finish", [["hardwon", "demo"]]),
     "test": ("the tests, without those that take seconds each; of those that are named, all", [TEST]),
@@ -135,7 +150,7 @@ def steps(commands: list[list[str]], rest: list[str]) -> int:
 def environment() -> dict[str, str]:
     """Return our environment without what would lead Python or pip elsewhere, with the programs of VENV first.
 
-    Bytecode is always kept: nothing is compiled at installation, and every start would compile it all again.
+    Bytecode is always kept: else every start would compile it all again.
     """
     astray = {"PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "PYTHONPATH", "PIP_PREFIX", "PIP_TARGET", "PIP_USER"}
     env = {key: value for key, value in os.environ.items() if key not in astray}
@@ -222,6 +237,7 @@ def fill(pip: list[str]) -> None:
         say(f"uv could not ({failed.splitlines()[0].strip()}), so pip does it: up to a minute")
         install([*pip, "install", "--no-compile", *exact, str(LOCK)])
     install([*pip, "install", "--no-compile", "--no-deps", "--no-build-isolation", "-e", str(ROOT)])
+    install([str(BIN / "python"), "-c", f"import {', '.join(LOADED)}"])
 
 
 def index_of(pip: list[str]) -> dict[str, str]:

@@ -15,8 +15,8 @@ from typing import Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from knowledge import Task
-from orchestrator import OrchestratorHooks, connect
+import hardwon
+from hardwon import Task
 
 NAIVE = "def total(prices): return sum(prices)"
 MENDED = "def total(prices): return sum(price or 0 for price in prices)"
@@ -34,7 +34,7 @@ class State(TypedDict, total=False):
     attempt: int
 
 
-def make_graph(hooks: OrchestratorHooks) -> Any:
+def make_graph(hooks: hardwon.Hooks) -> Any:
     """Return the graph: start, then attempts until one passes the check."""
 
     async def start(state: State) -> State:
@@ -102,7 +102,7 @@ async def main() -> None:
     """Let two projects do alike tasks, one after the other."""
     shop = task("web-shop", "Sum up the prices of a cart; some prices are missing")
     books = task("book-keeping", "Sum up the prices of an invoice; prices may be missing")
-    async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
+    async with hardwon.connect() as knowledge, hardwon.Hooks(knowledge) as hooks:
         graph = make_graph(hooks)
         await graph.ainvoke({"task": shop, "check": "assert total([2, None, 3]) == 5"})
         await hooks.phase_completed("web-shop")

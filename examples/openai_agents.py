@@ -19,8 +19,8 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabl
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from knowledge import Task
-from orchestrator import OrchestratorHooks, connect
+import hardwon
+from hardwon import Task
 
 INSTRUCTIONS = "You write Python for a task. Answer with the whole code, and with what it does in a sentence."
 
@@ -38,7 +38,7 @@ def coder(context: str) -> Agent[None]:
     return Agent(name="coder", model=model, instructions=f"{INSTRUCTIONS}\n\n{context}", output_type=Attempt)
 
 
-async def orchestrate(hooks: OrchestratorHooks, task: Task, check: str) -> str:
+async def orchestrate(hooks: hardwon.Hooks, task: Task, check: str) -> str:
     """Have an agent do a task, attempt after attempt; return the context it was given."""
     run: dict[str, Any] = {"project_id": task.project_id, "task_id": task.task_id, "run_id": task.run_id}
     context = await hooks.task_started(task, "coder")
@@ -85,7 +85,7 @@ async def main() -> None:
     set_tracing_disabled(True)  # else the SDK sends what was said to OpenAI, whoever's model it was
     shop = task("web-shop", "Write total(prices): sum up the prices of a cart; some prices are missing")
     books = task("book-keeping", "Write total(prices): sum up the prices of an invoice; prices may be missing")
-    async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
+    async with hardwon.connect() as knowledge, hardwon.Hooks(knowledge) as hooks:
         await orchestrate(hooks, shop, "assert total([2, None, 3]) == 5")
         await hooks.phase_completed("web-shop")
         await hooks.wait_for_checkpoints()  # only here: the second project starts at once

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from knowledge import Task
-from orchestrator import OrchestratorHooks, connect
+import hardwon
+from hardwon import Task
 
 Agent = Callable[[str, str], tuple[str, str]]
 """From what an agent is told, and what came of its last attempt, to code and the steps that it took."""
@@ -37,10 +37,12 @@ async def run_python(code: str) -> str:
     return said.decode() if process.returncode else ""
 
 
-async def orchestrate(hooks: OrchestratorHooks, job: Job, agent: Agent) -> str:
+async def orchestrate(hooks: hardwon.Hooks, job: Job, agent: Agent) -> str:
     """Have an agent do a job, attempt after attempt; return the context it was given."""
     task = job.task
     context = await hooks.task_started(task, "coder")
+    if context.degraded:
+        print(f"{task.project_id}: {context.degraded}")
     said = ""
     for attempt in (1, 2, 3):
         code, steps = agent(context.text, said)
@@ -96,7 +98,7 @@ async def main() -> None:
     books = job(
         "book-keeping", "Sum up the prices of an invoice; prices may be missing", "assert total([None, 7]) == 7"
     )
-    async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
+    async with hardwon.connect() as knowledge, hardwon.Hooks(knowledge) as hooks:
         await orchestrate(hooks, shop, agent)
         await hooks.phase_completed("web-shop")
         await hooks.wait_for_checkpoints()  # only here: the second project starts at once

@@ -12,8 +12,8 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
 from hardwon.errors import HardwonError, reason_of
+from hardwon.event_log import get_logger
 from jobs.table import JOBS, Job, RemoteJobs, retry_delays, run_job
-from knowledge.runtime.logging import get_logger
 from knowledge.wiring.open import Knowledge
 
 log = get_logger(__name__)

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from hardwon.errors import Conflict, HardwonError, InvalidInput
+from hardwon.event_log import get_logger
 from knowledge.documents.access import Permission
 from knowledge.documents.service import LOCAL
 from knowledge.memory.rules.retention import add_years
 from knowledge.ports import CANCELLED, JobStore
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import process_each
 from knowledge.wiring.open import Knowledge
 

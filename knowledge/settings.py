@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
-from urllib.parse import urlsplit
 
-import platformdirs
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from hardwon.errors import BUNDLED_MODEL, InvalidSetting
+from hardwon.owner.environment import default_home
+from hardwon.settings import check_http, check_port
 from knowledge.models import ReviewMode
 
 if TYPE_CHECKING:
@@ -59,47 +59,9 @@ MAX_YEARS = 100
 """Longest retention of knowledge."""
 
 
-def default_home() -> Path:
-    """Return the default data directory; /var/lib/hardwon for root, since the server cannot read /root.
-
-    Raises InvalidSetting for a user without a home directory, which containers may have.
-    """
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Path("/var/lib/hardwon")
-    try:
-        return platformdirs.user_data_path("hardwon", appauthor=False)
-    except RuntimeError:
-        raise InvalidSetting(
-            "HARDWON_HOME", "is not set, and this user has no home directory: set it to the data directory"
-        ) from None
-
-
 def _blank(value: object) -> bool:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     return isinstance(text, str) and not text.strip()
-
-
-def _check_port(address: str) -> str | None:
-    """Return the host of an address. Raises ValueError for a malformed address or port."""
-    try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:  # whose message may contain a part of a password
-        raise ValueError(
-            "is not a valid address: encode / ? # @ : % in a password as %2F %3F %23 %40 %3A %25"
-        ) from None
-    if port == 0:
-        raise ValueError("is not a valid address: port 0")
-    return parts.hostname
-
-
-def check_http(address: str | None) -> str | None:
-    """Return an HTTP address unchanged, if one is given. Raises ValueError for a malformed one."""
-    if address and not address.startswith(("http://", "https://")):
-        raise ValueError("give an http:// or https:// address")
-    if address and not _check_port(address):
-        raise ValueError("has no host")
-    return address
 
 
 def _check_sendable(key: str) -> None:
@@ -123,6 +85,17 @@ def _openai_key() -> str:
     except ValueError as error:
         raise InvalidSetting("OPENAI_API_KEY", str(error)) from None
     return key
+
+
+def _to_text(name: str, value: Any) -> str:
+    """Return a value as its variable has it."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return f"{value} years" if name == "retention_years" else str(value)
 
 
 class KnowledgeSettings(BaseSettings):
@@ -314,7 +287,7 @@ class KnowledgeSettings(BaseSettings):
     @classmethod
     def _postgres_port(cls, value: SecretStr | None) -> SecretStr | None:
         if value:
-            _check_port(value.get_secret_value())
+            check_port(value.get_secret_value())
         return value
 
     @field_validator(
@@ -406,6 +379,15 @@ class KnowledgeSettings(BaseSettings):
     def _field(cls, name: str) -> FieldInfo | None:
         fields = cls.model_fields
         return fields.get(name) or next((each for each in fields.values() if each.alias == name), None)
+
+    def to_environment(self) -> dict[str, str]:
+        """Return the variables that give these settings, for a process of their own: also those that are unset here."""
+        unset = {name: "" for name in os.environ if name.startswith("HARDWON_") and name not in _ALSO_READ}
+        return unset | {
+            type(self).model_fields[name].alias or f"HARDWON_{name.upper()}": _to_text(name, getattr(self, name))
+            for name in self.model_fields_set
+            if getattr(self, name) is not None
+        }
 
     @property
     def fetch_from(self) -> tuple[str, ...]:

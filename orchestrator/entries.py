@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from hardwon.errors import InvalidInput
+from hardwon.models.entries import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryType, NewEntry
+from hardwon.models.ids import EntryId
 from knowledge.memory.rules.embedding_text import situation
-from knowledge.models import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryId, EntryType, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
 _CONDITIONS = TypeAdapter(AppliesWhen)

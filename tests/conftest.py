@@ -30,7 +30,7 @@ from knowledge.wiring.open import Knowledge, open_knowledge
 from knowledge.wiring.stores import migration_scripts
 from tests.support.certificates import trust_nobody
 from tests.support.embedders import HashingEmbedder
-from tests.support.folders import keep_in_memory
+from tests.support.folders import end_owner, keep_in_memory
 from tests.support.models import keep_model
 from tests.support.postgres import create_database, drop_database, throwaway_postgres
 from tests.support.statements import keep_statements
@@ -138,6 +138,7 @@ def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
+        end_owner(Path(folder))
 
 
 @pytest.fixture

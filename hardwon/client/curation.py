@@ -12,6 +12,7 @@ from pydantic import Field
 
 from hardwon.client.fields import LAST, Limit
 from hardwon.client.operations import Envelope, Operation, Service, Wire
+from hardwon.client.paging import PAGE_SIZE
 from hardwon.client.transport import REJECTION
 from hardwon.models.access import (
     MAX_AFFECTED,
@@ -26,7 +27,6 @@ from hardwon.models.access import (
 from hardwon.models.entries import Entry
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import MAX_SUGGESTIONS, Pattern, PatternDetails, PatternPair
-from hardwon.paging import PAGE_SIZE
 
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
+from hardwon.client.paging import PAGE_SIZE
 from hardwon.models.entries import AppliesWhen
 from hardwon.models.tasks import TaskFacts
-from hardwon.paging import PAGE_SIZE
 
 LAST: Final[Any] = Field(description="What names the last one of the page before; left out, the list begins.")
 Limit = Annotated[int, Field(ge=1, le=PAGE_SIZE, description="At most so many; a Link header leads to the next page.")]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 import httpx
 
 from hardwon.client.fields import LAST, LimitOrAll
+from hardwon.client.http_environment import check_http_environment, enable_keepalive
 from hardwon.client.operations import Envelope, Operation, Service, Wire, shorten_text
-from hardwon.client.transport import LIMITS, Api
+from hardwon.client.transport import DEADLINE_HEADER, LIMITS, Api
 from hardwon.errors import InvalidInput, OwnerUnavailable
-from hardwon.http_environment import check_http_environment, enable_keepalive
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.reports import WorkspaceStats
 from hardwon.models.tasks import Context, Task
@@ -51,6 +51,8 @@ class _AccessAnswer:
     operations: list[str]
 
 
+_SERVER_SHARE: Final = 0.9
+"""Share of a caller's deadline that the server has; ours: the rest is for the way there and back."""
 _MAX_TASK_BYTES: Final = 320 * 1024
 """JSON writes a byte in six at most, and the server takes 2 MiB."""
 SERVICES: Final = {
@@ -178,7 +180,9 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         description = shorten_text("description", task.description, _MAX_TASK_BYTES)
         sent = asdict(replace(task, description=description))
         body = {"task": {name: value for name, value in sent.items() if value is not None}, "agent_type": agent_type}
-        return await self._api.call("POST", "/v1/contexts", Context, body=body)
+        deadline_ms = max(1, int(self.settings.query_deadline_ms * _SERVER_SHARE))
+        headers = {DEADLINE_HEADER: str(deadline_ms)}
+        return await self._api.call("POST", "/v1/contexts", Context, body=body, headers=headers)
 
     @Operation("GET", "/v1/stats", problems=(409,))
     async def stats(self) -> WorkspaceStats:

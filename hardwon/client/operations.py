@@ -20,10 +20,10 @@ from uuid import UUID
 import httpx
 from pydantic.fields import FieldInfo
 
+from hardwon.client.paging import PAGE_SIZE, fetch_pages
 from hardwon.client.transport import QUICK_SECONDS, Api, path_segment, watch_progress
 from hardwon.errors import InvalidInput
-from hardwon.paging import PAGE_SIZE, fetch_pages
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from hardwon.validation import as_id, as_integer, check_duration, check_unicode
 
 NO_SCOPE: Final = "-"

@@ -27,6 +27,8 @@ WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
 LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the response to a request that a stopping server cancelled: the request may be repeated elsewhere."""
+DEADLINE_HEADER = "Hardwon-Deadline-Ms"
+"""Milliseconds after which the caller of a context goes on without it."""
 QUICK_SECONDS = 60.0
 """Timeout of requests without long work."""
 _SLOW_SECONDS = 5.0
@@ -89,13 +91,16 @@ class Api:
         *,
         body: object = None,
         params: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> Answer:
         """Return the answer to a request; raises the error of a problem, OwnerUnavailable without a response.
 
         A body of bytes is sent as it is, any other as JSON.
         """
-        response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
+        response = await self.send(
+            method, path, body=body, params=params, headers=headers, timeout_seconds=timeout_seconds
+        )
         return self.read(response, answer)
 
     def read(self, response: httpx.Response, answer: type[Answer]) -> Answer:
@@ -113,6 +118,7 @@ class Api:
         *,
         body: object = None,
         params: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> httpx.Response:
         """Return the response to a request; raises as `call` does.
@@ -133,7 +139,7 @@ class Api:
                         path,
                         content=content,
                         params=params,
-                        headers=self._headers(content_type),
+                        headers={**self._headers(content_type), **(headers or {})},
                         timeout=httpx.Timeout(timeout_seconds, connect=5),
                     )
             if not response.is_error:
@@ -195,6 +201,11 @@ class Api:
 @cache  # making one takes milliseconds
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def prepare(answer: Any) -> None:
+    """Make the parser of a type of answers, which its first answer would wait for."""
+    _adapter(answer)
 
 
 @asynccontextmanager

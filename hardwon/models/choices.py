@@ -14,11 +14,12 @@ from hardwon.models.patterns import Pattern
 class Reason(StrEnum):
     """The rule that decided about a context."""
 
-    SHOWN = "shown"
+    SPOKE = "spoke"
     NOTHING_NEAR = "nothing_near"
-    UNSURE = "unsure"
-    ALONE = "alone"
+    NOT_SURE = "not_sure"
+    AGENT_KNOWS = "agent_knows"
     HELD_OUT = "held_out"
+    DEGRADED = "degraded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +107,14 @@ class RecomputedChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """The patterns to show with a task, none where the `reason` is another than `shown`.
+    """The patterns to show with a task, none where the `reason` is another than `spoke`.
 
-    `choice` is None where nothing was found at all.
+    `choice` is None where nothing was found at all. `words_only`: the question was not embedded, so that only its words
+    were compared; `embedder_failed`: because the embedder did not answer, not because this machine is busy.
     """
 
     patterns: tuple[Pattern, ...] = ()
     reason: Reason = Reason.NOTHING_NEAR
     choice: Choice | None = None
+    words_only: bool = False
+    embedder_failed: bool = False

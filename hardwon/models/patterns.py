@@ -164,3 +164,10 @@ class LinkKind(StrEnum):
     RIVAL = "rival"
     TWIN = "twin"
     APART = "apart"
+
+
+def label(success_count: int) -> str:
+    """Return the design's word for a number of successes."""
+    if success_count >= 5:
+        return "Most Common"
+    return "Moderate" if success_count >= 3 else "Less Common"

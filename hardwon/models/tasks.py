@@ -56,8 +56,8 @@ class Context:
     """The text handed to an agent, and the patterns in it. `degraded`: the reason if patterns are missing.
 
     `confidence`: the chance that the first candidate is right, 0..1, None where nothing was found. `reason`: the rule
-    that decided: `shown`, `nothing_near`, `unsure` (the hint is likely wrong), `alone` (the agent is likelier right
-    without it) or `held_out` (no hint, to measure the lift).
+    that decided: `spoke`, `nothing_near`, `not_sure` (the hint is likely wrong), `agent_knows` (the agent is likelier
+    right without it), `held_out` (no hint, to measure the lift) or `degraded` (the task alone, in time).
     """
 
     context_id: ContextId

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 from cachetools import LRUCache, TTLCache
 
 from hardwon.errors import AccessDenied, HardwonError
+from hardwon.event_log import get_logger
 from hardwon.models.access import ApiKey
 from knowledge.access.keys import KeyCache, KeyHash, KeyStore, Pepper, hash_secret, parse_key
 from knowledge.access.principals import Principal, Trust
-from knowledge.runtime.logging import get_logger
 
 LOOKUP_INTERVAL_SECONDS: Final = 0.2
 """Time between two lookups (our choice); the first one after a pause is immediate."""

@@ -19,10 +19,10 @@ from typing import Final, Protocol
 from pydantic import SecretStr
 
 from hardwon.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
+from hardwon.event_log import get_logger
 from hardwon.models.access import DEFAULT_OVERLAP, MAX_NAME_CHARS, ApiKey, NewKey, Scope
 from hardwon.validation import as_integer, check_duration, check_texts
 from knowledge.access.provenance import NO_AUDIT, Auditor
-from knowledge.runtime.logging import get_logger
 
 FILE = "key-pepper"
 _MIN_BYTES = 32

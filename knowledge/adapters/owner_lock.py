@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 from hardwon.errors import StorageUnavailable, StoreInUse
+from hardwon.owner.record import OWNER_FILE, Owner, read_owner
 from knowledge.adapters.postgres.engine.ownership import make_home, user_name
 
-OWNER_FILE = "owner.lock"
+
+class OwnerLock:
+    """A lock that is held, and the record of its holder in the locked file."""
+
+    def __init__(self, file: IO[str], owner: Owner) -> None:
+        self._file = file
+        self.owner = owner
+
+    def write(self, **changes: Any) -> None:
+        """Change fields of the record."""
+        self.owner = replace(self.owner, **changes)
+        record = self.owner.to_json()
+        self._file.seek(0)
+        self._file.write(record)
+        self._file.truncate()
+        self._file.flush()
+
+    def is_in_place(self, home: Path) -> bool:
+        """Return whether the locked file is still that of the data directory, which may have been removed."""
+        with suppress(OSError):
+            return os.path.samestat(os.fstat(self._file.fileno()), (home / OWNER_FILE).stat())
+        return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The process that owns a data directory, and the unix socket it serves the API on, if it does."""
+def check_unowned(home: Path) -> None:
+    """Raise StoreInUse if a process holds the lock of a data directory just now; nothing is created."""
+    import fcntl  # noqa: PLC0415
 
-    pid: int
-    command: str
-    socket: str | None
+    try:
+        file = (home / OWNER_FILE).open("r+")
+    except OSError:
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _in_use(home) from error
+        fcntl.flock(file, fcntl.LOCK_UN)
 
-    def __str__(self) -> str:
-        """Describe the process to a person."""
-        return f"process {self.pid} ({self.command})"
+
+def _in_use(home: Path) -> StoreInUse:
+    owner = read_owner(home) or "another process"
+    return StoreInUse(
+        f"the data directory {home} is in use by {owner}: stop it, or set HARDWON_HOME to another directory"
+    )
 
 
 @contextmanager
-def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
-    """Own the data directory for a block, creating it.
+def owner_lock(home: Path, **record: Any) -> Iterator[OwnerLock]:
+    """Own the data directory for a block, creating it. `record`: fields of the `Owner` that others read.
 
     Raises StoreInUse, naming the owner, if another process owns it, and StorageUnavailable if another user does.
     """
@@ -48,19 +80,14 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StoreInUse(
-                f"the data directory {home} is in use by {read_owner(home) or 'another process'}: stop it, or set"
-                " HARDWON_HOME to another directory"
-            ) from error
+            raise _in_use(home) from error
         _check_user(home, os.fstat(descriptor).st_uid)
-        owner = Owner(pid=os.getpid(), command=_command(), socket=str(socket) if socket else None)
-        file.truncate(0)
-        file.write(json.dumps(asdict(owner)))
-        file.flush()
+        lock = OwnerLock(file, Owner(**{"pid": os.getpid(), "command": _command(), "socket": None, **record}))
         try:
-            yield
+            lock.write()
+            yield lock
         finally:
-            if os.getpid() == owner.pid:  # not in a fork, which shares the lock
+            if os.getpid() == lock.owner.pid:  # not in a fork, which shares the lock
                 file.seek(0)
                 file.truncate(0)
                 fcntl.flock(file, fcntl.LOCK_UN)  # closing it would leave the lock to forks
@@ -83,14 +110,6 @@ def _why_not(home: Path, error: OSError) -> str:
     me = user_name(os.geteuid())
     let = f"let {me} write there (chown or chmod), or " if isinstance(error, PermissionError) else ""
     return f"{error.filename}: {error.strerror}): {let}"
-
-
-def read_owner(home: Path) -> Owner | None:
-    """Return the recorded owner, which may have ended since."""
-    try:
-        return Owner(**json.loads((home / OWNER_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 def _command() -> str:

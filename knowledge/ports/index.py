@@ -23,11 +23,11 @@ class VectorIndex(Protocol):
         """Write all points or raise; on return they survive a kill and are found. A bad point rejects the batch."""
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
         """Return the union of the `limit` nearest points by each vector, with both raw scores, in one round trip.
 
-        Ordered by point id; the caller ranks.
+        Ordered by point id; the caller ranks. Without a dense vector those by words alone, with a cosine of 0.
         """
 
     async def nearest(

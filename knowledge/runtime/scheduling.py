@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from hardwon.errors import BudgetSpent, HardwonError, TookTooLong, Unavailable, reason_of
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 
 FINISH_SECONDS: Final = 5.0
 """Time that a running step gets when a checkpoint is cancelled."""

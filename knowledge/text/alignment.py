@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
+from hardwon.text.invisible import visible_text
 from knowledge.text.bm25 import has_unspaced_script
-from knowledge.text.invisible import visible_text
 from knowledge.text.names import PLAIN_WORD, normalize_typography
 from knowledge.text.tokens import TURNS
 

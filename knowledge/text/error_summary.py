@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from knowledge.text.stack_traces import read_trace
 from knowledge.text.volatile import mask_volatile
 

@@ -10,10 +10,11 @@ from pydantic import SecretStr
 
 from hardwon.errors import BUNDLED_MODEL, UNVERSIONED, InvalidInput, InvalidSetting
 from hardwon.models.maintenance import ModelChoice
+from hardwon.settings import check_http
 from hardwon.validation import check_text
 from knowledge.adapters.llm.redacting import RedactingChat, RedactingEmbedder
 from knowledge.ports import ChatModel, Embedder
-from knowledge.settings import FOLDER_SIGNS, KnowledgeSettings, check_http
+from knowledge.settings import FOLDER_SIGNS, KnowledgeSettings
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:

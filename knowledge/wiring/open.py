@@ -6,14 +6,13 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from hardwon.validation import check_text
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import load_pepper
 from knowledge.adapters.clocks import SystemClock
 from knowledge.adapters.embedding.switch import EmbedderSwitch
-from knowledge.adapters.owner_lock import owner_lock
+from knowledge.adapters.owner_lock import OwnerLock, owner_lock
 from knowledge.adapters.postgres.admin.access import PostgresKeys
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import DEFAULT_WORKSPACE
@@ -44,6 +43,11 @@ __all__ = [
 ]
 
 
+def _tell(lock: OwnerLock | None, stage: str) -> None:
+    if lock is not None:
+        lock.write(stage=stage)
+
+
 async def migrate_stores(settings: KnowledgeSettings) -> bool:
     """Migrate the database schema to this version; return whether it changed. Needs neither index nor embedder."""
     async with AsyncExitStack() as stack:
@@ -57,16 +61,16 @@ async def open_knowledge(
     workspace: str = DEFAULT_WORKSPACE,
     clock: Clock | None = None,
     embedder: Embedder | None = None,
-    socket: Path | None = None,
+    lock: OwnerLock | None = None,
     warm: bool = True,
 ) -> AsyncIterator[Knowledge]:
     """Open the stores, migrate the schema and yield the services; everything is closed again at the end.
 
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
-    another process does; use `orchestrator.connect` to work beside it. Also raises InvalidSetting, StorageUnavailable
+    another process does; use `hardwon.connect` to work beside it. Also raises InvalidSetting, StorageUnavailable
     or StoreIncompatible; Unavailable while the system clock is not set. `clock` and `embedder` override the settings;
-    `socket` is where this process will serve the API to others. Unless `warm`, the embedding model is loaded with the
-    first text and the embedded index opened with the first search, which then wait for it.
+    `lock` is one that this process holds already, and whose record tells others what a start waits for. Unless `warm`,
+    the embedding model is loaded with the first text and the embedded index opened with the first search.
     """
     settings = settings or KnowledgeSettings()
     clock = clock or SystemClock().check_set()
@@ -75,20 +79,23 @@ async def open_knowledge(
     check_qdrant(settings)
     models = make_models(settings)
     async with AsyncExitStack() as stack:
-        if settings.has_embedded_index:
-            stack.enter_context(owner_lock(settings.home, socket=socket))
+        if lock is None and settings.has_embedded_index:
+            stack.enter_context(owner_lock(settings.home))
         embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
         stack.push_async_callback(models.aclose)
         loading = asyncio.create_task(warm_up(settings, embedder) if warm else asyncio.sleep(0))
         try:
+            _tell(lock, "Postgres to start" if settings.has_embedded_postgres else "Postgres to answer")
             engine = await connect_postgres(settings, stack)
+            _tell(lock, "the schema of the database")
             await migrate(engine, migration_scripts())
             ownership = await load_ownership(settings, engine)
             index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)
             passages = open_passages(settings, ownership)
             stack.push_async_callback(passages.aclose)
+            _tell(lock, "the embedding model to load")
         finally:
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()

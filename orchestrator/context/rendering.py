@@ -9,21 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hardwon.context.sanitize import sanitize
+from hardwon.models.entries import EntryType
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
-from knowledge.models import EntryType, Pattern, Task
-from orchestrator.context.sanitize import sanitize
+from hardwon.models.patterns import Pattern, label
 from orchestrator.context.token_budget import INDENT, Truncation, estimate_tokens, fit_texts
 
 _INTRODUCTION: Final = "Similar situations have been resolved these ways:"
 _RECOMMENDATION: Final = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
 CONTEXT_PATTERNS: Final = 3
-
-
-def label(success_count: int) -> str:
-    """Return the design's word for a number of successes."""
-    if success_count >= 5:
-        return "Most Common"
-    return "Moderate" if success_count >= 3 else "Less Common"
 
 
 def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
@@ -80,13 +74,3 @@ def _rival_number(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:
     """Return the number of the first pattern in the block that is a rival of this one."""
     numbers = (number for number, other in enumerate(shown, 1) if other.pattern_id in pattern.rivals)
     return next(numbers, None)
-
-
-def basic_context(task: Task) -> str:
-    """Return the context of a task without any knowledge: its description, type and technology."""
-    lines = [f"Task: {sanitize(task.description)}"]
-    if task.type:
-        lines.append(f"Type: {sanitize(task.type)}")
-    if task.technology:
-        lines.append(f"Technology: {sanitize(task.technology)}")
-    return "\n".join(lines)

@@ -10,11 +10,11 @@ from functools import partial
 
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
+from hardwon.text.pluralize import count_of
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import describe_other_pepper
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
-from knowledge.text.pluralize import count_of
 from orchestrator.connection import AnyKnowledge, connect
 
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal
 
+import httpx
 from cachetools import LRUCache
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Header, Request
 
 from hardwon.client.documents import RemoteJournal, RemoteKnowledgeBases
 from hardwon.client.knowledge_client import services
+from hardwon.client.transport import DEADLINE_HEADER
+from hardwon.context.deadline import run_within
 from hardwon.errors import IndexUnavailable, SpaceMismatch, StorageUnavailable, StoreIncompatible
 from knowledge.models import Context, Task
 from knowledge.wiring.open import Knowledge
-from orchestrator.context.builder import OrchestratorContextBuilder
-from orchestrator.context.circuit_breaker import Breakers
-from orchestrator.context.deadline import run_within
+from orchestrator.context.builders import ContextBuilders
 from orchestrator.http.middleware.admission import Admission
 from orchestrator.http.middleware.authentication import AuthConfig, KeyAuthentication, OwnerAuthentication
 from orchestrator.http.middleware.problems import Problem, add_problem_handlers
@@ -70,7 +72,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     )
     app.router.route_class = OperationRoute
     app.state.knowledge = knowledge
-    app.state.breakers = Breakers()
+    app.state.contexts = ContextBuilders()
     app.state.opened = LRUCache(MAX_CACHED_SERVICES)
     settings = knowledge.settings
     app.add_middleware(Admission, concurrent=settings.max_concurrent, waiting=settings.max_waiting)
@@ -98,13 +100,39 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     return app
 
 
+async def warm_up(app: FastAPI) -> None:
+    """Answer one query, so that the first caller does not wait for what a path loads and connects at first use.
+
+    Its errors are those of the next query. Endpoints, which count tokens, are not called.
+    """
+    if not app.state.knowledge.settings.uses_local_model:
+        return
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
+        await client.post("/v1/queries/task", json={"task_description": "warm up"})
+
+
 def _add_contexts(app: FastAPI) -> None:
     @app.post("/v1/contexts", tags=["queries"])
     @performs("contexts.record", problems=(409,))
-    async def build_context(body: ContextBody, knowledge: CallerKnowledge) -> Context:
+    async def build_context(
+        body: ContextBody,
+        knowledge: CallerKnowledge,
+        deadline_ms: Annotated[
+            int | None,
+            Header(
+                alias=DEADLINE_HEADER,
+                ge=1,
+                le=600_000,
+                description="Milliseconds that the caller waits; without it, HARDWON_QUERY_DEADLINE_MS.",
+            ),
+        ] = None,
+    ) -> Context:
         """Return the context of a task, with the block of patterns where any fits."""
-        breaker = app.state.breakers.for_workspace(knowledge.workspace)
-        return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
+        deadline = None if deadline_ms is None else timedelta(milliseconds=deadline_ms)
+        builder = app.state.contexts.make(knowledge, knowledge.workspace, deadline)
+        context: Context = await builder.build_context_for_task(body.task, body.agent_type)
+        return context
 
 
 def _add_health(app: FastAPI) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 
 log = get_logger(__name__)
 

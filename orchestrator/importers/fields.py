@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES
-from knowledge.text.redaction import redact
 
 _TRUNCATED_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
 """Length to which a text that is too long is cut: redaction may make it longer again."""
-_SCANNED_BYTES = 8 * MAX_TEXT_BYTES
 MAX_KEY_CHARS = 200
 """Limit of project, task and run ids."""
 
@@ -27,24 +25,6 @@ _TECHNOLOGIES = {
     "scala": "scala", "scss": "css", "sh": "shell", "sql": "sql", "swift": "swift", "tf": "terraform",
     "ts": "typescript", "tsx": "typescript", "vue": "vue", "yaml": "yaml", "yml": "yaml", "zig": "zig",
 }  # fmt: skip
-
-
-def escape_unstorable(text: str | bytes) -> str:
-    """Return a text that can be stored: bytes that are not UTF-8, lone surrogates and NUL become escapes."""
-    encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
-    return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
-
-
-def fit_ends(text: str, note: str) -> str:
-    """Return the text, or as much of its beginning and end as fits into a text field, with `note` on a line between.
-
-    Secrets are redacted first: half a secret would not be recognised. They are searched for far beyond the part that
-    is kept, as far as a secret may be long.
-    """
-    if len(text.encode()) <= MAX_TEXT_BYTES:
-        return text
-    between = f"\n[{note}]\n"
-    return truncate_middle(redact(truncate_middle(text, _SCANNED_BYTES, between)).text, _TRUNCATED_BYTES, between)
 
 
 def fit_beginning(text: str, note: str) -> str:

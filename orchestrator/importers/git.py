@@ -12,9 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from hardwon.errors import InvalidInput
+from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers.fields import escape_unstorable, fit_beginning, key, main_technology
+from orchestrator.importers.fields import fit_beginning, key, main_technology
 from orchestrator.importers.repository import DIFF, Repository, open_repository
 
 MAX_FILES = 200

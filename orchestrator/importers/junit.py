@@ -8,9 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from hardwon.errors import InvalidInput
+from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers.fields import escape_unstorable, fit_beginning, fit_ends, key, main_technology, technology
+from knowledge.text.fitting import fit_ends
+from orchestrator.importers.fields import fit_beginning, key, main_technology, technology
 from orchestrator.importers.junit_reader import Test, read_report
 
 _CHANGED_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)

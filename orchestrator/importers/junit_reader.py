@@ -13,8 +13,8 @@ from typing import Never
 from xml.parsers import expat
 
 from hardwon.errors import InvalidInput
+from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES
-from orchestrator.importers.fields import escape_unstorable
 
 MAX_BYTES = 256 * 1024 * 1024
 """A report of more than a million tests is smaller."""

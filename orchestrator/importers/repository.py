@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from hardwon.errors import InvalidInput
-from orchestrator.importers.fields import escape_unstorable, repository_name
+from hardwon.text.truncation import escape_unstorable
+from orchestrator.importers.fields import repository_name
 
 _AGO = re.compile(r"(\d{1,9}) (hour|day|week|month|year)s? ago")
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8766}

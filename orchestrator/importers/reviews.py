@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hardwon.errors import InvalidInput
+from hardwon.text.truncation import escape_unstorable
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers.fields import escape_unstorable, fit_beginning, key, main_technology
+from orchestrator.importers.fields import fit_beginning, key, main_technology
 from orchestrator.importers.review_reader import Comment, PullRequest, Review, read_pages, suggestions
 
 GATE = "review"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from hardwon.text.truncation import escape_unstorable
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers.fields import escape_unstorable, fit_beginning, key, repository_name, technology
+from orchestrator.importers.fields import fit_beginning, key, repository_name, technology
 from orchestrator.importers.sarif_reader import Fix, Location, Message, Result, Rule, Run, read_log
 
 _CUT_NOTE = "cut: the SARIF log has more"

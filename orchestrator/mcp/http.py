@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardwon.client.transport import MAX_MCP_BYTES, MCP_PATH
 from hardwon.errors import AccessDenied, HardwonError, NotFound, Unavailable
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
@@ -110,7 +110,7 @@ def _make_manager() -> Any:
     async def caller(context: Any) -> Any:
         request: Request = context.request
         knowledge: Knowledge = caller_knowledge(request)
-        return tools.Caller(knowledge=knowledge, may=knowledge.principal.may, breakers=request.app.state.breakers)
+        return tools.Caller(knowledge=knowledge, may=knowledge.principal.may, contexts=request.app.state.contexts)
 
     return sdk.StreamableHTTPSessionManager(
         app=server.make_server(caller), json_response=True, stateless=True, max_request_body_size=MAX_MCP_BYTES

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -26,8 +25,9 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from hardwon.errors import HardwonError, InvalidInput
+from hardwon.event_log import get_logger
+from hardwon.settings import VERSION
 from knowledge.models import Context
-from knowledge.runtime.logging import get_logger
 from orchestrator.mcp.streams import standard_streams
 from orchestrator.mcp.tools import TOOLS, Caller, KnowledgeTool
 
@@ -70,7 +70,7 @@ def make_server(find_caller: FindCaller) -> Server[Any]:
 
     return Server(
         "hardwon",
-        version=version("hardwon"),
+        version=VERSION,
         title="hardwon",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,

@@ -19,7 +19,7 @@ from hardwon.client.knowledge_client import services
 from hardwon.client.operations import Operation, Tool, return_type
 from hardwon.errors import AccessDenied, NotFound, Unavailable
 from hardwon.models.answers import ToolAnswer
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from knowledge.access.permissions import operations
 from knowledge.models import (
     CheckpointReport,
@@ -31,8 +31,7 @@ from knowledge.models import (
     Task,
 )
 from orchestrator.connection import AnyKnowledge
-from orchestrator.context.builder import OrchestratorContextBuilder
-from orchestrator.context.circuit_breaker import Breakers
+from orchestrator.context.builders import ContextBuilders
 from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, text_to_resolve
 from orchestrator.mcp.arguments import (
     ASK_PERMISSION,
@@ -110,12 +109,12 @@ class OutcomeRecord:
 class Caller:
     """The caller of tools: open knowledge with its permissions, and a check of its operations.
 
-    `breakers` are shared by all callers of a server: what failed for one is not tried for the next.
+    `contexts` makes the builders of all callers of a server: what failed for one is not tried for the next.
     """
 
     knowledge: AnyKnowledge
     may: Callable[[str], bool]
-    breakers: Breakers = field(default_factory=Breakers)
+    contexts: ContextBuilders = field(default_factory=ContextBuilders)
 
     def sees(self, tool: KnowledgeTool) -> bool:
         """Return whether the caller may use a tool."""
@@ -191,7 +190,7 @@ async def _build_context(caller: Caller, payload: Mapping[str, Any]) -> Context:
         run_id=arguments.run_id,
         facts=arguments.facts,
     )
-    builder = OrchestratorContextBuilder(caller.knowledge, caller.breakers.for_workspace(caller.knowledge.workspace))
+    builder = caller.contexts.make(caller.knowledge, caller.knowledge.workspace)
     return await builder.build_context_for_task(task, arguments.agent_type)
 
 

@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from typing import TextIO, cast
 
 import structlog
@@ -67,23 +66,6 @@ def configure_logs(*, level: int | None = None) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(lowest, logging.WARNING), force=True)
-
-
-@contextlib.contextmanager
-def drop_event(event: str) -> Iterator[None]:
-    """Drop an event from the log for a block whose caller reports it: a person would read it twice, once as JSON."""
-    processors = structlog.get_config()["processors"]
-
-    def drop(_: object, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        if fields["event"] == event:
-            raise structlog.DropEvent
-        return fields
-
-    processors.insert(0, drop)  # in place: a logger that was used before holds this very list
-    try:
-        yield
-    finally:
-        processors.remove(drop)
 
 
 def warn_of_unknown_settings() -> None:

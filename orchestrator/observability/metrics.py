@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from hardwon.context.builder import Cause
 from hardwon.errors import Conflict, InvalidInput
 from knowledge.memory.checkpoint.pipeline import StoredBatch
 from knowledge.models import (
@@ -25,7 +26,6 @@ from knowledge.models import (
     PruneReport,
 )
 from knowledge.runtime.instrumentation import SpanEnd
-from orchestrator.context.builder import Cause
 
 STAGES = ("statistics", "embedding", "index", "rows", "ranking")
 """The parts of a query, in the order in which they begin; the first two run concurrently."""

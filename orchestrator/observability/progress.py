@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge.ports import Progress
+from hardwon.models.reports import Progress
 
 
 class Stages:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from hardwon.event_log import get_logger
 from knowledge.documents.answering.pipeline import check_question
 from knowledge.documents.llm import LanguageModel, Message, Role, without_thinking
-from knowledge.runtime.logging import get_logger
 from orchestrator.qa.planner import DocumentationTool
 from orchestrator.qa.tool_loop import Arguments, Handler, OfferedTool, ToolLoop
 from orchestrator.qa.wrappers import DocumentTool

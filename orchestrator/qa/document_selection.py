@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hardwon.errors import ChatRejected, EmbedderRejected, SpaceMismatch, Unavailable
+from hardwon.event_log import get_logger
 from hardwon.models.answers import SelectionResponse
 from hardwon.models.documents import Finding
 from knowledge.documents.access import Principal, Scope
@@ -18,7 +19,6 @@ from knowledge.documents.answering.rendering import SELECTION_GUIDANCE, render_s
 from knowledge.documents.llm import LanguageModel, Message
 from knowledge.documents.models import Answer, AnswerStatus, Profile, Query
 from knowledge.documents.ports import Finder
-from knowledge.runtime.logging import get_logger
 from knowledge.settings import KnowledgeSettings
 from orchestrator.qa.citations import citation_json, turns_of
 from orchestrator.qa.lookups import LIST_TOOL, Documents, Lookups, get_tool_schema

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hardwon.event_log import get_logger
 from hardwon.models.documents import Document, Passage
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_service import Answering
 from knowledge.documents.llm import Tool
 from knowledge.documents.models import Query
-from knowledge.runtime.logging import get_logger
 from knowledge.settings import KnowledgeSettings
 from orchestrator.qa.tool_loop import Arguments
 

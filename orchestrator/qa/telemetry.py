@@ -10,10 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 from hardwon.errors import HardwonError
+from hardwon.event_log import get_logger
 from hardwon.models.answers import Escalation, Event, EventId
 from knowledge.documents.journal import Journal, NewEscalation
 from knowledge.ports import Clock
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hardwon.errors import InvalidInput, QuestionRejected
+from hardwon.event_log import get_logger
 from knowledge.documents.llm import ChatOptions, ChatReply, LanguageModel, Message, Tool, ToolCall
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 

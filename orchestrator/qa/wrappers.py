@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from hardwon.errors import InvalidInput
+from hardwon.event_log import get_logger
 from hardwon.models.answers import ToolAnswer
 from hardwon.models.log_query import LogQuery
 from knowledge.documents.access import Principal, Scope
@@ -22,7 +23,6 @@ from knowledge.documents.answering.profiles import (
 )
 from knowledge.documents.llm import Tool
 from knowledge.documents.models import Answer
-from knowledge.runtime.logging import get_logger
 from orchestrator.qa.document_qa_tool import DEFAULT_K, MAX_K, DocumentQATool
 
 log = get_logger(__name__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import ipaddress
 import os
 import socket as sockets
@@ -15,12 +14,13 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 
 from hardwon.errors import InvalidInput, InvalidSetting, StoreInUse
+from hardwon.owner.launch import end_owner
+from hardwon.owner.record import read_owner
 from jobs.scheduler import run_scheduler
-from knowledge.adapters.owner_lock import read_owner
+from knowledge.adapters.owner_lock import OwnerLock, owner_lock
 from knowledge.runtime.instrumentation import observe
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
-from orchestrator.connection import Membership
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.http.routes.kb import stop_indexing
@@ -28,10 +28,13 @@ from orchestrator.http.uvicorn import UNREAD_SECONDS, raise_file_limit, serve_on
 from orchestrator.mcp.http import serve_mcp
 from orchestrator.observability.metrics import metrics_of_process
 from orchestrator.observability.otel import tracing
+from orchestrator.server.owner import describe_owner, open_owner, serve_socket
 
 GRACE_SECONDS = 30
 _BAD_ADDRESS_ERRNOS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of binding to another machine's address, to an unsupported family, and to a link-local one without a link."""
+_TAKEOVERS = 20
+"""Owners that callers started, and that are ended, until the directory is free: a caller may start the next one."""
 MIN_KEY_CHARS = 32
 """For a key that was not generated here, and so may be a word; ours."""
 
@@ -60,42 +63,59 @@ async def run_service(
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
     raise_file_limit()
-    with contextlib.ExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
-        async with Membership(settings) as membership:
-            knowledge = membership.knowledge
-            if knowledge is None:
-                raise StoreInUse(
-                    f"the data directory {settings.home} is in use by {read_owner(settings.home) or 'another process'}:"
-                    " stop it, or set HARDWON_HOME to another directory"
-                )
-            if not _is_loopback(listener):
-                await _require_keys(knowledge, host, key)
-            auth = AuthConfig(
-                authenticator=knowledge.authenticator,
-                operator_key=key,
-                host=host,
-                requests_per_second=settings.key_requests_per_second,
-                context_timeout_seconds=settings.query_deadline_ms / 1000,
+        lock = await _take_lock(settings, stack)
+        knowledge, on_socket = await stack.enter_async_context(open_owner(settings, lock))
+        if not _is_loopback(listener):
+            await _require_keys(knowledge, host, key)
+        auth = AuthConfig(
+            authenticator=knowledge.authenticator,
+            operator_key=key,
+            host=host,
+            requests_per_second=settings.key_requests_per_second,
+            context_timeout_seconds=settings.query_deadline_ms / 1000,
+        )
+        app = make_app(knowledge, auth=auth)
+        stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
+        without_keys = key is None and not await knowledge.authenticator.has_any_key()
+        dead_keys = await knowledge.authenticator.count_with_other_pepper()
+        await stack.enter_async_context(_serve(knowledge, app, listener))
+        if lock is not None:
+            await stack.enter_async_context(serve_socket(on_socket, lock, settings.home))
+        bracketed = f"[{host}]" if ":" in host else host
+        on_start(
+            ServiceInfo(
+                url=f"http://{bracketed}:{port}",
+                home=str(settings.home),
+                pid=os.getpid(),
+                without_keys=without_keys,
+                dead_keys=dead_keys,
             )
-            app = make_app(knowledge, auth=auth)
-            stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
-            without_keys = key is None and not await knowledge.authenticator.has_any_key()
-            dead_keys = await knowledge.authenticator.count_with_other_pepper()
-            async with _serve(knowledge, app, listener):
-                gc.freeze()  # none of it will be garbage: collecting it would take 0.1 s of a query's 0.3
-                bracketed = f"[{host}]" if ":" in host else host
-                url = f"http://{bracketed}:{port}"
-                on_start(
-                    ServiceInfo(
-                        url=url,
-                        home=str(settings.home),
-                        pid=os.getpid(),
-                        without_keys=without_keys,
-                        dead_keys=dead_keys,
-                    )
-                )
-                await asyncio.Event().wait()
+        )
+        await asyncio.Event().wait()
+
+
+async def _take_lock(settings: KnowledgeSettings, stack: contextlib.AsyncExitStack) -> OwnerLock | None:
+    """Own the data directory, in place of an owner that a caller started.
+
+    Where the stores are behind servers, several processes may serve one directory: None for all but the first.
+    Raises StoreInUse for another server.
+    """
+    for _ in range(_TAKEOVERS):
+        owner = read_owner(settings.home)
+        if owner is not None and owner.detached and owner.is_alive():
+            await end_owner(settings.home, owner)
+        try:
+            record = describe_owner(detached=False)
+            return stack.enter_context(owner_lock(settings.home, stage="its modules to load", **record))
+        except StoreInUse:
+            if not settings.has_embedded_index:
+                return None
+            owner = read_owner(settings.home)
+            if owner is not None and not owner.detached:
+                raise
+    raise StoreInUse(f"the data directory {settings.home} is taken by one new process after the other: try again")
 
 
 @contextlib.asynccontextmanager

@@ -65,7 +65,7 @@ async def hand_out(
     patterns: Sequence[PatternId],
     choice: Choice | None = None,
     *,
-    reason: str = "shown",
+    reason: str = "spoke",
     agent_type: str = "backend",
     at: datetime = NOON,
     project_id: str | None = "web-shop",
@@ -164,7 +164,7 @@ async def test_near_may_be_asked_as_of_a_time(stores: Stores) -> None:
     point = situation_point(stores, entry(1), pattern_id)
     context_id = await hand_out(stores, 11, [pattern_id], choice_of((pattern_id, "a", 0.0)))
     await stores.contexts.record(
-        Context(context_id=ContextId(numbered(12)), text="[...]", reason="unsure"),
+        Context(context_id=ContextId(numbered(12)), text="[...]", reason="not_sure"),
         Task(description="Fix", project_id="web-shop", task_id="T-12"),
         "backend",
         NOON,
@@ -239,7 +239,7 @@ async def test_an_outcome_moves_to_its_very_situation_once_that_is_learned(store
 async def test_the_result_of_a_task_without_a_hint_is_a_record_of_silence(stores: Stores) -> None:
     known = await learn(stores, entry(1))
     point = situation_point(stores, entry(1), known)
-    context_id = await hand_out(stores, 11, [], with_point(choice_of((known, "a", 0.0)), point), reason="unsure")
+    context_id = await hand_out(stores, 11, [], with_point(choice_of((known, "a", 0.0)), point), reason="not_sure")
     await tell_unaided(stores, context_id, worked=True)
     _, told = await near(stores, point)
     assert (told.arm, told.worked, told.is_exact, told.situation) == (SILENCE, True, False, "key")
@@ -249,7 +249,7 @@ async def test_the_result_of_a_task_without_a_hint_is_a_record_of_silence(stores
 async def test_the_first_result_of_a_task_stands_unless_an_agents_key_reported_it(stores: Stores) -> None:
     known = await learn(stores, entry(1))
     point = situation_point(stores, entry(1), known)
-    context_id = await hand_out(stores, 11, [], with_point(choice_of((known, "a", 0.0)), point), reason="unsure")
+    context_id = await hand_out(stores, 11, [], with_point(choice_of((known, "a", 0.0)), point), reason="not_sure")
 
     async def result() -> tuple[bool, bool, str | None]:
         (told,) = [each for each in await near(stores, point) if each.arm == SILENCE]
@@ -274,7 +274,7 @@ async def test_a_context_that_found_nothing_has_a_result_too(stores: Stores) -> 
 
 async def test_a_result_of_a_context_that_is_not_there_is_refused(store: Store) -> None:
     ours, theirs = store.of("ours"), store.of("theirs")
-    context_id = await hand_out(theirs, 11, [], reason="unsure")
+    context_id = await hand_out(theirs, 11, [], reason="not_sure")
     for unknown in (ContextId(uuid4()), context_id):
         with pytest.raises(NotFound):
             await tell_unaided(ours, unknown, worked=True)
@@ -294,20 +294,20 @@ async def test_experience_counts_trusted_outcomes_up_to_the_few_that_matter(stor
         context_id = await hand_out(stores, number, [known], choice_of((known, "a", 0.0)))
         await report(stores, context_id, known)
     for number in range(21, 23):
-        await tell_unaided(stores, await hand_out(stores, number, [], reason="unsure"), worked=number == 21)
+        await tell_unaided(stores, await hand_out(stores, number, [], reason="not_sure"), worked=number == 21)
     found = await experience(stores, "backend")
     assert found == Experience(outcomes=4, unaided=2, unaided_worked=1)
     for number in range(31, 41):
-        await tell_unaided(stores, await hand_out(stores, number, [], reason="unsure"), worked=True, by=AN_AGENT)
+        await tell_unaided(stores, await hand_out(stores, number, [], reason="not_sure"), worked=True, by=AN_AGENT)
     assert await experience(stores, "backend") == found, "what agents' keys report decides nothing"
     for number in range(41, 51):
-        await tell_unaided(stores, await hand_out(stores, number, [], reason="unsure"), worked=True)
+        await tell_unaided(stores, await hand_out(stores, number, [], reason="not_sure"), worked=True)
     assert await experience(stores, "backend") == Experience(outcomes=MIN_OUTCOMES, unaided=12, unaided_worked=11)
 
 
 async def test_unaided_tasks_are_those_of_the_type_of_agent(stores: Stores) -> None:
     for number, agent_type in ((11, "backend"), (12, "backend"), (13, "frontend")):
-        context_id = await hand_out(stores, number, [], reason="unsure", agent_type=agent_type)
+        context_id = await hand_out(stores, number, [], reason="not_sure", agent_type=agent_type)
         await tell_unaided(stores, context_id, worked=agent_type == "frontend")
     for asked_type, (unaided, worked) in {"backend": (2, 0), "frontend": (1, 1), "other": (0, 0), None: (3, 1)}.items():
         found = await experience(stores, asked_type)
@@ -331,7 +331,7 @@ async def test_a_choice_comes_back_as_it_was_made(stores: Stores) -> None:
     context_id = await hand_out(stores, 11, [known], choice)
     found = await stores.records.choice(context_id)
     assert found.choice == choice, "to the last bit: it can be made again"
-    assert (found.context_id, found.shown, found.reason) == (context_id, (known,), "shown")
+    assert (found.context_id, found.shown, found.reason) == (context_id, (known,), "spoke")
     assert (found.project_id, found.task_id, found.run_id, found.agent_type) == ("web-shop", "T-11", None, "backend")
     assert (found.created_at, found.confidence) == (NOON, choice.right)
     assert await stores.records.arms_of(context_id) == {each.pattern_id: each.arm for each in choice.candidates}
@@ -343,7 +343,7 @@ async def test_a_choice_comes_back_as_it_was_made(stores: Stores) -> None:
 async def test_choices_are_listed_the_latest_first_by_project_reason_and_page(store: Store) -> None:
     ours = store.of("ours")
     await hand_out(store.of("theirs"), 99, [], at=NOON + 9 * HOUR)
-    for number, reason in ((11, "shown"), (12, "unsure"), (13, "shown"), (14, "held_out")):
+    for number, reason in ((11, "spoke"), (12, "not_sure"), (13, "spoke"), (14, "held_out")):
         at = NOON if number < 13 else NOON + number * HOUR
         project_id = "blog" if number == 13 else "web-shop"
         choice = choice_of((PatternId(uuid4()), "a", 0.0), right=number / 100)
@@ -361,8 +361,8 @@ async def test_choices_are_listed_the_latest_first_by_project_reason_and_page(st
     assert await listed(after=ContextId(numbered(11))) == [12]
     assert await listed(after=ContextId(numbered(12))) == []
     assert await listed(project_id="blog") == [13]
-    assert await listed(reason="shown") == [13, 11]
-    assert await listed(reason="alone") == []
+    assert await listed(reason="spoke") == [13, 11]
+    assert await listed(reason="agent_knows") == []
 
 
 # hints and lift
@@ -406,7 +406,7 @@ async def test_lift_counts_tasks_with_a_hint_and_those_held_out_that_were_report
         context_id = await hand_out(ours, number, [], reason="held_out")
         if solved is not None:
             await tell_unaided(ours, context_id, worked=solved)
-    await tell_unaided(ours, await hand_out(ours, 31, [], reason="unsure"), worked=True)
+    await tell_unaided(ours, await hand_out(ours, 31, [], reason="not_sure"), worked=True)
     assert await ours.records.lift() == LiftCounts(hinted=3, hinted_solved=2, held_out=2, held_out_solved=1)
     assert await store.of("theirs").records.lift() == LiftCounts()
 
@@ -464,7 +464,7 @@ async def test_records_go_with_what_they_are_records_of(store: Store) -> None:
     known = await learn(ours, entry(1), entry(2))
     hinted = await hand_out(ours, 11, [known], at=NOON - 2 * HOUR)
     await report(ours, hinted, known)
-    silent = await hand_out(ours, 12, [], reason="unsure", at=NOON - HOUR)
+    silent = await hand_out(ours, 12, [], reason="not_sure", at=NOON - HOUR)
     await tell_unaided(ours, silent, worked=True)
     everything = await records_of(store)
     assert len(everything) == 4

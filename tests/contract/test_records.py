@@ -189,7 +189,7 @@ def outcome(context_id: ContextId, pattern_id: PatternId, **told: Any) -> Outcom
 
 async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Store) -> None:
     shown = (pattern(), pattern())
-    context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown, reason="shown")
+    context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown, reason="spoke")
     task = Task(description="Fix the cart", type="bugfix", project_id="web-shop", task_id="T-1", run_id="3")
     choice = choice_of((shown[0].pattern_id, "a", -2.0), (shown[1].pattern_id, "b", -1.0))
     await store.of("ours").contexts.record(context, task, "backend", NOON, choice)
@@ -207,7 +207,7 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "pattern_ids": [each.pattern_id for each in shown],
             "entry_ids": [entry_id for each in shown for entry_id in each.entry_ids],
             "created_at": NOON,
-            "reason": "shown",
+            "reason": "spoke",
             "situation_key": choice.situation,
             "point_id": choice.candidates[1].point_id,
             "choice": CHOICE.dump_python(choice, mode="json"),

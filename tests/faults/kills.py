@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowledge.adapters.owner_lock import read_owner
 from tests.faults.ground import Ground, wait_until
 from tests.faults.truth import Truth
 from tests.support.cases import load_tables
 from tests.support.faults import Mutant
+from tests.support.folders import end_owner
 
 ONCE = (
     "spaces.bind",
@@ -84,7 +84,7 @@ def kill_at_random(ground: Ground, kills: int, rng: random.Random, *, workers: i
 
 
 def kill_members(ground: Ground, kills: int, rng: random.Random, *, members: int = 4) -> None:
-    """Kill processes that share a data directory, its owner every other time, until so many were killed.
+    """Kill the owner of a data directory, every other time, and processes that share it, until so many were killed.
 
     Another one comes for each; at the end all are killed.
     """
@@ -95,13 +95,15 @@ def kill_members(ground: Ground, kills: int, rng: random.Random, *, members: int
         time.sleep(rng.uniform(0.0, 0.6))
         if going_on := rng.choice((None, *told)):  # whoever is left goes on
             ground.wait_for(going_on, told[going_on] + 1)
-        owner = read_owner(ground.home)
-        owning = [worker for worker in running if owner is not None and worker.pid == owner.pid]
-        gone = owning[0] if owning and rng.random() < 0.5 else rng.choice(running)
+        if rng.random() < 0.5:
+            ground.kills += end_owner(ground.home, signal.SIGKILL) is not None
+            continue
+        gone = rng.choice(running)
         ground.kill(gone)
         running.remove(gone)
         running.append(ground.start(captures=3))
     ground.kill(*running)
+    end_owner(ground.home, signal.SIGKILL)
 
 
 def found_within(ground: Ground, mutant: Mutant, *, kills: int = 6) -> tuple[int, Truth]:

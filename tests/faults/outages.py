@@ -14,6 +14,8 @@ from typing import Self
 
 from pydantic import SecretStr
 
+from hardwon.context.builder import basic_context
+from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.errors import EmbedderUnavailable
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.adapters.llm.endpoint import RetryPolicy
@@ -21,8 +23,6 @@ from knowledge.models import Context, EntryStatus, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
-from orchestrator.context.circuit_breaker import CircuitBreaker
-from orchestrator.context.rendering import basic_context
 from tests.faults.lessons import lesson
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Status
 from tests.support.postgres import over_tcp

@@ -111,7 +111,7 @@ class Worker:
 
     async def run_as_member(self) -> None:
         """Capture, run checkpoints and keep up the store through whoever owns the data directory, until it is ended."""
-        async with connect(job_settings(self._job), warm=False) as knowledge:
+        async with connect(job_settings(self._job)) as knowledge:
             self._told.say("ready", os.getpid())
             number, rng = self._job.first, random.Random(self._job.first)
             while True:

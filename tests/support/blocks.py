@@ -6,9 +6,11 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
+from hardwon.context.builder import basic_context
+from hardwon.context.sanitize import sanitize
+from hardwon.models.patterns import label
 from knowledge.models import Pattern, Task
-from orchestrator.context.rendering import basic_context, label, render
-from orchestrator.context.sanitize import sanitize
+from orchestrator.context.rendering import render
 from tests.support.cases import load_tables
 from tests.support.entries import pattern
 

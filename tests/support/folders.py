@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import tempfile
+import time
 from pathlib import Path
+
+from hardwon.owner.record import Owner, read_owner
 
 DISK = tempfile.gettempdir()
 """For what has to wait for a disk."""
@@ -19,3 +24,17 @@ def keep_in_memory() -> None:
     """Put temporary folders of this process and its children into memory, unless TMPDIR says where they are to be."""
     if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+
+
+def end_owner(home: Path, number: signal.Signals = signal.SIGTERM) -> Owner | None:
+    """End the detached owner of a data directory, if it has one, and wait for its end."""
+    owner = read_owner(home)
+    if owner is None or not owner.detached:
+        return None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(owner.pid, number)
+    deadline = time.monotonic() + 60
+    while owner.is_alive():
+        assert time.monotonic() < deadline, f"{owner} does not end"
+        time.sleep(0.01)
+    return owner

@@ -7,6 +7,7 @@ That a command starts, and what it loads, is tested with interpreters of its own
 from __future__ import annotations
 
 import array
+import asyncio
 import atexit
 import contextlib
 import fcntl
@@ -37,7 +38,8 @@ LOADED = (
     "knowledge.adapters.qdrant.server", "knowledge.wiring.open", "openai", "orchestrator.cli.__main__",
     "orchestrator.cli.commands.root", "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks",
     "orchestrator.http.app", "orchestrator.http.uvicorn", "orchestrator.mcp.http", "orchestrator.mcp.server",
-    "orchestrator.observability.logging", "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",
+    "orchestrator.observability.logging", "orchestrator.server.owner",
+    "hardwon.connection", "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",
 )  # fmt: skip
 """Modules that commands load; none starts a thread or reads the environment, as `cli.support.terminal` does."""
 _MOST = 1 << 17
@@ -253,8 +255,38 @@ def _become(told: dict[str, Any], ends: array.array[int]) -> list[str]:
     batch, lease = (os.environ.get(f"HARDWON_TEST_{name}") for name in ("CHECKPOINT_BATCH", "LEASE_SECONDS"))
     if batch and lease:
         set_checkpoints(batch=int(batch), lease=timedelta(seconds=float(lease)))
+    vars(importlib.import_module("hardwon.owner.launch"))["_start"] = _fork_owner
     command: list[str] = told["command"]
     return command
+
+
+def _fork_owner(settings: Any) -> Any:
+    """Start an owner as a command would, in a fork of this process, which has all loaded that an owner needs."""
+    launch = importlib.import_module("hardwon.owner.launch")
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        for number in range(3, 256):
+            if number != theirs:
+                with contextlib.suppress(OSError):
+                    os.close(number)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+        os.environ.clear()
+        os.environ.update(settings.environment)
+        sys.argv = ["hardwon owner", str(settings.home), str(theirs)]
+        asyncio._set_running_loop(None)
+        try:
+            importlib.import_module("orchestrator.server.owner").main()
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    os.waitpid(pid, 0)
+    return launch._Child(ours)
 
 
 def set_checkpoints(*, batch: int, lease: timedelta) -> None:

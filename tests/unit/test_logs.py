@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from hardwon.errors import EmbedderRejected, HardwonError, QuestionRejected, TextRejected, reason_of
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 from orchestrator.observability.logging import configure_logs
 
 ROOT = Path(__file__).resolve().parents[2]

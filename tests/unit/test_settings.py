@@ -12,9 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from hardwon.errors import BUNDLED_MODEL, InvalidSetting
+from hardwon.owner.environment import default_home
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.models import ReviewMode
-from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
+from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, removed_variables, unknown_variables
 from knowledge.wiring.open import make_embedder
 from tests.support.cases import case_by_case, over
 

@@ -24,7 +24,7 @@ def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> 
         "hardwon.errors",
         "hardwon.models.ids",
         "orchestrator",
-        "hardwon.paging",
+        "hardwon.client.paging",
     }
     assert not modules & (HEAVY | {"asyncio", "httpx", "pydantic_settings", "rich", "structlog"})
 

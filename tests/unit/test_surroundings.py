@@ -13,8 +13,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from hardwon.client.http_environment import check_http_environment
 from hardwon.errors import InvalidSetting
-from hardwon.http_environment import check_http_environment
 from knowledge.adapters.embedding.openai import OpenAIEmbedder
 from knowledge.adapters.qdrant.server import connect
 from orchestrator.client import KnowledgeClient

@@ -23,7 +23,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from hardwon.errors import BUNDLED_MODEL, LOCAL_PROVIDER, EmbedderUnavailable
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from knowledge.adapters.embedding.worker_pool import TURN, EmbeddingThreads
 from knowledge.adapters.embedding_space import refuse_unembeddable, text_key, unit, with_fingerprint
 from knowledge.models import Embeddings, EmbeddingSpace, Vector

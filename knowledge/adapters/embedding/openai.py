@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from pydantic import SecretStr
 
 from hardwon.errors import ENDPOINT_PROVIDER, UNVERSIONED, EmbedderRejected, EmbedderUnavailable, TextRejected
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from knowledge.adapters.embedding_space import refuse_unembeddable, text_key, with_fingerprint
 from knowledge.adapters.llm.endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.llm.replies import Answer, EndpointKind, RefusedError, read_reply

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from hardwon.client.http_environment import check_http_environment
 from hardwon.errors import InvalidSetting
-from hardwon.http_environment import check_http_environment
 from knowledge.adapters.llm.replies import EndpointKind, TransientError, interpret_error
 
 if TYPE_CHECKING:

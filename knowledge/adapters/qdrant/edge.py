@@ -33,6 +33,7 @@ from knowledge.adapters.qdrant.edge_search import (
     point_id_of,
     search_both,
     search_filter,
+    search_words,
     to_engine_point,
     workspace_filter,
 )
@@ -109,16 +110,20 @@ class QdrantEdgeIndex(VectorIndex):
         await self._sync(space, len(points))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
-        shape.check_dense(space, dense, "dense")
+        if dense is not None:
+            shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
         with translate_errors(await self._wait_until_created(space)):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
-            return search_both(shard, dense.tolist(), lexical, search_filter(shard, wanted), limit)
+            allowed = search_filter(shard, wanted)
+            if dense is None:
+                return search_words(shard, lexical, allowed, limit)
+            return search_both(shard, dense.tolist(), lexical, allowed, limit)
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float

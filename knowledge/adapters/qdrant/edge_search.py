@@ -104,3 +104,13 @@ def search_both(
         for point_id, cosine in cosines.items()
     ]
     return sorted(hits, key=lambda hit: hit.point_id)
+
+
+def search_words(shard: edge.EdgeShard, lexical: SparseVector, allowed: edge.Filter, limit: int) -> list[Hit]:
+    """Return the points nearest by their words, with a cosine of 0."""
+    if not lexical.indices:
+        return []
+    query = edge.Query.Nearest(sparse(lexical), using=shape.LEXICAL)
+    found = shard.query(edge.QueryRequest(limit=limit, query=query, filter=allowed))
+    hits = [Hit(point_id=point_id_of(each.id), cosine=0.0, lexical=each.score) for each in found]
+    return sorted(hits, key=lambda hit: hit.point_id)

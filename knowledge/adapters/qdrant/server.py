@@ -17,8 +17,8 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
+from hardwon.client.http_environment import check_http_environment
 from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
-from hardwon.http_environment import check_http_environment
 from knowledge.adapters.qdrant import payloads as shape
 from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
@@ -116,16 +116,30 @@ class QdrantServerIndex(VectorIndex):
                 self._check_completed(await self._client.upsert(name, batch, wait=True))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PointFilter, *, limit: int
+        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
     ) -> list[Hit]:
-        shape.check_dense(space, dense, "dense")
+        if dense is not None:
+            shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
         name = await self._collection(space)
         if limit < 1 or wanted.impossible:
             return []
+        if dense is None:
+            return await self._search_words(name, lexical, _filter(wanted), limit)
         found = await self._search_both(name, dense, lexical, _filter(wanted), limit)
         return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
+
+    async def _search_words(self, name: str, lexical: SparseVector, allowed: models.Filter, limit: int) -> list[Hit]:
+        """Return the points nearest by their words, by id, with a cosine of 0."""
+        if not lexical.indices:
+            return []
+        with self._translate_errors():
+            found = await self._client.query_points(
+                name, query=sparse(lexical), using=shape.LEXICAL, query_filter=allowed, limit=limit, with_payload=False
+            )
+        hits = [Hit(point_id=PointId(UUID(str(each.id))), cosine=0.0, lexical=each.score) for each in found.points]
+        return sorted(hits, key=lambda hit: hit.point_id)
 
     async def _search_both(
         self, name: str, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hardwon.event_log import get_logger
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.verification.verify import Verified
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -15,6 +15,7 @@ from statistics import mean
 from uuid import uuid4
 
 from hardwon.errors import ChatRejected, EmbedderRejected, InvalidInput, SpaceMismatch, Unavailable
+from hardwon.event_log import get_logger
 from hardwon.models.documents import Finding, Passage
 from hardwon.validation import check_characters
 from knowledge.documents.access import Scope
@@ -27,7 +28,6 @@ from knowledge.documents.answering.query_rewriting import Rewriter
 from knowledge.documents.models import Answer, AnswerStatus, PartitionVersion, Profile, Query, Turn
 from knowledge.documents.ports import Finder, PassageStore
 from knowledge.documents.verification.verify import Evidence, Verified, accept_missing, add_listings, verify
-from knowledge.runtime.logging import get_logger
 from knowledge.text.redaction import redact
 
 log = get_logger(__name__)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hardwon.models.documents import Passage
+from hardwon.text.pluralize import plain_count_of
 from knowledge.documents.access import CASE, GLOBAL, TEAM, USER, Base
 from knowledge.documents.models import Answer, AnswerStatus, Citation
-from knowledge.text.pluralize import plain_count_of
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hardwon.errors import ChatRejected, Unavailable
+from hardwon.event_log import get_logger
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Turn
-from knowledge.runtime.logging import get_logger
 from knowledge.text.bm25 import has_unspaced_script, words_and_wholes
 from knowledge.text.names import find_invented
 

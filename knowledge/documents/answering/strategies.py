@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hardwon.errors import EmbedderRejected, Unavailable
+from hardwon.event_log import get_logger
 from hardwon.models.documents import DocumentId, Finding, Passage, PassageId, PassageKind
 from hardwon.models.log_query import LogQuery
 from knowledge.documents.access import Scope
@@ -26,7 +27,6 @@ from knowledge.documents.retrieval.keyword_score import (
     keyword_score,
 )
 from knowledge.documents.retrieval.search import merge_touching
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -9,13 +9,13 @@ from typing import Final
 from uuid import uuid4
 
 from hardwon.errors import InvalidInput, NotFound, SourceUnavailable
+from hardwon.event_log import get_logger
 from hardwon.models.documents import DocumentStatus, NewDocument, NewSource, SourceId, SyncReport
 from knowledge.documents.access import Scope
 from knowledge.documents.ingestion.service import DocumentLibrary
 from knowledge.documents.ingestion.url_policy import check_url, link_of
 from knowledge.documents.parsing.decode import is_readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
-from knowledge.runtime.logging import get_logger
 from knowledge.text.redaction import redact
 
 log = get_logger(__name__)

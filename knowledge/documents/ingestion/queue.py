@@ -28,6 +28,7 @@ from hardwon.errors import (
     Unavailable,
     reason_of,
 )
+from hardwon.event_log import get_logger
 from hardwon.models.documents import DocumentId, DocumentType, IndexReport, LogLine, PassageKind
 from knowledge.documents.models import Chunk, PassagePoint
 from knowledge.documents.parsing.chunking import CHUNK_TOKENS, split_document
@@ -36,7 +37,6 @@ from knowledge.documents.parsing.passage_text import MEAN_TERMS, passage_id, tex
 from knowledge.documents.ports import IndexedGeneration, IndexingJob, IndexingStore, PassageIndex
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder, Progress
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import yield_to_loop
 from knowledge.text.bm25 import document_vector, term_counts
 

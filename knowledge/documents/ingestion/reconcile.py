@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hardwon.event_log import get_logger
 from hardwon.models.documents import PassageId
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.ingestion.queue import ActiveSpace, DocumentIndexing
@@ -15,7 +16,6 @@ from knowledge.documents.parsing.passage_text import MEAN_TERMS
 from knowledge.models import EmbeddingSpace
 from knowledge.ports import SpaceStore
 from knowledge.retrieval.reconcile import compare_pages
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import yield_to_loop
 from knowledge.text.bm25 import document_vector, term_counts
 

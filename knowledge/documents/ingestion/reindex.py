@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from hardwon.event_log import get_logger
 from knowledge.documents.ingestion.queue import ActiveSpace, max_passage_tokens
 from knowledge.documents.ingestion.reconcile import DocumentUpkeep
 from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
 from knowledge.ports import Embedder, Progress
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from hardwon.errors import HardwonError, InvalidInput, NoAccess, reason_of
+from hardwon.event_log import get_logger
 from hardwon.models.documents import AddedDocument, Document, DocumentId, DocumentType, NewDocument
 from hardwon.validation import as_id, as_integer, check_texts
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
@@ -26,7 +27,6 @@ from knowledge.documents.parsing.decode import (
 )
 from knowledge.documents.ports import Converter, DocumentStore, ParsedDocument, ReceivedDocument
 from knowledge.ports import ChatModel
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import gather_all
 from knowledge.text.redaction import redact
 

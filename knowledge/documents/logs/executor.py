@@ -9,6 +9,7 @@ from datetime import UTC, datetime, time, tzinfo
 from typing import Final
 
 from hardwon.errors import ChatRejected, InvalidInput, Unavailable
+from hardwon.event_log import get_logger
 from hardwon.models.documents import Document, LogLine, Passage, Severity
 from hardwon.models.log_query import (
     MAX_LISTED,
@@ -21,6 +22,7 @@ from hardwon.models.log_query import (
     log_query_schema,
     read_log_query,
 )
+from hardwon.text.pluralize import plain_count_of
 from knowledge.documents.access import Scope
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, Tool
 from knowledge.documents.logs.passages import (
@@ -35,8 +37,6 @@ from knowledge.documents.logs.passages import (
 )
 from knowledge.documents.parsing.log_lines import zone_of
 from knowledge.documents.ports import LogStore
-from knowledge.runtime.logging import get_logger
-from knowledge.text.pluralize import plain_count_of
 
 NEIGHBOURS = 2
 _ANY_STATUS = "xxx"

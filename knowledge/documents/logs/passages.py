@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from hardwon.models.documents import LISTED, Document, LogLine, Passage, PassageKind, Severity
 from hardwon.models.log_query import LineFilter
+from hardwon.text.pluralize import pluralize
 from knowledge.documents.parsing.log_lines import zone_of
 from knowledge.documents.parsing.passage_text import text_passage_id
-from knowledge.text.pluralize import pluralize
 
 
 def count_passage(

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import re2
 
-from knowledge.text.invisible import visible_text
+from hardwon.text.invisible import visible_text
 
 _WHOM = (
     r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 
 from hardwon.models.documents import LogLine, Passage, PassageId, PassageKind
+from hardwon.text.invisible import visible_text
 from knowledge.documents.models import Claim, Quote
 from knowledge.documents.parsing.log_lines import moment
 from knowledge.documents.parsing.sentences import sentences
@@ -20,7 +21,6 @@ from knowledge.documents.verification.injection import gives_orders, without_ord
 from knowledge.documents.verification.negation import NEGATIONS, ParsedSentence, parse_sentence, stems_of
 from knowledge.text.alignment import NormalizedText, Span, align
 from knowledge.text.bm25 import stem, words_and_wholes
-from knowledge.text.invisible import visible_text
 from knowledge.text.names import LETTERS, find_invented, normalize_typography
 
 MIN_SHARED_WORDS = 0.5

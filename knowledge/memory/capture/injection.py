@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import re2
 
+from hardwon.text.invisible import visible_text
 from knowledge.memory.capture.deobfuscation import TooDeep, decode, fold_letters, respell
 from knowledge.memory.capture.injection_rules import RULES
-from knowledge.text.invisible import visible_text
 
 CONTEXT_FIELDS: Final = (
     "failure_description",

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from hardwon.errors import InvalidInput
+from hardwon.event_log import get_logger
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.validation import check_text
 from knowledge.memory.rules.validation import validate
 from knowledge.models import AppliesWhen, NewEntry
-from knowledge.runtime.logging import get_logger
 from knowledge.text.redaction import Redaction, redact, redact_together
 
 log = get_logger(__name__)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from hardwon.errors import InvalidInput, NotFound, NotOpen
@@ -33,9 +34,17 @@ from knowledge.models import (
 )
 from knowledge.ports import MAX_ENTRIES_OF_TASK, Stores
 from knowledge.runtime.scheduling import run_in_thread_if_long
+from knowledge.text.fitting import fit_ends
 from knowledge.text.stack_traces import read_trace
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+def _fit(text: Any) -> Any:
+    """Return a text without its middle where it is too long for a field: most of a lesson is better than none of it."""
+    return fit_ends(text, "cut: there was more here") if isinstance(text, str) else text
+
+
 _MAX_NAMED = 5
 """Entries named in a message at most."""
 _NOT_HANDED_OUT = "tried: ignored patterns that were not handed out for this task and run: {}"
@@ -93,11 +102,11 @@ class TaskEventService:
                 project_id=project_id,
                 task_id=task_id,
                 agent_type=agent_type,
-                failure_description=failure_description,
-                error_message=error_message,
+                failure_description=_fit(failure_description),
+                error_message=_fit(error_message),
                 task_type=task_type,
                 technology=technology,
-                task_description=task_description,
+                task_description=_fit(task_description),
                 applies_when=applies_when,
                 run_id=run_id,
             )
@@ -146,14 +155,14 @@ class TaskEventService:
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
         resolved = EventResult()
         if solution_steps is not None:
-            solution_steps = self._clean_text("solution_steps", solution_steps)
+            solution_steps = self._clean_text("solution_steps", _fit(solution_steps))
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: name the test or check that verified the solution")
             resolve = partial(
                 replace(self.capture, solved_in=run_id).resolve_failure,
                 solution_steps=solution_steps,
                 verified_by=verified_by,
-                when_to_try=when_to_try,
+                when_to_try=_fit(when_to_try),
                 applies_when=applies_when,
             )
             failures_of_task = await self.stores.entries.entries_of_task(
@@ -234,21 +243,22 @@ class TaskEventService:
         """
         _check_texts(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
         check_flag("accepted", accepted)
+        proposal, approach = _fit(proposal), _fit(approach)
         decision = NewEntry(
             entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
             project_id=project_id,
             gate_type=gate_type,
             proposal=proposal,
             approved_approach=approach or proposal if accepted else None,
-            human_feedback=None if accepted else human_feedback,
+            human_feedback=None if accepted else _fit(human_feedback),
             agent_type=agent_type,
             task_type=task_type,
             technology=technology,
-            task_description=task_description,
+            task_description=_fit(task_description),
             task_id=task_id,
             run_id=run_id,
             verified_by=verified_by,
-            when_to_try=when_to_try,
+            when_to_try=_fit(when_to_try),
             applies_when=applies_when,
         )
         return (

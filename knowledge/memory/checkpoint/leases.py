@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from hardwon.errors import HardwonError, TextRejected
+from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, bind_space
 from knowledge.memory.rules import embedding_text
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, EntryId, Vector, View
 from knowledge.models import Embeddings as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import FINISH_SECONDS, gather_all, run_to_completion
 
 log = get_logger(__name__)

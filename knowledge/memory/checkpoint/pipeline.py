@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from hardwon.errors import IndexUnavailable, StorageRejected
+from hardwon.event_log import get_logger
 from knowledge.memory.checkpoint.leases import Batch, BatchLeaser, Lease
 from knowledge.memory.consolidation import decision as consolidation
 from knowledge.memory.consolidation.candidates import PatternFinder, WordCounter
@@ -42,7 +43,6 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.runtime.instrumentation import step
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import FINISH_SECONDS, run_to_completion, try_finish, yield_to_loop
 
 log = get_logger(__name__)

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from hardwon.errors import HardwonError, InvalidInput, TookTooLong, reason_of
+from hardwon.event_log import get_logger
 from hardwon.validation import as_id, check_duration, check_text
 from knowledge.memory.checkpoint.pipeline import EmbeddingRun
 from knowledge.memory.checkpoint.summaries import DistillationService
@@ -21,7 +22,6 @@ from knowledge.memory.index.reconcile import settle, settle_differing
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.runtime.instrumentation import step
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import process_each, try_finish
 
 log = get_logger(__name__)

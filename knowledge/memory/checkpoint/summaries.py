@@ -9,6 +9,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from hardwon.errors import HardwonError, InvalidInput, InvalidSetting, QuestionRejected
+from hardwon.event_log import get_logger
 from knowledge.memory.checkpoint.summary_prompt import (
     GROWTH_FACTOR,
     MIN_ENTRIES,
@@ -22,7 +23,6 @@ from knowledge.memory.checkpoint.summary_prompt import (
 from knowledge.memory.index.residency import refuse_endpoint
 from knowledge.models import Distillation, DistillationReport, DistilledText, PatternId, RefusedDistillation
 from knowledge.ports import ChatModel, DistillationCandidate, Stores
-from knowledge.runtime.logging import get_logger
 
 CONCURRENCY = 4
 """Patterns distilled concurrently."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from hardwon.errors import InvalidInput, NotFound
+from hardwon.event_log import get_logger
 from hardwon.models.patterns import MAX_SUGGESTIONS, PatternDetails, PatternPair
 from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor
@@ -30,7 +31,6 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import GroupingStore, RegroupingTransaction, Stores
-from knowledge.runtime.logging import get_logger
 
 MAX_SHOWN_ENTRIES = 100
 """Entries of a pattern that are shown, the oldest."""

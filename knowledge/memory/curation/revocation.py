@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from hardwon.errors import HardwonError, InvalidInput, NotFound
+from hardwon.event_log import get_logger
 from hardwon.models.access import MAX_AFFECTED, MAX_NAME_CHARS, AffectedTask, EntryFilter, Revocation
 from hardwon.validation import as_integer
 from knowledge.access.keys import KeyStore, parse_key
@@ -15,7 +16,6 @@ from knowledge.access.provenance import NO_AUDIT, Auditor, KeyChainFilter, Prove
 from knowledge.memory.index.reconcile import settle
 from knowledge.models import ContextId
 from knowledge.ports import Stores
-from knowledge.runtime.logging import get_logger
 
 _SLICE = 500
 _IDS_PER_ROW = 100

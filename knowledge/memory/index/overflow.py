@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hardwon.errors import HardwonError, SpaceSwitched, TextRejected, reason_of
+from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, space_in_use
 from knowledge.memory.index.points import text_points
 from knowledge.memory.index.reconcile import settle
 from knowledge.memory.rules import embedding_text
 from knowledge.models import Entry, EntryId, TextPoint
 from knowledge.ports import Stores
-from knowledge.runtime.logging import get_logger
 
 _SLICE = 64
 

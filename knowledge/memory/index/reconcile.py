@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from hardwon.errors import HardwonError, SpaceSwitched, StorageUnavailable
+from hardwon.event_log import get_logger
 from knowledge.memory.index.points import from_stored
 from knowledge.models import BoundSpace, Point, PointId, StoredPoint
 from knowledge.ports import DirtyPoints, Stores
 from knowledge.retrieval.reconcile import compare_pages
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import yield_to_loop
 
 GRACE = timedelta(hours=24)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from hardwon.errors import Conflict, StorageUnavailable
+from hardwon.event_log import get_logger
 from hardwon.models.maintenance import ImportReport
 from hardwon.validation import check_text
 from knowledge.access.provenance import NO_AUDIT, Auditor
@@ -22,7 +23,6 @@ from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.models import EmbeddingSpace, Entry, NewEntry
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
 from knowledge.retrieval.space_mismatch import suggest_settings
-from knowledge.runtime.logging import get_logger
 
 log = get_logger(__name__)
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})

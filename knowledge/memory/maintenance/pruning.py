@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hardwon.errors import Conflict
+from hardwon.event_log import get_logger
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.index.overflow import reach_if_possible
 from knowledge.memory.index.reconcile import settle
@@ -14,7 +15,6 @@ from knowledge.memory.rules.retention import add_years
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, StoreClock, Stores
 from knowledge.runtime.instrumentation import step
-from knowledge.runtime.logging import get_logger
 
 UNRESOLVED_RETENTION = timedelta(days=90)
 """Open, abandoned, quarantined or dead entries are deleted after this time."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardwon.errors import Conflict
+from hardwon.event_log import get_logger
 from hardwon.models.maintenance import ModelChoice, RebuildReport, ReembedReport
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.index.embedding_space import space_in_use
@@ -18,7 +19,6 @@ from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.models import BoundSpace, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, Progress
 from knowledge.retrieval.calibration import default_calibration
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import run_to_completion
 
 MAX_COMPARED = 100

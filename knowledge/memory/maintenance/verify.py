@@ -15,6 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from hardwon.errors import TextRejected
+from hardwon.event_log import get_logger
 from hardwon.models.maintenance import Fault, RebuildReport, VerifyReport
 from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor
@@ -36,7 +37,6 @@ from knowledge.models import (
     Vector,
 )
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
-from knowledge.runtime.logging import get_logger
 from knowledge.runtime.scheduling import yield_to_loop
 
 log = get_logger(__name__)

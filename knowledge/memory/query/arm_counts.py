@@ -19,7 +19,8 @@ class SearchResult:
     `level`: the confidence from which to inject any unasked. `situation`: the key of the question; `records`: those
     near it; `weights`: of the matches' situations at the question, 0..1; `exact`: those with the question's own text,
     the trusted ones where there are any.
-    `experience`: the workspace's, of a question asked unasked. `crowd`: as in `JudgedMatches`.
+    `experience`: the workspace's, of a question asked unasked. `crowd`: as in `JudgedMatches`. `words_only`: the
+    question was not embedded in time; `embedder_failed`: as the embedder did not answer.
     """
 
     matches: tuple[Match, ...] = ()
@@ -31,6 +32,8 @@ class SearchResult:
     exact: frozenset[PointId] = frozenset()
     crowd: Mapping[str, int] = field(default_factory=dict)
     experience: Experience = field(default_factory=Experience)
+    words_only: bool = False
+    embedder_failed: bool = False
 
 
 def count_arms(

@@ -146,7 +146,7 @@ def recompute(stored: ChoiceRecord, records: Sequence[TrialRecord]) -> Recompute
     decision = hints.decide(
         values, experience, choice.near_unaided, margin=choice.margin, level=choice.level, base_rate=choice.base_rate
     )
-    spoke = stored.reason in {Reason.SHOWN, Reason.HELD_OUT}
+    spoke = stored.reason in {Reason.SPOKE, Reason.HELD_OUT}
     if decision.speak != spoke:
         differences.append(f"decision: {decision.reason}, stored {stored.reason}")
     if abs(decision.right - choice.right) > _ROUND:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from hardwon.errors import IndexUnavailable
+from hardwon.errors import EmbedderUnavailable, IndexUnavailable, reason_of
+from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, space_in_use
 from knowledge.memory.query.arm_counts import SearchResult, count_arms
 from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, count_retellings_once, judge, to_candidate
@@ -47,6 +48,8 @@ from knowledge.runtime.instrumentation import Span, step
 from knowledge.text.bm25 import query_vector, term_counts
 from knowledge.text.error_summary import error_codes, is_different_error
 
+log = get_logger(__name__)
+
 CANDIDATES = 100
 """Points requested from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
 _MAX_OF_KEY = 4
@@ -61,7 +64,8 @@ class Question:
 
     `asked_by`: the type of the agent whose experience with hints counts. `situation`: the whole text, where only the
     gist of it is searched for; the text itself by default. Patterns known not to apply, by the `facts`, are excluded;
-    with `unasked` also those of another error. Patterns of the project `project_id` rank higher.
+    with `unasked` also those of another error. Patterns of the project `project_id` rank higher. `embed_by`: the time
+    of the event loop after which only words are compared.
     """
 
     text: str
@@ -73,13 +77,22 @@ class Question:
     project_id: str | None = None
     facts: Facts = NOTHING_KNOWN
     unasked: bool = False
+    embed_by: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Embedded:
+    """The vector of a question, None where it was not embedded in time; `failed`: the embedder did not answer."""
+
+    vector: Vector | None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EncodedQuestion:
     """A question encoded for both halves of the search. `weight`: the sum of the lexical weights."""
 
-    dense: Vector
+    embedded: _Embedded
     lexical: SparseVector
     weight: float
     reading: QueryTerms
@@ -115,7 +128,7 @@ async def search(stores: Stores, question: Question) -> SearchResult:
 
     Repeats the search where another model came into use meanwhile and the index of the one before was dropped.
     """
-    async with _prefetch_embedding(stores, question.text) as prefetched:
+    async with _prefetch_embedding(stores, question) as prefetched:
         while True:
             in_use = await space_in_use(stores)
             if in_use is None:
@@ -128,12 +141,12 @@ async def search(stores: Stores, question: Question) -> SearchResult:
 
 
 @asynccontextmanager
-async def _prefetch_embedding(stores: Stores, text: str) -> AsyncIterator[_Prefetched | None]:
+async def _prefetch_embedding(stores: Stores, question: Question) -> AsyncIterator[_Prefetched | None]:
     """Embed a question while Postgres is asked for the model in use; only in process, where a wasted call is free."""
-    if stores.embedder.efficient_batch_size is None:
+    if stores.embedder.efficient_batch_size is None or _is_too_late(question):
         yield None
         return
-    vector = asyncio.create_task(_embed(stores.embedder, text))
+    vector = asyncio.create_task(_embed(stores.embedder, question.text))
     try:
         yield _Prefetched(space=await stores.embedder.space(), vector=vector)
     finally:
@@ -149,7 +162,7 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead:
     where = question.where
     text = embedding_text.normalise(question.situation or question.text)
     encoded, exact = await asyncio.gather(
-        _encode(stores, in_use, question.text, ahead), stores.records.exact_points(situation_key(text))
+        _encode(stores, in_use, question, ahead), stores.records.exact_points(situation_key(text))
     )
     bound = await _find_scale(stores, in_use.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
@@ -171,7 +184,10 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead:
         records = [*dict.fromkeys([*records, *more_records])]
     with Span("ranking"):
         return replace(
-            count_arms(matches, records, judged, text, known=exact, workspace=stores.workspace), experience=experience
+            count_arms(matches, records, judged, text, known=exact, workspace=stores.workspace),
+            experience=experience,
+            words_only=encoded.embedded.vector is None,
+            embedder_failed=encoded.embedded.failed,
         )
 
 
@@ -205,14 +221,47 @@ def has_enough(matches: Sequence[Match], question: Question) -> bool:
     return len(fitting) >= min(MIN_FITTING, question.max_results)
 
 
-async def _encode(stores: Stores, in_use: SpaceInUse, text: str, prefetched: _Prefetched | None) -> _EncodedQuestion:
+async def _encode(
+    stores: Stores, in_use: SpaceInUse, question: Question, prefetched: _Prefetched | None
+) -> _EncodedQuestion:
+    text = question.text
     counts = term_counts(text)
     is_usable = prefetched is not None and prefetched.space.fingerprint == in_use.bound.space.fingerprint
-    embedding = prefetched.vector if prefetched and is_usable else _embed(in_use.embedder, text)
-    dense, statistics = await asyncio.gather(embedding, _statistics(stores, list(counts)))
+    remote = in_use.embedder.efficient_batch_size is None
+
+    async def embed() -> Vector:
+        return await (prefetched.vector if prefetched and is_usable else _embed(in_use.embedder, text))
+
+    embedded, statistics = await asyncio.gather(
+        _embed_by(question, embed, remote=remote), _statistics(stores, list(counts))
+    )
     lexical, weight = query_vector(counts, statistics)
     reading = read_query(text, statistics)
-    return _EncodedQuestion(dense=dense, lexical=lexical, weight=weight, reading=reading, statistics=statistics)
+    return _EncodedQuestion(embedded=embedded, lexical=lexical, weight=weight, reading=reading, statistics=statistics)
+
+
+async def _embed_by(question: Question, embed: Callable[[], Awaitable[Vector]], *, remote: bool) -> _Embedded:
+    """Embed a question; give up where it has a deadline and is not embedded in time, or not at all.
+
+    A model of this process that is late has too little of the machine; a `remote` one does not answer.
+    """
+    if question.embed_by is None:
+        return _Embedded(vector=await embed())
+    if _is_too_late(question):
+        return _Embedded(vector=None)
+    try:
+        async with asyncio.timeout_at(question.embed_by):
+            return _Embedded(vector=await embed())
+    except TimeoutError:
+        log.info("question_not_embedded", reason="late")
+        return _Embedded(vector=None, failed=remote)
+    except EmbedderUnavailable as error:
+        log.warning("question_not_embedded", reason=reason_of(error))
+        return _Embedded(vector=None, failed=True)
+
+
+def _is_too_late(question: Question) -> bool:
+    return question.embed_by is not None and question.embed_by <= asyncio.get_running_loop().time()
 
 
 @step("embedding")
@@ -240,8 +289,10 @@ async def _find(
     `exact`: points with the question's own text, which come first even where others crowd them out of the search.
     """
     with Span("index"):
-        hits = await stores.index.search(bound.space, encoded.dense, encoded.lexical, where, limit=CANDIDATES)
-    factor = stretch_factor(bound)
+        hits = await stores.index.search(bound.space, encoded.embedded.vector, encoded.lexical, where, limit=CANDIDATES)
+    if encoded.embedded.vector is None:
+        hits = [replace(hit, cosine=coverage(hit.lexical, encoded.weight)) for hit in hits]
+    factor = stretch_factor(bound) if encoded.embedded.vector is not None else None
     if factor not in {None, 1.0}:
         hits = [replace(hit, cosine=rescale_cosine(hit.cosine, factor)) for hit in hits]
     unseen = set(exact) - {hit.point_id for hit in hits}

@@ -97,8 +97,11 @@ class RAGQueryService:
         return await self._answer(question)
 
     @step("query_for_task")
-    async def hint_for_task(self, task: Task, agent_type: str) -> Hint:
-        """Return the patterns to give with a task, if any, and the choice; for contexts. Raises as `query_for_task`."""
+    async def hint_for_task(self, task: Task, agent_type: str, *, embed_by: float | None = None) -> Hint:
+        """Return the patterns to give with a task, if any, and the choice; for contexts. Raises as `query_for_task`.
+
+        `embed_by`: the time of the event loop after which the question is compared by its words alone.
+        """
         question = self._task_question(
             task.description,
             agent_type=agent_type,
@@ -107,7 +110,7 @@ class RAGQueryService:
             max_results=_TASK_HINTS,
             facts=task.facts,
         )
-        return await self._hint(question, agent_type)
+        return await self._hint(replace(question, embed_by=embed_by), agent_type)
 
     def _task_question(
         self,
@@ -164,7 +167,9 @@ class RAGQueryService:
         return await self._answer(question)
 
     @step("query_for_failure")
-    async def hint_for_failure(self, failure: Entry, task: Task, agent_type: str) -> Hint:
+    async def hint_for_failure(
+        self, failure: Entry, task: Task, agent_type: str, *, embed_by: float | None = None
+    ) -> Hint:
         """Return the patterns to give with a task after its failure, if any, and the choice; raises likewise."""
         question = await self._failure_question(
             failure.failure_description or "",
@@ -175,7 +180,7 @@ class RAGQueryService:
             max_results=_FAILURE_HINTS,
             facts=task.facts,
         )
-        return await self._hint(question, agent_type)
+        return await self._hint(replace(question, embed_by=embed_by), agent_type)
 
     async def _failure_question(
         self,
@@ -278,6 +283,8 @@ class RAGQueryService:
             patterns=tuple(_to_patterns(ranked.shown)),
             reason=ranked.reason,
             choice=ranked.choice,
+            words_only=result.words_only,
+            embedder_failed=result.embedder_failed,
         )
 
     async def _failure_text(self, failure: str, error: str | None) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from knowledge.models import (
     AppliesWhen,
     DistilledText,

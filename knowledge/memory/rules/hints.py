@@ -64,10 +64,10 @@ def decide(
     alone = (worked + BASE_STRENGTH * base) / (weight + BASE_STRENGTH)
     if not experience.outcomes:
         speak = _logistic(values[1]) >= level
-        reason = Reason.SHOWN if speak else Reason.UNSURE
+        reason = Reason.SPOKE if speak else Reason.NOT_SURE
     else:
         speak = right >= alone + margin
-        reason = Reason.SHOWN if speak else Reason.UNSURE if right < 0.5 else Reason.ALONE
+        reason = Reason.SPOKE if speak else Reason.NOT_SURE if right < 0.5 else Reason.AGENT_KNOWS
     return HintDecision(speak=speak, reason=reason, right=right, alone=alone, features=values)
 
 

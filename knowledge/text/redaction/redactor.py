@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from knowledge.text.invisible import visible_text
+from hardwon.text.invisible import visible_text
 from knowledge.text.redaction.rule import HIDDEN, Automaton, Rule
 from knowledge.text.redaction.rules import KINDS, RULES
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import typer
 
+from hardwon.client.paging import fetch_pages
 from hardwon.models.ids import DEFAULT_WORKSPACE, EntryId
-from hardwon.paging import fetch_pages
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import All, Json, Limit, Workspace, run
 
@@ -63,7 +63,7 @@ def list_waiting(
     from orchestrator.cli.support.terminal import note_more
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             reviews = knowledge.reviews
             waiting = await fetch_pages(
                 lambda last, at_most: reviews.waiting(limit=at_most, after=last),
@@ -93,7 +93,7 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
     from orchestrator.cli.support.session import open_workspace
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             entry = await knowledge.reviews.approve(EntryId(entry_id))
         print_decision(entry_id, f"approved; it is {entry.status}", as_json=as_json)
 
@@ -107,7 +107,7 @@ def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_jso
     from orchestrator.cli.support.session import open_workspace
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             await knowledge.reviews.reject(EntryId(entry_id))
         print_decision(entry_id, "rejected and deleted", as_json=as_json)
 
@@ -134,11 +134,11 @@ def revoke(
     _require_selection(chosen, "--key, --project, --since or --until")
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
         if key is not None and not (report.entries or report.outcomes or as_json):
-            notes.print(f"nothing in workspace {workspace} is by this key: is it the right one?", markup=False)
+            notes.print(f"nothing in workspace {workspace} is by this key: is it the right one?")
 
     run(work)
 
@@ -166,7 +166,7 @@ def list_affected(
     _require_selection(chosen, "ENTRY_ID, --key, --project, --since or --until")
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             revocations = knowledge.revocations
             tasks = await fetch_pages(
                 lambda last, at_most: revocations.affected(chosen, limit=at_most, after=last),
@@ -197,7 +197,7 @@ def list_audit(
     from orchestrator.cli.support.terminal import note_more
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             audits = knowledge.audits
             rows = await fetch_pages(
                 lambda last, at_most: audits.list(limit=at_most, after=last, whole_store=store),

@@ -44,8 +44,7 @@ async def _run_once(name: str, *, once_per_slot: bool, as_json: bool) -> None:
 
     from jobs.scheduler import STOP_GRACE_SECONDS
     from jobs.table import JOBS, run_job
-    from knowledge.settings import KnowledgeSettings
-    from orchestrator import connect
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import print_json
 
     job = asyncio.current_task()
@@ -57,7 +56,7 @@ async def _run_once(name: str, *, once_per_slot: bool, as_json: bool) -> None:
             asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS if running.is_set() else 0, job.cancel)
 
     _add_signal_handlers(stop)
-    async with connect(KnowledgeSettings()) as knowledge:
+    async with connect() as knowledge:
         running.set()
         done = await run_job(knowledge, name, once_per_slot=once_per_slot)
     if as_json:
@@ -72,13 +71,12 @@ async def _run_always() -> None:
     import asyncio
 
     from jobs.scheduler import run_scheduler
-    from knowledge.settings import KnowledgeSettings
-    from orchestrator import connect
+    from orchestrator.cli.support.session import connect
 
     scheduler = asyncio.current_task()
     _add_signal_handlers(lambda: scheduler.cancel() if scheduler else None)
     with contextlib.suppress(asyncio.CancelledError):
-        async with connect(KnowledgeSettings()) as knowledge, run_scheduler(knowledge):
+        async with connect() as knowledge, run_scheduler(knowledge):
             sys.stderr.write("scheduler is running; stop it with Ctrl-C\n")
             await asyncio.Event().wait()
 

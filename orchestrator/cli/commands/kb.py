@@ -9,8 +9,8 @@ from uuid import UUID
 
 import typer
 
+from hardwon.client.paging import fetch_pages
 from hardwon.models.ids import DEFAULT_WORKSPACE
-from hardwon.paging import fetch_pages
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import All, Json, Limit, Workspace, run
 
@@ -61,9 +61,9 @@ def add(
 ) -> None:
     """Add files, folders or repositories. A file that was added before is replaced if it changed."""
     from hardwon.models.documents import NewDocument, NewSource
-    from orchestrator import connect
     from orchestrator.cli.files.kb_client import Base
     from orchestrator.cli.reports.kb_report import FolderChanges, print_added, print_reports
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     kb_name, scope_id = select_base(case, user, team)
@@ -250,7 +250,7 @@ def delete(
 
     async def work() -> None:
         missing = 0
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             if everything and scope_id is not None:
                 close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
                 deleted = await close(scope_id)
@@ -305,7 +305,6 @@ add_command(
         "kb.calibrate",
         "kb_report:print_calibrated",
         "Measure the scale of relevance on what is indexed. No questions are needed.",
-        warm=True,
     ),
 )
 
@@ -321,7 +320,7 @@ def members(
     as_json: Json = False,
 ) -> None:
     """Show or change who may use a case or a team's base."""
-    from orchestrator import connect
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import print_json, print_text
 
     base, scope_id = select_base(case, None, team)
@@ -330,7 +329,7 @@ def members(
     scope = scope_id
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with connect(workspace=workspace) as knowledge:
             for principal in add_ or ():
                 await knowledge.kb.grant(base, scope, principal)
             for principal in remove or ():

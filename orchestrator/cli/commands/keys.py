@@ -82,11 +82,11 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a key and print it, only this once. From the first key on, servers on TCP ask everybody for one."""
-    from orchestrator import connect
     from orchestrator.cli.reports.curation_report import print_new_key
+    from orchestrator.cli.support.session import connect
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             where = None if all_workspaces else workspace
             made = await knowledge.keys.create(scopes, workspace=where, name=name, expires_in=expires)
         print_new_key(made, as_json=as_json)
@@ -98,12 +98,12 @@ def create(
 def list_(*, as_json: Json = False) -> None:
     """Show all keys, also those that ended. Without their secrets, which are kept nowhere."""
     from knowledge.access.keys import MAX_PAGE
-    from orchestrator import connect
     from orchestrator.cli.reports.curation_report import print_keys
+    from orchestrator.cli.support.session import connect
 
     async def work() -> None:
         found: list[ApiKey] = []
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             while page := await knowledge.keys.list(after=found[-1].key_id if found else None, limit=MAX_PAGE):
                 found += page
                 if len(page) < MAX_PAGE:
@@ -124,11 +124,11 @@ def rotate(
     as_json: Json = False,
 ) -> None:
     """Replace a key by a new one, and print that. The old one ends after the overlap."""
-    from orchestrator import connect
     from orchestrator.cli.reports.curation_report import print_new_key, print_replaced
+    from orchestrator.cli.support.session import connect
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             made = await knowledge.keys.rotate(key_id, overlap=overlap)
         print_new_key(made, as_json=as_json)
         if not as_json:
@@ -140,11 +140,11 @@ def rotate(
 @keys.command("revoke")
 def revoke(key_id: KeyId, *, as_json: Json = False) -> None:
     """End a key for good. At once on this server, within seconds on others of the same stores."""
-    from orchestrator import connect
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             await knowledge.keys.revoke(key_id)
         if as_json:
             print_json({"revoked": key_id})

@@ -13,7 +13,7 @@ from hardwon.models.ids import DEFAULT_WORKSPACE
 from orchestrator.cli.support.run import Json, Workspace, run
 
 if TYPE_CHECKING:
-    from knowledge.models import NewEntry
+    from hardwon.models.entries import NewEntry
 
 learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
 
@@ -31,15 +31,15 @@ def capture_and_report(
 
     `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them.
     """
-    from orchestrator import connect
     from orchestrator.cli.files.capture_files import capture_batches, read_batch
     from orchestrator.cli.reports.memory_report import CaptureReport
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
         with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it) as report:
             first = await read_batch(rows)  # an unreadable file is reported before any store is opened
-            async with connect(workspace=workspace, warm=False) as knowledge:
+            async with connect(workspace=workspace) as knowledge:
                 with stages(quiet=as_json) as progress:
                     await capture_batches(knowledge.capture, first, rows, report, progress.stage("Capturing"))
             report.print()

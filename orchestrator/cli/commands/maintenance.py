@@ -53,12 +53,12 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Drop the index and fill it again from Postgres. Ids stay; queries find less meanwhile."""
-    from orchestrator import connect
     from orchestrator.cli.reports.memory_report import note_rebuild, print_rebuild
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             cost = await knowledge.store_upkeep.rebuild(dry_run=True)
             if dry_run:
                 print_rebuild(cost, as_json=as_json)
@@ -102,8 +102,8 @@ def reembed(
     """
     from hardwon.models.maintenance import ModelChoice
     from knowledge.settings import KnowledgeSettings
-    from orchestrator import connect
     from orchestrator.cli.reports.memory_report import print_reembed
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     key = KnowledgeSettings().embedding_api_key if base_url else None
@@ -119,7 +119,7 @@ def reembed(
     )
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.store_upkeep.reembed_to(
                     choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
@@ -156,11 +156,11 @@ def local_only(
     as_json: Json = False,
 ) -> None:
     """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
-    from orchestrator import connect
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:  # often before it holds anything
+        async with connect(workspace=workspace) as knowledge:  # often before it holds anything
             if switch is not None:
                 await knowledge.upkeep.keep_local(on=switch is Switch.ON)
             on = await knowledge.upkeep.local_only()
@@ -205,16 +205,16 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write all workspaces into one archive. It holds them as they are now; captures and checkpoints go on."""
-    from orchestrator import connect
     from orchestrator.cli.files.archives import write_archive, write_entries
     from orchestrator.cli.reports.memory_report import print_entries_exported, print_exported
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     if file == "-" and as_json:
         raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
 
     async def work() -> None:
-        async with connect(warm=False) as knowledge:
+        async with connect() as knowledge:
             if entries:
                 number = await write_entries(file, knowledge.archives.export_entries(workspace))
                 if number is not None:
@@ -235,13 +235,13 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Read an archive into this store. Ids stay, nothing is embedded again; if it is broken off, run it again."""
-    from orchestrator import connect
     from orchestrator.cli.files.archives import read_archive
     from orchestrator.cli.reports.memory_report import print_imported
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
-        async with read_archive(file) as chunks, connect(warm=False) as knowledge:
+        async with read_archive(file) as chunks, connect() as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
         print_imported(report, as_json=as_json)

@@ -21,15 +21,11 @@ def add_mcp(app: typer.Typer) -> None:
             raise InvalidSetting("hardwon mcp", "needs the SDK of the protocol: pip install 'hardwon[mcp]'")
 
         async def work() -> None:
-            from hardwon.client.knowledge_client import KnowledgeClient
-            from orchestrator import connect
+            from orchestrator.cli.support.session import connect
             from orchestrator.mcp.server import serve_streams
             from orchestrator.mcp.tools import Caller
 
             async with connect(workspace=workspace) as knowledge:
-                if not isinstance(knowledge, KnowledgeClient):
-                    await serve_streams(Caller(knowledge=knowledge, may=knowledge.principal.may))
-                    return
                 try:
                     allowed = frozenset(await knowledge.allowed())
                 except NotFound:  # a server of the release before has no such route

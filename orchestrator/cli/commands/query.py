@@ -74,7 +74,6 @@ add_command(
         "Show what to know before a task is assigned.",
         options={**_OPTIONS, "task_description": _text_argument("The task's description.")},
         parsers={"facts": parse_facts},
-        warm=True,
     ),
 )
 add_command(
@@ -90,7 +89,6 @@ add_command(
             "error_message": Annotated[str | None, typer.Option("--error", help="The error message.")],
         },
         parsers={"facts": parse_facts},
-        warm=True,
     ),
 )
 add_command(
@@ -108,7 +106,6 @@ add_command(
                 str | None, typer.Option("--project", help="The project whose decisions count more.")
             ],
         },
-        warm=True,
     ),
 )
 
@@ -146,7 +143,7 @@ def show_context(
     from orchestrator.cli.support.session import open_workspace
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             found = await knowledge.contexts.show(ContextId(context_id))
         print_choice(found, recomputed=recompute, as_json=as_json)
         if recompute and found.differences:

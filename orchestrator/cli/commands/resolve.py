@@ -65,7 +65,7 @@ def resolve(
     conditions = parse_facts(applies_when, "--applies-when")
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             resolved = await resolve_entry(
                 knowledge.capture,
                 EntryId(entry_id),

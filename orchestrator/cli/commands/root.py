@@ -15,6 +15,7 @@ import typer
 
 from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
+from hardwon.settings import VERSION
 from orchestrator.cli.commands.answers import add_answers
 from orchestrator.cli.commands.curation import add_custody
 from orchestrator.cli.commands.evaluate import evaluate
@@ -27,11 +28,16 @@ from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
+from orchestrator.cli.support.logging import configure_client_logs
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
 
 if TYPE_CHECKING:
     from knowledge.settings import KnowledgeSettings
+
+
+_PATIENCE_MS = 60_000
+"""Longest time that a person at a terminal waits for a context; ours."""
 
 
 async def migrate_now(settings: KnowledgeSettings) -> bool:
@@ -63,18 +69,9 @@ app.add_typer(contexts, name="contexts")
 app.add_typer(evaluate, name="evaluate")
 
 
-def _configure() -> None:
-    from orchestrator.observability.logging import configure_logs, warn_of_unknown_settings
-
-    configure_logs()
-    warn_of_unknown_settings()
-
-
 def _print_version(requested: bool) -> None:  # noqa: FBT001 - Typer calls it so
     if requested:
-        from importlib.metadata import version
-
-        typer.echo(f"hardwon {version('hardwon')}")
+        typer.echo(f"hardwon {VERSION}")
         raise typer.Exit
 
 
@@ -95,7 +92,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without Unicode
     try:
         try:
-            make_lazy_group(app, before=_configure)()
+            make_lazy_group(app, before=configure_client_logs)()
         finally:
             sys.stdout.flush()
     except HardwonError as error:
@@ -112,8 +109,8 @@ def main() -> None:
 @app.command()
 def demo(*, as_json: Json = False) -> None:
     """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
-    from orchestrator import connect
     from orchestrator.cli.reports.memory_report import print_demo
+    from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
     from orchestrator.evaluation.demo import run_demo
 
@@ -136,7 +133,10 @@ def serve(
     """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.reports.memory_report import print_service
+    from orchestrator.observability.logging import configure_logs
     from orchestrator.server.serve import run_service
+
+    configure_logs()
 
     async def work() -> None:
         on_start = functools.partial(print_service, as_json=as_json)
@@ -186,7 +186,6 @@ def checkpoint(
     from orchestrator.cli.reports.memory_report import print_checkpoint
     from orchestrator.cli.support.session import open_workspace
     from orchestrator.cli.support.terminal import stages
-    from orchestrator.observability.logging import drop_event
 
     if project is not None and all_projects:
         raise typer.BadParameter("give either --project or --all")
@@ -195,7 +194,7 @@ def checkpoint(
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress, drop_event("checkpoint_failed"):
+            with stages(quiet=as_json) as progress:
                 stage = progress.stage("Embedding")
                 if project is None:
                     report = await knowledge.checkpoints.process_all(distill=distill, progress=stage)
@@ -225,8 +224,9 @@ def context(
     as_json: Json = False,
 ) -> None:
     """Print the context that an agent would get with a task. Without what is known, exit code 1 and the reason."""
-    from knowledge.models import Task
-    from orchestrator import OrchestratorContextBuilder
+    from hardwon.context.builder import ContextBuilder
+    from hardwon.models.tasks import Task
+    from hardwon.settings import ClientSettings
     from orchestrator.cli.reports.memory_report import print_context
     from orchestrator.cli.support.session import open_workspace
 
@@ -242,9 +242,10 @@ def context(
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
-            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(new_task, agent_type)
+            knowledge.settings = ClientSettings(query_deadline_ms=_PATIENCE_MS)
+            built = await ContextBuilder(knowledge).build_context_for_task(new_task, agent_type)
         print_context(built, as_json=as_json)
-        if built.degraded:
+        if built.degraded and not built.patterns:
             raise typer.Exit(1)
 
     run(work)
@@ -273,7 +274,7 @@ def outcome(
         raise typer.BadParameter("give one of the two", param_hint="--worked or --failed")
 
     async def work() -> None:
-        async with open_workspace(workspace, warm=False, as_json=as_json) as knowledge:
+        async with open_workspace(workspace, as_json=as_json) as knowledge:
             if pattern_id is None:
                 await knowledge.outcomes.record_unaided(ContextId(context_id), worked=worked)
                 print_unaided(ContextId(context_id), worked=worked, as_json=as_json)

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TextIO, TypeVar
 
 from hardwon.errors import InvalidInput
-from knowledge.models import CaptureOutcome, CaptureResult, NewEntry
-from knowledge.ports import Progress
+from hardwon.models.entries import CaptureOutcome, CaptureResult, NewEntry
+from hardwon.models.reports import Progress
 from orchestrator.cli.reports.memory_report import CaptureReport
 from orchestrator.entries import BatchCapture
 from orchestrator.importers.jsonl import read_lines

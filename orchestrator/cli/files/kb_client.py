@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from hardwon.client.paging import fetch_pages
 from hardwon.errors import InvalidInput
 from hardwon.models.documents import Document, DocumentId
-from hardwon.paging import fetch_pages
 from orchestrator.cli.files.folders import SourceFile, find_deleted, read_contents
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hardwon.client.documents import RemoteAnswers, Turns
 from hardwon.client.knowledge_client import KnowledgeClient
+from hardwon.context.sanitize import sanitize
 from hardwon.models.answers import KBQueryResponse, SelectionResponse, ToolAnswer
 from hardwon.models.log_query import LogQuery
+from hardwon.text.pluralize import count_of
 from hardwon.validation import as_integer, check_text
 from knowledge.documents.service import LOCAL
-from knowledge.text.pluralize import count_of
 from orchestrator.cli.support.terminal import notes, print_json, print_text
-from orchestrator.context.sanitize import sanitize
 from orchestrator.qa.document_qa_tool import MAX_K
 from orchestrator.qa.document_selection import DocumentSelection
 from orchestrator.qa.kb_query import KnowledgeBaseQuery
@@ -76,11 +76,11 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
     print_text(sanitize(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer")))
     fields: Mapping[str, Any] = answer
     for place in dict.fromkeys(_place(citation) for citation in fields.get("citations", ())):
-        notes.print(sanitize(place), markup=False)
+        notes.print(sanitize(place))
     if answer["status"] in _NEXT:
-        notes.print(_NEXT[answer["status"]], markup=False)
+        notes.print(_NEXT[answer["status"]])
     if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(fields):
-        notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
+        notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)")
 
 
 def _place(citation: Mapping[str, Any]) -> str:

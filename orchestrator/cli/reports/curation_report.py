@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from uuid import UUID
 
+from hardwon.context.sanitize import sanitize
 from hardwon.models.access import (
     AffectedTask,
     AlarmKind,
@@ -19,11 +20,10 @@ from hardwon.models.access import (
     Revocation,
     Scope,
 )
+from hardwon.models.entries import Entry
+from hardwon.text.pluralize import count_of
 from knowledge.memory.capture.injection import CONTEXT_FIELDS
-from knowledge.models import Entry
-from knowledge.text.pluralize import count_of
 from orchestrator.cli.support.terminal import format_time, notes, out, print_json, print_text
-from orchestrator.context.sanitize import sanitize
 
 _MAX_SUMMARY_CHARS = 120
 
@@ -51,7 +51,7 @@ def print_waiting(
         return
     for alarm in keys:
         reports = count_of(alarm.reports, "failure" if alarm.kind is AlarmKind.FAILS else "report")
-        out.print(f"key {sanitize(alarm.key_id)} {_ALARMS[alarm.kind].format(reports)}", style="bold", markup=False)
+        out.print(f"key {sanitize(alarm.key_id)} {_ALARMS[alarm.kind].format(reports)}", style="bold")
         print_text(f"   hardwon revoke --key {sanitize(alarm.key_id)} --dry-run")
         for pattern_id in alarm.pattern_ids:
             print_text(f"   hardwon patterns show {pattern_id}")
@@ -59,7 +59,7 @@ def print_waiting(
         print_text("nothing waits for a review")
     for entry in waiting:
         by = f"key {entry.captured_by}" if entry.captured_by else "no key"
-        out.print(f"{entry.entry_id}  {', '.join(entry.suspicions)}", style="bold", markup=False)
+        out.print(f"{entry.entry_id}  {', '.join(entry.suspicions)}", style="bold")
         print_text(f"   by {by}, {format_time(entry.captured_at)}, project {sanitize(entry.project_id)}")
         print_text(f"   {_summary(entry)}")
     for shown in alarms:
@@ -79,7 +79,7 @@ def print_whole_entry(entry: Entry, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(entry))
         return
-    out.print(f"{entry.entry_id}  {entry.status}  {', '.join(entry.suspicions)}", style="bold", markup=False)
+    out.print(f"{entry.entry_id}  {entry.status}  {', '.join(entry.suspicions)}", style="bold")
     for name in ("project_id", "captured_by", "resolved_by", *CONTEXT_FIELDS):
         if value := getattr(entry, name):
             print_text(f"{name}:\n   " + sanitize(str(value)).replace("\n", "\n   "))
@@ -160,7 +160,6 @@ def print_new_key(made: NewKey, *, as_json: bool) -> None:
         notes.print(
             f"key {made.key.key_id} stands for no user: it reads the global knowledge base, and what `hardwon kb"
             " members` gives to that id, which ends with the key. Make one with --name USER for a user's documents",
-            markup=False,
         )
     if as_json:
         print_json({"secret": made.secret, **asdict(made.key)})
@@ -171,14 +170,13 @@ def print_new_key(made: NewKey, *, as_json: bool) -> None:
     notes.print(
         f"key {made.key.key_id} may {', '.join(made.key.scopes)} in {where}{ends}. Keep it: it is not shown again."
         " Callers send it as HARDWON_API_KEY, or Authorization: Bearer ...",
-        markup=False,
     )
 
 
 def print_replaced(key_id: str, until: datetime | None) -> None:
     """Print the end of a key that was replaced: at once (None), or `until` then."""
     ends = "does not work any more" if until is None else f"works until {format_time(until)} at most"
-    notes.print(f"key {key_id}, which it replaces, {ends}", markup=False)
+    notes.print(f"key {key_id}, which it replaces, {ends}")
 
 
 def print_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
@@ -195,7 +193,7 @@ def print_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
         print_text(f"{key.key_id}  {', '.join(key.scopes)} in {where}, {_state(key, now)}")
         used = "never used" if key.last_used_at is None else f"last used {format_time(key.last_used_at)}"
         name = "no name" if key.name is None else sanitize(key.name)
-        out.print(f"  {name}, made {format_time(key.created_at)}, {used}", style="dim", markup=False)
+        out.print(f"  {name}, made {format_time(key.created_at)}, {used}", style="dim")
 
 
 def _state(key: ApiKey, now: datetime) -> str:

@@ -9,6 +9,7 @@ from textwrap import dedent, indent
 
 from pydantic import TypeAdapter
 
+from hardwon.context.sanitize import sanitize
 from hardwon.models.documents import (
     AddedDocument,
     CalibrationReport,
@@ -19,10 +20,9 @@ from hardwon.models.documents import (
     Passage,
     SyncReport,
 )
+from hardwon.text.pluralize import count_of
 from knowledge.documents.ports import Source
-from knowledge.text.pluralize import count_of
 from orchestrator.cli.support.terminal import notes, out, print_json, print_text
-from orchestrator.context.sanitize import sanitize
 
 _MAX_EXCERPT_CHARS = 600
 _PIECE = re.compile(r"[^\n]{1,200}(?!\S)|[^\n]{1,200}")
@@ -72,14 +72,13 @@ def print_added(
         _print_reason(indexed)
     for each in added:
         if each.document.error:
-            out.print(f"{sanitize(each.document.uri)}: {each.document.error}", style="red", markup=False)
+            out.print(f"{sanitize(each.document.uri)}: {each.document.error}", style="red")
     for reason in passed:
-        out.print(sanitize(reason), style="red", markup=False)
+        out.print(sanitize(reason), style="red")
     if left.out:
         notes.print(
             f"left out of folders: {_first_names(left.out)} ({len(left.out):,} files and folders in all). Name"
             " one to have it read",
-            markup=False,
         )
     if left.gone and left.deleted:
         print_text(f"{len(left.gone):,} deleted, whose files are gone: {_first_names(left.gone)}")
@@ -87,7 +86,6 @@ def print_added(
         notes.print(
             f"kept, though their files are gone: {_first_names(left.gone)} ({len(left.gone):,} in all). With"
             " --delete-gone they go",
-            markup=False,
         )
 
 
@@ -99,7 +97,7 @@ def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
     print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_index_summary(indexed)}")
     _print_reason(indexed)
     if indexed.failed:
-        notes.print("hardwon kb list says why", markup=False)
+        notes.print("hardwon kb list says why")
 
 
 def _first_names(names: Sequence[str]) -> str:
@@ -122,8 +120,8 @@ def _index_summary(report: IndexReport) -> str:
 def _print_reason(report: IndexReport) -> None:
     """Print the reason why documents were postponed, and the next step."""
     if report.reason:
-        out.print(sanitize(report.reason), style="red", markup=False)
-        notes.print("the `index` job indexes them once that is repaired, or hardwon kb retry does so now", markup=False)
+        out.print(sanitize(report.reason), style="red")
+        notes.print("the `index` job indexes them once that is repaired, or hardwon kb retry does so now")
 
 
 def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
@@ -135,12 +133,12 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
         print_text("no documents here: hardwon kb add FILE")
     for each in documents:
         style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
-        out.print(f"{each.status:8} {sanitize(each.uri)}", style=style, markup=False)
+        out.print(f"{each.status:8} {sanitize(each.uri)}", style=style)
         lines = count_of(each.lines, "line")
-        out.print(f"  {each.document_id}  {each.document_type}, {lines}", style="dim", markup=False)
+        out.print(f"  {each.document_id}  {each.document_type}, {lines}", style="dim")
         for message in (each.error, *each.notes):
             if message:
-                out.print(f"  {sanitize(message)}", markup=False)
+                out.print(f"  {sanitize(message)}")
 
 
 def print_passages(finding: Finding, *, as_json: bool) -> None:
@@ -158,12 +156,12 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
             f"{count_of(finding.pending, 'document')} {'waits' if finding.pending == 1 else 'wait'} to be indexed"
         )
     for number, passage in enumerate(finding.passages, 1):
-        out.print(f"{number}. {sanitize(location_of(passage))}", style="bold", markup=False)
-        out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
+        out.print(f"{number}. {sanitize(location_of(passage))}", style="bold")
+        out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim")
         print_text(indent(sanitize(excerpt(passage.text, " ".join(finding.searched))), "   "))
         out.print()
     for line in finding.trace:
-        out.print(line, style="dim", markup=False)
+        out.print(line, style="dim")
 
 
 def excerpt(text: str, query: str) -> str:
@@ -201,7 +199,7 @@ def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
         print_text("no repositories here: hardwon kb add https://...")
     for each in reports:
         if each.error:
-            out.print(f"{each.url}: {each.error}", style="red", markup=False)
+            out.print(f"{each.url}: {each.error}", style="red")
         else:
             counts = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
             counts += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
@@ -220,7 +218,7 @@ def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
         line = " ".join(filter(None, parts))
         print_text(f"{each.source_id}  {line}  {(each.last_commit or '')[:12] or 'not fetched yet'}")
         if each.last_error:
-            out.print(f"  {each.last_error}", style="red", markup=False)
+            out.print(f"  {each.last_error}", style="red")
 
 
 def print_calibrated(scale: CalibrationReport, *, as_json: bool) -> None:
@@ -242,4 +240,4 @@ def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool
         f"{count_of(count, 'document')} deleted" + (f"; case {closed} is closed and takes no more" if closed else "")
     )
     if missing:
-        notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)
+        notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red")

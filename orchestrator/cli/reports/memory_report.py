@@ -11,23 +11,13 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
-from knowledge.access.keys import describe_other_pepper
-from knowledge.models import (
-    CaptureOutcome,
-    CaptureResult,
-    CheckpointReport,
-    Context,
-    ContextId,
-    DeadEntry,
-    DistillationReport,
-    Entry,
-    EntryId,
-    Pattern,
-    PatternId,
-    PruneReport,
-    WorkspaceStats,
-)
-from knowledge.text.pluralize import count_of
+from hardwon.context.sanitize import sanitize
+from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry
+from hardwon.models.ids import ContextId, EntryId, PatternId
+from hardwon.models.patterns import Pattern, label
+from hardwon.models.reports import CheckpointReport, DeadEntry, DistillationReport, PruneReport, WorkspaceStats
+from hardwon.models.tasks import Context
+from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import (
     format_time,
     json_line,
@@ -38,9 +28,6 @@ from orchestrator.cli.support.terminal import (
     print_pairs,
     print_text,
 )
-from orchestrator.context.rendering import label
-from orchestrator.context.sanitize import sanitize
-from orchestrator.entries import text_to_resolve
 
 if TYPE_CHECKING:
     from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
@@ -122,17 +109,17 @@ class CaptureReport:
         for line in self._accepted:
             print_text(line.rstrip("\n"))
         for line in self._answers:
-            notes.print(line, end="", markup=False)
+            notes.print(line.rstrip("\n"))
         if not self.read:
-            notes.print(self.nothing, markup=False)
+            notes.print(self.nothing)
         more = self.refusal_count - _MAX_SHOWN
         if more > 0:
-            notes.print(f"... and {more:,} more refused", markup=False)
+            notes.print(f"... and {more:,} more refused")
         totals = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{totals}{still_open}")
         if self.open:
-            notes.print("hardwon unresolved lists them, hardwon resolve ENTRY resolves one", markup=False)
+            notes.print("hardwon unresolved lists them, hardwon resolve ENTRY resolves one")
 
 
 def print_service(serving: ServiceInfo, *, as_json: bool) -> None:
@@ -141,13 +128,13 @@ def print_service(serving: ServiceInfo, *, as_json: bool) -> None:
         print_json(serving)
         sys.stdout.flush()
         return
-    notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C", markup=False)
+    notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C")
     if serving.without_keys:
-        notes.print(
-            "there is no key yet, so every program on this machine may do everything: hardwon keys create", markup=False
-        )
+        notes.print("there is no key yet, so every program on this machine may do everything: hardwon keys create")
     if serving.dead_keys:
-        notes.print(describe_other_pepper(serving.dead_keys), markup=False)
+        from knowledge.access.keys import describe_other_pepper
+
+        notes.print(describe_other_pepper(serving.dead_keys))
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
@@ -165,7 +152,7 @@ def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
             parts.append(f"{number:,} {name}")
     print_text(", ".join(parts))
     for dead in report.dead_entries[:_MAX_SHOWN]:
-        notes.print(f"entry {dead.entry_id} is dead: {dead.reason}", markup=False)
+        notes.print(f"entry {dead.entry_id} is dead: {dead.reason}")
     if report.distillation is not None:
         _print_distillation(report.distillation)
 
@@ -179,9 +166,9 @@ def _print_distillation(report: DistillationReport) -> None:
     print_text(", ".join(parts))
     for refusal in report.refusals[:_MAX_SHOWN]:
         line = sanitize(f"pattern {refusal.pattern_id} is not distilled: {refusal.reason}").replace("\n", " ")
-        notes.print(line, markup=False)
+        notes.print(line)
     if report.error is not None:
-        notes.print(f"distilling ended early: {report.error}", markup=False)
+        notes.print(f"distilling ended early: {report.error}")
 
 
 def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
@@ -196,17 +183,16 @@ def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
             f"{number}. {label(pattern.success_count)}, {_record(pattern)}, relevance {pattern.relevance:.2f}"
             f"  [{pattern.entry_type}]",
             style="bold",
-            markup=False,
         )
         for name, text in (
             ("Problem", pattern.problem),
             ("Solution", pattern.solution),
             ("When to try", pattern.when_to_try),
         ):
-            out.print(f"   {name}: " + sanitize(text).replace("\n", "\n     "), markup=False)
+            out.print(f"   {name}: " + sanitize(text).replace("\n", "\n     "))
         if pattern.distilled is not None:
             line = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
-            out.print("   In general: " + sanitize(line).replace("\n", " "), markup=False)
+            out.print("   In general: " + sanitize(line).replace("\n", " "))
         out.print()
 
 
@@ -224,7 +210,7 @@ def print_context(context: Context, *, as_json: bool) -> None:
         return
     print_text(context.text)
     if context.degraded:
-        notes.print(f"degraded: {context.degraded}", markup=False)
+        notes.print(f"degraded: {context.degraded}")
 
 
 def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:
@@ -318,12 +304,12 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     rest = "all repaired" if report.repaired else "hardwon verify --repair repairs them"
     print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
     for name, ids in report.examples.items():
-        notes.print(f"{name}: {', '.join(map(str, ids))}", markup=False)
+        notes.print(f"{name}: {', '.join(map(str, ids))}")
 
 
 def note_rebuild(cost: RebuildReport) -> None:
     """Print the cost of a rebuild before it begins."""
-    notes.print(f"{_rebuild_cost(cost)}; queries find less until they are back", markup=False)
+    notes.print(f"{_rebuild_cost(cost)}; queries find less until they are back")
 
 
 def _rebuild_cost(cost: RebuildReport) -> str:
@@ -368,7 +354,7 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
         print_text(f"the vectors of {report.forgotten:,} other models were dropped")
     chosen = {name: value for name, value in asdict(choice).items() if value is not None and name != "api_key"}
     settings = " ".join(f"HARDWON_EMBEDDING_{name.upper()}={shlex.quote(str(value))}" for name, value in chosen.items())
-    notes.print(f"from now on start hardwon with {settings}", markup=False)
+    notes.print(f"from now on start hardwon with {settings}")
 
 
 def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None:
@@ -453,7 +439,7 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
         return
     for finding in findings:
         mark = "ok  " if finding.well else "FAIL"
-        out.print(f"{mark}  {finding.what}: {finding.said}", style="" if finding.well else "bold red", markup=False)
+        out.print(f"{mark}  {finding.what}: {finding.said}", style="" if finding.well else "bold red")
 
 
 def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport, *, as_json: bool) -> None:
@@ -508,10 +494,12 @@ def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
         print_text("nothing waits for its resolution")
         return
     for entry in entries:
-        out.print(f"{entry.entry_id}  {entry.entry_type}", style="bold", markup=False)
+        out.print(f"{entry.entry_id}  {entry.entry_type}", style="bold")
         print_text(f"   {_origin(entry)}")
+        from orchestrator.entries import text_to_resolve
+
         print_text(f"   {_one_line(text_to_resolve(entry))[:_MAX_SUMMARY_CHARS]}")
-    notes.print("hardwon resolve ENTRY --solution or --revision resolves one", markup=False)
+    notes.print("hardwon resolve ENTRY --solution or --revision resolves one")
 
 
 def _origin(entry: Entry) -> str:

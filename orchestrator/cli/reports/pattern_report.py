@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from hardwon.context.sanitize import sanitize
 from hardwon.models.choices import ChoiceRecord, RecomputedChoice
-from hardwon.models.patterns import PatternDetails, PatternPair
-from knowledge.models import Entry, Pattern
-from knowledge.text.pluralize import count_of
+from hardwon.models.entries import Entry
+from hardwon.models.patterns import Pattern, PatternDetails, PatternPair
+from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import out, print_json, print_text
-from orchestrator.context.sanitize import sanitize
 
 _MAX_TEXT_CHARS = 300
 
@@ -23,12 +23,12 @@ def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> N
     if not pairs:
         print_text("no two patterns look like the same one")
     for number, pair in enumerate(pairs, 1):
-        out.print(f"{number}. likely the same: {pair.probability:.0%}", style="bold", markup=False)
+        out.print(f"{number}. likely the same: {pair.probability:.0%}", style="bold")
         _print_why(pair)
         for pattern in pair.patterns:
             _print_pattern(pattern)
         keep, other = (pattern.pattern_id for pattern in pair.patterns)
-        out.print(f"   hardwon patterns join {keep} {other}", style="dim", markup=False, soft_wrap=True)
+        out.print(f"   hardwon patterns join {keep} {other}", style="dim")
         out.print()
 
 
@@ -54,7 +54,7 @@ def print_details(details: PatternDetails, *, as_json: bool) -> None:
     for name, pairs in (("likely the same", details.twins), ("another way out", details.rivals)):
         for pair in pairs:
             (other,) = (each for each in pair.patterns if each.pattern_id != details.pattern.pattern_id)
-            out.print(f"   {name} ({pair.probability:.0%}):", style="bold", markup=False)
+            out.print(f"   {name} ({pair.probability:.0%}):", style="bold")
             _print_why(pair)
             _print_pattern(other)
 
@@ -71,22 +71,20 @@ def _print_pattern(pattern: Pattern) -> None:
     out.print(
         f"   {pattern.pattern_id}  worked {pattern.success_count} of {pattern.attempt_count} times"
         f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}  [{pattern.entry_type}]",
-        markup=False,
-        soft_wrap=True,
     )
     for name, text in (("Problem", pattern.problem), ("Solution", pattern.solution)):
-        out.print(f"     {name}: {_short(text)}", markup=False)
+        out.print(f"     {name}: {_short(text)}")
 
 
 def _print_entry(entry: Entry) -> None:
     task = f", task {entry.task_id}" if entry.task_id else ""
     line = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
-    out.print(_short(line), markup=False, soft_wrap=True)
+    out.print(_short(line))
 
 
 def _print_why(pair: PatternPair) -> None:
     if pair.why:
-        out.print(f"   because {'; '.join(pair.why)}", markup=False)
+        out.print(f"   because {'; '.join(pair.why)}")
 
 
 def _short(text: str) -> str:

@@ -17,8 +17,8 @@ from hardwon.models.ids import DEFAULT_WORKSPACE
 from orchestrator.cli.support.run import All, Json, Limit, Workspace, run
 
 if TYPE_CHECKING:
+    from hardwon.client.knowledge_client import KnowledgeClient
     from hardwon.client.operations import Operation, Parameter
-    from orchestrator.connection import AnyKnowledge
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class OperationCommand:
     """A command; its row is looked up on first use, since that imports the types of the row.
 
     `operation`: a service and its method. `report`: a function of a module in `reports`. `options`: Typer options of
-    arguments, where they do not follow from the row. `parsers`: make an argument of a typed value. `warm`: an owner
-    loads the model meanwhile. `stage`: the label of its progress. `is_failure`: true for results with exit code 1.
+    arguments, where they do not follow from the row. `parsers`: make an argument of a typed value. `stage`: the
+    label of its progress. `is_failure`: true for results with exit code 1.
     """
 
     operation: str
@@ -36,7 +36,6 @@ class OperationCommand:
     _: KW_ONLY
     options: Mapping[str, Any] = field(default_factory=dict)
     parsers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    warm: bool = False
     stage: str = ""
     is_failure: Callable[[Any], bool] = lambda _: False
 
@@ -92,16 +91,15 @@ class OperationCommand:
         if self.is_failure(result):
             raise typer.Exit(1)
 
-    def _connect(self, workspace: str | None, *, as_json: bool) -> AbstractAsyncContextManager[AnyKnowledge]:
-        from orchestrator.cli.support.session import open_workspace
-        from orchestrator.connection import connect
+    def _connect(self, workspace: str | None, *, as_json: bool) -> AbstractAsyncContextManager[KnowledgeClient]:
+        from orchestrator.cli.support.session import connect, open_workspace
 
         if workspace is None:
-            return connect(warm=self.warm)
-        return open_workspace(workspace, warm=self.warm, as_json=as_json)
+            return connect()
+        return open_workspace(workspace, as_json=as_json)
 
     async def _call_method(
-        self, knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], *, as_json: bool
+        self, knowledge: KnowledgeClient, row: Operation, arguments: Mapping[str, Any], *, as_json: bool
     ) -> Any:
         from orchestrator.cli.support.terminal import stages
 
@@ -111,10 +109,12 @@ class OperationCommand:
             return await row.method_of(knowledge)(**arguments, progress=progress.stage(self.stage))
 
 
-async def _fetch_pages(knowledge: AnyKnowledge, row: Operation, arguments: Mapping[str, Any], most: int | None) -> Any:
+async def _fetch_pages(
+    knowledge: KnowledgeClient, row: Operation, arguments: Mapping[str, Any], most: int | None
+) -> Any:
     """Return the items of a list, a page at a time."""
     from hardwon.client.operations import bounds_of, cursor_of, parameters_of
-    from hardwon.paging import fetch_pages
+    from hardwon.client.paging import fetch_pages
 
     method = row.method_of(knowledge)
     (limit,) = (each for each in parameters_of(row) if each.name == "limit")

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBars
-from rich.table import Table
 
 from orchestrator.observability.progress import Stages
 
 if TYPE_CHECKING:
-    from knowledge.ports import Progress
+    from rich.console import Console
+    from rich.progress import Progress as ProgressBars
 
-out = Console(highlight=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    from hardwon.models.reports import Progress
+
+
+class Printer:
+    """Prints lines; in colour on a terminal, which rich is loaded for at the first line that has any."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        self._stderr = stderr
+
+    @property
+    def is_terminal(self) -> bool:
+        """True unless the output goes to a file or another program."""
+        return (sys.stderr if self._stderr else sys.stdout).isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+    @cached_property
+    def console(self) -> Console:
+        """Rich's console for this output."""
+        from rich.console import Console
+
+        return Console(stderr=self._stderr, highlight=False)
+
+    def print(self, text: str = "", *, style: str | None = None) -> None:
+        """Print a text as it is: stored text is never parsed as markup."""
+        if style is not None and self.is_terminal:
+            self.console.print(text, style=style, markup=False)
+        else:
+            (sys.stderr if self._stderr else sys.stdout).write(f"{text}\n")
+
+
+out = Printer()
+notes = Printer(stderr=True)
 
 
 def _to_plain(value: object) -> object:
@@ -78,17 +105,19 @@ def print_text(text: str) -> None:
 def note_more(shown: Sized, most: int | None, *, as_json: bool) -> None:
     """Note on standard error that a list was cut and may have more."""
     if len(shown) == most and not as_json:
-        notes.print(f"the first {most:,}: --limit shows more, --all all of them", markup=False)
+        notes.print(f"the first {most:,}: --limit shows more, --all all of them")
 
 
 def print_pairs(title: str, pairs: dict[str, Any]) -> None:
     """Print names and values in two columns."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
     for name, value in pairs.items():
         table.add_row(name, "-" if value is None else _format_cell(value))
-    out.print(table)
+    out.console.print(table)
 
 
 def format_time(moment: datetime) -> str:
@@ -126,14 +155,14 @@ class _Lines(Stages):
     """Stages where standard error is a file: a line at the beginning of each and one after every tenth."""
 
     def stage(self, name: str) -> Progress:
-        notes.print(name, markup=False)
+        notes.print(name)
         tenths = 0
 
         def report(done: int, total: int | None) -> None:
             nonlocal tenths
             if total and total > 1 and done * 10 // total > tenths:
                 tenths = done * 10 // total
-                notes.print(f"  {done:,} of {total:,}", markup=False)
+                notes.print(f"  {done:,} of {total:,}")
 
         return report
 
@@ -147,8 +176,11 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
     if not notes.is_terminal:
         yield _Lines()
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as ProgressBars
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with ProgressBars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes) as bars:
+    with ProgressBars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes.console) as bars:
         progress = _Bars(bars)
         yield progress
         progress.stage("done")

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hardwon.client.transport import MCP_PATH
+from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.context.deadline import run_within
 from hardwon.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
 from knowledge.access.authentication import LOOKUP_INTERVAL_SECONDS, Authenticator
 from knowledge.access.keys import parse_key
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
-from orchestrator.context.circuit_breaker import CircuitBreaker
-from orchestrator.context.deadline import run_within
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.page import FILES
 

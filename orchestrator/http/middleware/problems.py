@@ -39,7 +39,7 @@ from hardwon.errors import (
     TookTooLong,
     Unavailable,
 )
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 from orchestrator.entries import as_invalid_input
 
 log = get_logger(__name__)

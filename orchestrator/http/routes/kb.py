@@ -11,9 +11,9 @@ from fastapi import FastAPI, Query, Request
 from hardwon.client.documents import Count, RemoteKnowledgeBases
 from hardwon.client.operations import NO_SCOPE
 from hardwon.errors import HardwonError
+from hardwon.event_log import get_logger
 from hardwon.models.documents import AddedDocument, NewDocument
 from knowledge.documents.service import KnowledgeBases
-from knowledge.runtime.logging import get_logger
 from orchestrator.http.current_principal import Bases
 from orchestrator.http.operation_route import performs
 from orchestrator.http.table_routes import add_rows

@@ -14,8 +14,8 @@ from starlette.types import Message, Send
 from hardwon.client.maintenance import Locality
 from hardwon.client.transport import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_PATH, ENTRIES_TYPE, WorkProgress
 from hardwon.errors import NotFound
+from hardwon.event_log import get_logger
 from hardwon.models.maintenance import ImportReport
-from knowledge.runtime.logging import get_logger
 from orchestrator.http import uvicorn
 from orchestrator.http.operation_route import CallerKnowledge, ProgressCallback, performs
 

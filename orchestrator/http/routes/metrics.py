@@ -12,8 +12,8 @@ from prometheus_client.exposition import choose_encoder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardwon.errors import Unavailable
+from hardwon.event_log import get_logger
 from knowledge.runtime.instrumentation import observe
-from knowledge.runtime.logging import get_logger
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.operation_route import CallerKnowledge, performs
 from orchestrator.observability.metrics import Metrics, metrics_of_process
@@ -104,6 +104,6 @@ def add_metrics(app: FastAPI) -> None:
         """Return the metrics of this process, as Prometheus scrapes them: of all workspaces."""
         knowledge.principal.require("workspaces")
         await staged.update(metrics)
-        metrics.breakers.set(app.state.breakers.count_open())
+        metrics.breakers.set(app.state.contexts.count_open())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(metrics.registry), media_type=content_type)

@@ -14,9 +14,9 @@ from pydantic import SecretStr
 from hardwon.errors import InvalidInput
 from hardwon.models.documents import PassageKind, Severity
 from hardwon.models.log_query import Group, LineFilter, LogQuery
+from hardwon.text.pluralize import plain_count_of
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.service import Documents
-from knowledge.text.pluralize import plain_count_of
 from knowledge.wiring.open import Knowledge
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.conftest import Opens

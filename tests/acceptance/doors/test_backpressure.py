@@ -24,10 +24,10 @@ from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import MAX_CONCURRENT_REQUESTS, PROBLEM
 from hardwon.errors import EmbedderUnavailable, Overloaded, StorageBusy
+from hardwon.owner.requests import socket_transport
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import _socket_transport
 from orchestrator.http import uvicorn
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware import admission
@@ -660,7 +660,7 @@ async def test_calls_that_are_given_up_leave_the_client_as_it_was(
         client = KnowledgeClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", settings=settings)
     else:
         server = await asyncio.start_unix_server(healthy_alone, path)
-        client = KnowledgeClient("http://hardwon", settings=settings, transport=_socket_transport(path))
+        client = KnowledgeClient("http://hardwon", settings=settings, transport=socket_transport(path))
     async with server, client:
         for turns in range(12):
             calls = [asyncio.create_task(client.stats()) for _ in range(2 * MAX_CONCURRENT_REQUESTS)]

@@ -34,6 +34,7 @@ from orchestrator.observability.logging import configure_logs
 from tests.conftest import Opens
 from tests.support.cases import case_by_case
 from tests.support.entries import failure, pattern
+from tests.support.folders import end_owner
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by, free_port
 
@@ -224,6 +225,10 @@ async def test_capture_goes_on_without_qdrant_and_nothing_is_half_stored(
         await fail(knowledge, "it broke again")
         stats = await knowledge.stats()
         assert (dict(stats.entries), stats.points) == ({"staged": 2}, None)
+    with pytest.raises(InvalidSetting, match="HARDWON_QDRANT_URL: is not set here"):
+        async with connect(embedded_by(settings, endpoint)):
+            pass
+    end_owner(settings.home)
     async with connect(embedded_by(settings, endpoint)) as knowledge:
         assert (await knowledge.checkpoints.process_all()).embedded == 2
         assert (await knowledge.stats()).points == 2

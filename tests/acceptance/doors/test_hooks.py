@@ -456,7 +456,7 @@ async def test_checkpoints_of_one_kind_and_project_that_wait_are_one() -> None:
 
 async def test_a_checkpoint_that_hangs_is_given_up_and_those_after_it_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """One call on a dead connection, and no checkpoint of the process was ever made again."""
-    monkeypatch.setattr("orchestrator.hooks.MAX_CHECKPOINT_DURATION", timedelta(seconds=0.2))
+    monkeypatch.setattr("hardwon.hooks.MAX_CHECKPOINT_DURATION", timedelta(seconds=0.2))
     checkpoints = Checkpoints()
     async with with_checkpoints(checkpoints) as hooks:
         await hooks.phase_completed("first")

@@ -14,11 +14,13 @@ import pytest
 
 from hardwon.errors import NotFound, OwnerUnavailable
 from hardwon.models.documents import NewSource
+from hardwon.owner.environment import OwnerSettings
+from hardwon.owner.launch import OwnerLink
+from hardwon.owner.requests import OwnerTransport
 from knowledge.documents.journal import NewEscalation
 from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import Membership, _OwnerTransport
 from orchestrator.http.app import make_app
 from tests.acceptance.memory.test_consolidating import pattern_of, told
 from tests.acceptance.memory.test_review import AGENT, POISON
@@ -29,14 +31,15 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 Call = Callable[[KnowledgeClient], Awaitable[Any]]
 
 
-class Owners(Membership):
+class Owners(OwnerLink):
     """An owner that does what it is asked and is killed before it answers, and the one that comes after it."""
 
     def __init__(self, home: Path) -> None:
+        super().__init__(OwnerSettings(home=home, environment={}, version="1"))
         self.killed, self.next = str(home / "killed.sock"), str(home / "next.sock")
         self.socket = self.killed
 
-    async def join(self, left: str | None = None) -> None:
+    async def find(self, left: str | None = None) -> None:
         """Go to the next owner."""
         assert left == self.killed
         self.socket = self.next
@@ -57,7 +60,7 @@ class Lost:
         async with (
             await asyncio.start_unix_server(self._dying, owners.killed),
             await asyncio.start_unix_server(self._answering, owners.next),
-            KnowledgeClient("http://hardwon", transport=_OwnerTransport(owners)) as client,
+            KnowledgeClient("http://hardwon", transport=OwnerTransport(owners)) as client,
         ):
             answer = await call(client)
         assert owners.socket == owners.next, "the first answer was lost"
@@ -161,7 +164,7 @@ async def test_what_no_owner_was_asked_for_is_not_said_to_be_done(knowledge: Kno
     answering = Lost(knowledge, home)._answering
     async with (
         await asyncio.start_unix_server(answering, owners.next),
-        KnowledgeClient("http://hardwon", transport=_OwnerTransport(owners)) as client,
+        KnowledgeClient("http://hardwon", transport=OwnerTransport(owners)) as client,
     ):
         with pytest.raises(NotFound, match="there is no entry"):
             await client.capture.delete(EntryId(uuid4()))

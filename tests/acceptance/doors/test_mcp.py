@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import signal
@@ -22,10 +23,11 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from hardwon.context.circuit_breaker import FAILURE_THRESHOLD
 from hardwon.models.access import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring.open import Knowledge
-from orchestrator.context.circuit_breaker import FAILURE_THRESHOLD, Breakers
+from orchestrator.context.builders import ContextBuilders
 from orchestrator.http.app import make_app
 from orchestrator.http.uvicorn import serve_on
 from orchestrator.mcp import http as mcp_http
@@ -150,16 +152,16 @@ def principal(*scopes: Scope, workspace: str | None = "default") -> Principal:
     return Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
 
 
-def as_caller(knowledge: Knowledge, who: Principal, breakers: Breakers | None = None) -> Client:
+def as_caller(knowledge: Knowledge, who: Principal, contexts: ContextBuilders | None = None) -> Client:
     """Return a client of a server that shows every tool, so that what is refused is refused by the services."""
 
     async def find(_: Any) -> Caller:
-        return Caller(knowledge=knowledge.for_principal(who), may=who.may, breakers=breakers or Breakers())
+        return Caller(knowledge=knowledge.for_principal(who), may=who.may, contexts=contexts or ContextBuilders())
 
     return Client(make_server(find))
 
 
-async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever_door_asks(
+async def test_an_embedder_that_failed_some_times_in_a_row_is_not_asked_for_a_while_whichever_door_asks(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
     """Each call had a breaker of its own: an endpoint that was down cost every context its deadline."""
@@ -170,16 +172,20 @@ async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever
     asked = {"task_description": SITUATION, "agent_type": "backend"}
 
     async def find(_: Any) -> Caller:
-        return Caller(knowledge=knowledge, may=lambda _: True, breakers=app.state.breakers)
+        return Caller(knowledge=knowledge, may=lambda _: True, contexts=app.state.contexts)
 
-    async with as_caller(knowledge, principal(Scope.CAPTURE), app.state.breakers) as client:
+    async with as_caller(knowledge, principal(Scope.CAPTURE), app.state.contexts) as client:
         for _ in range(FAILURE_THRESHOLD):
             assert "scope query" in await refused(client, "build_context", **asked)
-    assert app.state.breakers.count_open() == 0, "what a key is refused is no failure"
+    assert app.state.contexts.count_open() == 0, "what a key is refused is no failure"
     async with Client(make_server(find)) as client:
-        reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(FAILURE_THRESHOLD + 1)]
-    assert [reason.startswith("not tried") for reason in reasons] == [False] * FAILURE_THRESHOLD + [True]
-    assert app.state.breakers.count_open() == 1
+        calls = []
+        for _ in range(FAILURE_THRESHOLD + 2):
+            context = await done(client, "build_context", **asked)
+            assert context["degraded"].startswith("found by words alone")
+            calls.append(embedder.calls)
+    assert [after - before for before, after in itertools.pairwise(calls)] == [1] * (FAILURE_THRESHOLD - 1) + [0] * 2
+    assert app.state.contexts.count_open() == 1
 
 
 async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(

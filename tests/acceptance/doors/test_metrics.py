@@ -114,8 +114,7 @@ async def test_a_whole_loop_shows_in_every_metric_of_it(
         embedder.unavailable = "down"
         await http.post("/v1/contexts", json={"task": task, "agent_type": "backend"})
     await http.post("/v1/contexts", json={"task": task, "agent_type": "backend"})
-    assert await series.since("hardwon_contexts_degraded_total", cause="unavailable") == 3
-    assert await series.since("hardwon_contexts_degraded_total", cause="resting") == 1
+    assert await series.since("hardwon_contexts_degraded_total", cause="words_only") == 4
     assert (await series.told())["hardwon_breakers_open", frozenset()] == 1
 
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from hardwon.errors import StorageUnavailable, StoreIncompatible, Unavailable
-from knowledge.adapters.owner_lock import read_owner
+from hardwon.owner.record import read_owner
 from knowledge.adapters.postgres.engine import connection, migrate
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import SystemClock, open_knowledge

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,16 +26,17 @@ import pytest
 
 from hardwon.errors import StorageUnavailable, StoreInUse
 from hardwon.models.documents import NewDocument
-from knowledge.adapters.owner_lock import OWNER_FILE, owner_lock, read_owner
+from hardwon.owner.record import OWNER_FILE, read_owner, socket_path
+from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.engine.ownership import user_name
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring.open import Knowledge, open_knowledge
-from orchestrator import connect, connection
-from orchestrator.client import KnowledgeClient
-from orchestrator.connection import AnyKnowledge, _listen_on_socket, socket_path
+from knowledge.wiring.open import open_knowledge
+from orchestrator import connect
+from orchestrator.server.owner import listen_on_socket
 from tests.acceptance.doors.test_opening import serving
+from tests.support.folders import end_owner
 from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, embedding_by, entry, lines, until
+from tests.support.processes import PROGRAM, Commands, embedding_by, entry, free_port, lines, until
 
 OPENS_ALONE = """
 import asyncio, sys
@@ -76,22 +78,21 @@ def statuses(commands: Commands) -> dict[str, int]:
 
 
 @pytest.mark.long
-def test_the_next_client_takes_over_however_the_owner_leaves(commands: Commands) -> None:
-    with contextlib.ExitStack() as running:
-        programs = [running.enter_context(commands.program()) for _ in range(4)]
-        for number, (owner, client, how) in enumerate(
-            zip(programs, programs[1:], [None, signal.SIGTERM, signal.SIGKILL], strict=False)
-        ):
-            assert client.ask(f"through owner {number}")
-            owner.end(how)
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_the_next_request_has_an_owner_however_the_one_before_ended(commands: Commands, how: signal.Signals) -> None:
+    with commands.program() as program, commands.program() as beside:
+        for number in range(3):
+            assert program.ask(f"through owner {number}")
+            ended = end_owner(commands.home, how)
+            assert ended is not None
             began = time.monotonic()
-            assert client.ask(f"after owner {number}")
+            assert beside.ask(f"after owner {number}")
             assert time.monotonic() - began < 60, "on a busy machine; a second or two elsewhere"
-            taken_over = read_owner(commands.home)
-            assert taken_over is not None
-            assert taken_over.pid == client.pid
+            now = read_owner(commands.home)
+            assert now is not None
+            assert now.pid != ended.pid
             assert statuses(commands) == {"staged": 2 * number + 2}, "and others go through it now"
-        assert programs[-1].end() == (0, "", "")
+        assert program.end() == (0, "", "")
 
 
 @pytest.mark.long
@@ -136,7 +137,8 @@ def test_eight_that_start_at_once_on_an_empty_directory_all_succeed(endpoint: Op
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(capture, range(8))) == [1] * 8
     assert commands.json("stats")["entries"] == {"staged": 8}
-    assert not (home / "postgres/data/postmaster.pid").exists(), "the last one stopped the server"
+    assert end_owner(home) is not None
+    assert not (home / "postgres/data/postmaster.pid").exists(), "it stopped the server"
 
 
 async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands, settings: KnowledgeSettings) -> None:
@@ -157,19 +159,111 @@ async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands,
 @pytest.mark.long
 def test_whoever_waits_for_a_stopped_owner_is_told_so_and_goes_on_with_it(commands: Commands) -> None:
     """A minute went by without a word."""
-    with commands.program() as owner:
-        owner.process.send_signal(signal.SIGSTOP)
-        try:
-            with commands.start("stats", "--json") as asking:
-                assert asking.process.stderr is not None
-                told = asking.process.stderr.readline()
-                owner.process.send_signal(signal.SIGCONT)
-                code, out, _ = asking.end()
-        finally:
-            owner.process.send_signal(signal.SIGCONT)
-        assert f"process {owner.pid}" in told
-        assert "does not answer yet" in told
-        assert (code, json.loads(out)["workspace"]) == (0, "default")
+    commands.json("stats")
+    owner = read_owner(commands.home)
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGSTOP)
+    try:
+        with commands.start("stats", "--json") as asking:
+            assert asking.process.stderr is not None
+            told = asking.process.stderr.readline()
+            os.kill(owner.pid, signal.SIGCONT)
+            code, out, _ = asking.end()
+    finally:
+        os.kill(owner.pid, signal.SIGCONT)
+    assert f"waiting for the owner of {commands.home}" in told
+    assert (code, json.loads(out)["workspace"]) == (0, "default")
+
+
+@pytest.mark.long
+def test_an_owner_that_hangs_is_named_with_what_to_do_and_a_context_goes_on_without_it(commands: Commands) -> None:
+    commands.json("stats")
+    owner = read_owner(commands.home)
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGSTOP)
+    try:
+        done = commands.run("stats")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"kill -9 {owner.pid}" in done.stderr.splitlines()[-1]
+    finally:
+        os.kill(owner.pid, signal.SIGKILL)
+        os.kill(owner.pid, signal.SIGCONT)
+    assert commands.json("stats")["workspace"] == "default"
+
+
+def test_an_owner_ends_when_nobody_asks_it_anything(commands: Commands) -> None:
+    patched = "import orchestrator.server.owner as owner; owner.IDLE_SECONDS, owner._CHECK_SECONDS = 0.5, 0.05"
+    with commands.program(patched + "\n" + PROGRAM) as program:
+        owner = read_owner(commands.home)
+        assert owner is not None
+        assert owner.detached
+        until(lambda: not owner.is_alive())
+        assert program.ask("it starts another")
+        assert program.end() == (0, "", "")
+        now = read_owner(commands.home)
+        until(lambda: now is None or not now.is_alive())
+    assert (commands.home / OWNER_FILE).read_text() == ""
+    assert not (commands.home / "hardwon.sock").exists()
+
+
+def test_an_owner_ends_with_its_data_directory(tmp_path: Path, commands: Commands) -> None:
+    home = tmp_path / "home"
+    gone = Commands(home, commands.settings)
+    with gone.program("import orchestrator.server.owner as owner; owner._CHECK_SECONDS = 0.05\n" + PROGRAM):
+        owner = read_owner(home)
+    assert owner is not None
+    shutil.rmtree(home)
+    until(lambda: not owner.is_alive())
+
+
+def test_an_older_owner_is_replaced_and_a_newer_one_and_one_in_the_foreground_are_used(commands: Commands) -> None:
+    for version, replaced in (("0.0.1", True), ("99.0", False)):
+        with commands.program(f"import orchestrator.server.owner as owner; owner.VERSION = {version!r}\n{PROGRAM}"):
+            before = read_owner(commands.home)
+        assert before is not None
+        assert before.version == version
+        assert commands.json("stats")["workspace"] == "default"
+        now = read_owner(commands.home)
+        assert now is not None
+        assert (now.pid != before.pid) is replaced
+        end_owner(commands.home)
+
+
+def test_settings_that_are_not_the_owners_have_one_of_their_own_and_other_stores_are_an_error(
+    commands: Commands, postgres_dsn: str
+) -> None:
+    """A model was set, and the process that ran already said that there was none."""
+    commands.json("stats")
+    before = read_owner(commands.home)
+    commands.json("stats", HARDWON_CONTEXT_MAX_TOKENS="300")
+    now = read_owner(commands.home)
+    assert before is not None
+    assert now is not None
+    assert now.pid != before.pid
+    told = commands.refused("stats", HARDWON_DATABASE_URL=postgres_dsn.replace("hardwon@", "hardwon:sesame@"))
+    assert told.startswith("HARDWON_DATABASE_URL: is postgresql://hardwon@")
+    assert commands.settings["HARDWON_DATABASE_URL"] in told
+    assert "sesame" not in told
+    with commands.serving() as (server, _):
+        commands.json("stats", HARDWON_CONTEXT_MAX_TOKENS="200")
+        serving = read_owner(commands.home)
+        assert serving is not None
+        assert serving.pid == server.pid, "one that a person started is not ended for it"
+
+
+def test_a_server_takes_the_place_of_an_owner_that_a_command_started(commands: Commands) -> None:
+    with commands.program() as program:
+        detached = read_owner(commands.home)
+        with commands.serving() as (server, _):
+            owner = read_owner(commands.home)
+            assert detached is not None
+            assert owner is not None
+            assert (owner.pid, owner.detached) == (server.pid, False)
+            assert not detached.is_alive()
+            assert program.ask("through the server")
+            sentence = commands.refused("serve", "--port", str(free_port()))
+            assert f"process {server.pid}" in sentence
+        assert program.ask("and after it")
 
 
 def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_another_thread(tmp_path: Path) -> None:
@@ -192,7 +286,7 @@ def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_an
     try:
         other.start()
         for _ in range(1000):
-            with _listen_on_socket(path):
+            with listen_on_socket(path):
                 pass
     finally:
         done.set()
@@ -260,7 +354,8 @@ async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings,
         assert (await knowledge.stats()).workspace == "default"
         owner = read_owner(settings.home)
         assert owner is not None
-        assert owner.pid == os.getpid()
+        assert owner.is_alive()
+    end_owner(settings.home)
     assert not (settings.home / "hardwon.sock").exists()
     assert (settings.home / OWNER_FILE).read_text() == ""
 
@@ -271,7 +366,7 @@ def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_
     """A checkpoint by root left an index that its user could not open any more."""
     with commands.serving():
         os.chown(commands.home / OWNER_FILE, 65534, -1)
-        assert commands.run("stats").returncode == 0
+        assert commands.run("stats").returncode == 0, "through whoever owns it"
     refused = commands.run("checkpoint")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert re.search(r"is that of \w+, who could not open what root would write there: do it as", refused.stderr)
@@ -299,11 +394,13 @@ async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSe
     (tmp_path / "copy").mkdir()
     async with connect(settings):
         shutil.copy(settings.home / OWNER_FILE, tmp_path / "copy")
-        async with connect(settings.model_copy(update={"home": tmp_path / "copy"})) as copy:
-            assert isinstance(copy, Knowledge)
+        owner = read_owner(settings.home)
+        async with connect(settings.model_copy(update={"home": tmp_path / "copy"})):
+            assert read_owner(tmp_path / "copy") != owner
         (tmp_path / "the same").symlink_to(settings.home)
-        async with connect(settings.model_copy(update={"home": tmp_path / "the same"})) as same:
-            assert not isinstance(same, Knowledge)
+        async with connect(settings.model_copy(update={"home": tmp_path / "the same"})):
+            assert read_owner(tmp_path / "the same") == owner
+    end_owner(tmp_path / "copy")
 
 
 @pytest.mark.parametrize("sent", ["a document", "an archive"])
@@ -311,94 +408,98 @@ async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
     settings: KnowledgeSettings, sent: str
 ) -> None:
     """A program that only adds documents met every one refused, for as long as it ran, once its owner had ended."""
-    async with contextlib.AsyncExitStack() as owner:
-        owns = await owner.enter_async_context(connect(settings))
-        archive = [piece async for piece in owns.archives.export_archive()]
+    async with connect(settings) as knowledge:
+        archive = [piece async for piece in knowledge.archives.export_archive()]
 
         async def chunks() -> AsyncIterator[bytes]:
             for piece in archive:
                 yield piece
 
-        async with connect(settings) as knowledge:
-            assert isinstance(knowledge, KnowledgeClient)
-            await owner.aclose()
-            if sent == "a document":
-                added = await knowledge.kb.add("global", None, NewDocument(uri="a.md", content=b"# A\n\nOne sentence."))
-                assert added.changed
-            else:
-                assert (await knowledge.archives.import_archive(chunks())).points == 0
+        end_owner(settings.home)
+        if sent == "a document":
+            added = await knowledge.kb.add("global", None, NewDocument(uri="a.md", content=b"# A\n\nOne sentence."))
+            assert added.changed
+        else:
+            assert (await knowledge.archives.import_archive(chunks())).points == 0
 
 
-@contextlib.asynccontextmanager
-async def half_open(
-    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch, go_on: asyncio.Event
-) -> AsyncIterator[AnyKnowledge]:
-    """Give what is becoming the owner, for a call that was given up, and serves once it may go on."""
-    opened, serving = asyncio.Event(), connection._serve_on_socket
-
-    @contextlib.asynccontextmanager
-    async def slowly(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
-        opened.set()
-        await go_on.wait()
-        async with serving(knowledge, path):
-            yield
-
-    async with contextlib.AsyncExitStack() as owner:
-        await owner.enter_async_context(connect(settings))
-        async with connect(settings) as knowledge:
-            await owner.aclose()
-            with monkeypatch.context() as patched:
-                patched.setattr(connection, "_serve_on_socket", slowly)
-                call = asyncio.create_task(knowledge.stats())
-                async with asyncio.timeout(20):
-                    await opened.wait()
-                call.cancel()
-                await asyncio.gather(call, return_exceptions=True)
-                yield knowledge
-
-
-async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given_up(
-    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """G11: a context gives up after 0.3 s, before stores are open; what was half open would be closed to everybody."""
-    go_on = asyncio.Event()
-    async with half_open(settings, monkeypatch, go_on) as knowledge, asyncio.timeout(20):
-        go_on.set()
+async def test_a_start_goes_on_where_the_call_that_needed_it_is_given_up(settings: KnowledgeSettings) -> None:
+    """G11: a context gives up before stores are open; what was half open would be closed to everybody."""
+    async with connect(settings) as knowledge:
+        end_owner(settings.home)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await knowledge.stats()
         assert (await knowledge.stats()).workspace == "default"
         async with connect(settings) as another:
             assert (await another.stats()).workspace == "default"
-    assert not (settings.home / "hardwon.sock").exists()
-
-
-async def test_who_leaves_while_becoming_the_owner_leaves_nothing_open(
-    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with half_open(settings, monkeypatch, asyncio.Event()):
-        pass
-    async with connect(settings) as again:
-        assert (await again.stats()).workspace == "default"
 
 
 @pytest.mark.long
-def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tmp_path: Path) -> None:
-    """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
+def test_a_command_that_is_interrupted_leaves_its_work_to_the_owner_which_closes_in_order(
+    home: Path, tmp_path: Path
+) -> None:
+    """G16: what was begun is finished, the embedded Postgres is stopped, and the next start finds everything."""
     with OpenAIServer(dims=64) as slow:
-        commands = Commands(
-            home, embedding_by(slow) | {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "600"}
-        )
+        settings = {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "600"}
+        commands = Commands(home, embedding_by(slow) | settings)
         file = tmp_path / "entries.jsonl"
         file.write_text(lines(entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30)))
         assert commands.json("capture", file)["accepted"] == 30
-        slow.seconds_per_call = 0.2
+        slow.seconds_per_call = 0.1
         with commands.start("checkpoint", "--json") as checkpoint:
             calls = slow.calls
             until(lambda: slow.calls > calls + 3)
             code, out, err = checkpoint.end(signal.SIGINT)
             assert (code, out, err) == (130, "", "stopped\n")
+        slow.seconds_per_call = 0
+        until(lambda: commands.json("stats")["entries"] == {"embedded": 30})
+        assert end_owner(home) is not None
         assert not (home / "postgres/data/postmaster.pid").exists()
         assert not (home / "hardwon.sock").exists()
-        slow.seconds_per_call = 0
-        assert 0 < commands.json("checkpoint")["embedded"] < 30, "no lease was left behind"
         stats = commands.json("stats")
         assert (stats["entries"], stats["points"]) == ({"embedded": 30}, 30)
+        end_owner(home)
         assert sys.platform != "linux" or "postgres" not in serving(home)
+
+
+def processes_of(home: Path) -> list[str]:
+    """Return the owner processes of a data directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if "orchestrator.server.owner" in line and str(home) in line:
+                found.append(process.name)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a disk")
+@pytest.mark.parametrize(
+    ("mount", "says"),
+    [("size=1m", "no space left"), ("ro", "Read-only file system")],
+    ids=["full", "ro"],
+)
+def test_a_first_start_on_a_disk_that_takes_nothing_is_told_in_a_sentence_and_leaves_no_process(
+    home: Path, mount: str, says: str
+) -> None:
+    inside = f'mount -t tmpfs -o {mount},mode=755 none {home} && exec "$@"'
+    mounting = ["unshare", "-m", "sh", "-c", inside, "sh"]
+    if subprocess.run([*mounting, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("nobody may mount a disk here")
+    done = Commands(home).after(mounting, "stats")
+    assert (done.returncode, done.stdout) == (1, "")
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert re.search(says, sentence), done.stderr
+    assert str(home) in sentence
+    until(lambda: not processes_of(home), seconds=20)
+
+
+def test_a_start_that_fails_is_told_to_everybody_who_waits_and_leaves_no_process(home: Path) -> None:
+    address = f"postgresql://u@127.0.0.1:{free_port()}/db"
+    commands = Commands(home, {"HARDWON_DATABASE_URL": address})
+    with ThreadPoolExecutor(3) as threads:
+        said = list(threads.map(lambda _: commands.refused("stats"), range(3)))
+    assert all("HARDWON_DATABASE_URL" in each for each in said), said
+    until(lambda: not processes_of(home), seconds=20)

@@ -10,10 +10,10 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from hardwon.client.paging import fetch_pages
 from hardwon.errors import NotFound
 from hardwon.models.access import EntryFilter
 from hardwon.models.answers import Event, EventId
-from hardwon.paging import fetch_pages
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.documents.journal import NewEscalation
 from knowledge.models import ContextId, EntryId, Task

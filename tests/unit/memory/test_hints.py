@@ -41,7 +41,7 @@ def decided(
 def test_without_outcomes_the_level_of_confidence_decides(confidence: float) -> None:
     found = decided(features(confidence, 0.9, 1.0), NONE)
     assert found.speak is (confidence >= 0.6)
-    assert found.reason is (Reason.SHOWN if found.speak else Reason.UNSURE)
+    assert found.reason is (Reason.SPOKE if found.speak else Reason.NOT_SURE)
 
 
 def test_from_the_first_outcome_on_the_chances_decide_whatever_the_level() -> None:
@@ -52,11 +52,11 @@ def test_from_the_first_outcome_on_the_chances_decide_whatever_the_level() -> No
 
 def test_with_outcomes_a_hint_is_given_where_it_is_likelier_right_than_the_agent_alone() -> None:
     assert decided(SURE).speak
-    assert decided(SURE).reason is Reason.SHOWN
+    assert decided(SURE).reason is Reason.SPOKE
     assert not decided(UNSURE).speak
-    assert decided(UNSURE).reason is Reason.UNSURE
+    assert decided(UNSURE).reason is Reason.NOT_SURE
     able = decided(SURE, near=(30.0, 30.0))
-    assert (able.speak, able.reason) == (False, Reason.ALONE)
+    assert (able.speak, able.reason) == (False, Reason.AGENT_KNOWS)
     assert able.alone == pytest.approx((30 + 2 * SOME.base_rate) / 32)
     assert decided(features(0.5, 0.5, 0.0), near=(30.0, 0.0)).speak, "where it fails alone, any chance is worth a try"
 

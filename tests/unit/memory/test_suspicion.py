@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
+from hardwon.context.sanitize import sanitize
 from knowledge.memory.capture.injection import suspicions
-from orchestrator.context.sanitize import sanitize
 from tests.support.cases import each_case, load_tables, over
 from tests.support.payloads import UNSEEN_ORDERS, payloads
 

@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hardwon.context.sanitize import sanitize
+from hardwon.models.patterns import label
 from knowledge.models import EntryType, Pattern
-from orchestrator.context.rendering import label, render
-from orchestrator.context.sanitize import sanitize
+from orchestrator.context.rendering import render
 from orchestrator.context.token_budget import estimate_tokens
 from tests.support.blocks import forged, read_back, told_of
 from tests.support.cases import each_case, load_tables, over, read_sample

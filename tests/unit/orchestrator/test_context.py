@@ -59,12 +59,14 @@ class Answers:
     def contexts(self) -> Answers:
         return self
 
-    async def hint_for_task(self, task: Task, agent_type: str) -> Hint:
+    async def hint_for_task(self, task: Task, agent_type: str, *, embed_by: float | None = None) -> Hint:
         self.asked.append((task, agent_type))
         await asyncio.sleep(self.seconds)
         return hint(self.answer())
 
-    async def hint_for_failure(self, failure: Entry, task: Task, agent_type: str) -> Hint:
+    async def hint_for_failure(
+        self, failure: Entry, task: Task, agent_type: str, *, embed_by: float | None = None
+    ) -> Hint:
         self.asked.append((failure, task, agent_type))
         return hint(self.mended())
 
@@ -84,9 +86,9 @@ def hint(found: Sequence[Pattern], reason: Reason | None = None) -> Hint:
     """Return the hint of a query that found these patterns, and gives them unless another reason is named."""
     if not found:
         return Hint()
-    reason = reason or Reason.SHOWN
+    reason = reason or Reason.SPOKE
     choice = choice_of(*((each.pattern_id, "a", 1.0) for each in found))
-    shown = tuple(found) if reason is Reason.SHOWN else ()
+    shown = tuple(found) if reason is Reason.SPOKE else ()
     return Hint(patterns=shown, reason=reason, choice=choice)
 
 
@@ -101,7 +103,7 @@ async def test_the_basic_context_comes_first_then_a_blank_line_then_the_block() 
     assert context.text == f"{BASIC}\n\n{render([one], max_tokens=2000)[0]}"
     assert context.patterns == (one,)
     assert context.degraded is None
-    assert (context.reason, context.confidence) == ("shown", 0.75)
+    assert (context.reason, context.confidence) == ("spoke", 0.75)
     assert knowledge.asked == [(TASK, "backend")]
     assert knowledge.kept == [context]
 
@@ -134,7 +136,7 @@ async def test_without_a_pattern_the_context_is_the_basic_one_alone() -> None:
 async def test_a_context_says_what_was_weighed_and_why_it_has_none_of_it() -> None:
     """Of the two candidates, though neither is shown; a person sees why."""
     found = [pattern(solution=f"mend {number}") for number in range(7)]
-    for reason in (Reason.UNSURE, Reason.ALONE):
+    for reason in (Reason.NOT_SURE, Reason.AGENT_KNOWS):
         knowledge = Answers(list)
         queries = SimpleNamespace(hint_for_task=lambda *_, reason=reason, **__: answer(hint(found, reason)))
         with_queries = SimpleNamespace(queries=queries, contexts=knowledge, settings=knowledge.settings)
@@ -165,9 +167,9 @@ async def test_a_task_that_is_held_out_gets_no_hint_and_is_on_record_and_an_urge
     assert knowledge.kept == built
     assert all(knowledge.choices)
     urgent = [await builder.build_context_for_task(replace(TASK, urgent=True), "backend") for _ in range(40)]
-    assert {each.reason for each in urgent} == {"shown"}
+    assert {each.reason for each in urgent} == {"spoke"}
     told = {"description": "Show the total", "urgent": True}
-    assert {(await builder.build_context_for_task(told, "backend")).reason for _ in range(20)} == {"shown"}
+    assert {(await builder.build_context_for_task(told, "backend")).reason for _ in range(20)} == {"spoke"}
     silent = OrchestratorContextBuilder(Answers(list, settings=Settings(holdout=0.5)))
     assert {(await silent.build_context_for_task(TASK, "backend")).reason for _ in range(20)} == {"nothing_near"}
 

@@ -73,6 +73,7 @@ ROUTES: Mapping[str, str] = {
     "RecomputedChoice": _REASON,
     "ScoredCandidate": _REASON,
     "POST /v1/contexts/{context_id}/result record_unaided": _UNAIDED,
+    "POST /v1/contexts build_context": "a caller says how long it waits, so that a late answer comes in time",
     "Lift": "tasks with a hint are compared with those held out",
     "WorkspaceStats": "tasks with a hint are compared with those held out",
     "Task": "no hint is held out from an urgent task",

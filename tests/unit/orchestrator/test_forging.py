@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hardwon.context.sanitize import sanitize
 from orchestrator.context import rendering
-from orchestrator.context.sanitize import sanitize
 from tests.support.blocks import breakouts
 from tests.support.cases import each_case
 

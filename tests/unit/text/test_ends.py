@@ -5,9 +5,9 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha512
 
-from hardwon.truncation import truncate_middle
+from hardwon.text.truncation import truncate_middle
 from hardwon.validation import MAX_TEXT_BYTES
-from orchestrator.importers.fields import fit_ends
+from knowledge.text.fitting import fit_ends
 from tests.support.cases import over
 
 

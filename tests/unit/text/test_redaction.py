@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.text.invisible import visible_text
+from hardwon.text.invisible import visible_text
 from knowledge.text.redaction import KINDS, redact, redact_together
 from tests.support.cases import each_case, load_tables, over
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives

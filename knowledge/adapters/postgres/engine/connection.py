@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
+from hardwon.client.http_environment import enable_keepalive
 from hardwon.errors import InvalidSetting, StorageUnavailable
-from hardwon.http_environment import enable_keepalive
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 90.0

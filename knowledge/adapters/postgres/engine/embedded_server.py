@@ -30,8 +30,8 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from hardwon.errors import HardwonError, InvalidSetting, StorageUnavailable, StoreIncompatible
+from hardwon.event_log import get_logger
 from knowledge.adapters.postgres.engine import ownership
-from knowledge.runtime.logging import get_logger
 
 if sys.platform != "win32":
     import pwd

@@ -13,10 +13,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.errors import StorageUnavailable, StoreIncompatible
+from hardwon.event_log import get_logger
 from knowledge.adapters.postgres.engine.connection import CONNECT_SECONDS, first_line
 from knowledge.adapters.postgres.engine.database import APPLICATION_ROLE, autocommit, transaction
 from knowledge.adapters.postgres.engine.row_security import ensure_role
-from knowledge.runtime.logging import get_logger
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -42,6 +42,7 @@ from knowledge.models import (
     PatternId,
     PointId,
     Provenance,
+    Reason,
     TrialRecord,
     View,
 )
@@ -414,7 +415,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
     async def lift(self) -> LiftCounts:
         ours = _C.workspace == self._workspace
         solved = sa.select(sa.func.bool_or(_O.worked)).where(_O.context_id == _C.id, ~_O.low_trust).scalar_subquery()
-        hinted = sa.select(solved.label("worked")).where(ours, _C.reason == "shown").subquery("hinted")
+        hinted = sa.select(solved.label("worked")).where(ours, _C.reason == Reason.SPOKE.value).subquery("hinted")
         held = (
             sa.select(_R.worked)
             .join(contexts, _C.id == _R.context_id)
@@ -464,7 +465,7 @@ def _to_summary(row: Any, confidence: float | None) -> ChoiceRecord:
         task_id=row.task_id,
         run_id=row.run_id,
         agent_type=row.agent_type,
-        reason=row.reason or "shown",
+        reason=row.reason or Reason.SPOKE.value,
         created_at=row.created_at,
         shown=tuple(map(PatternId, row.pattern_ids)),
         confidence=confidence,

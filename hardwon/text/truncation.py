@@ -19,3 +19,9 @@ def truncate_middle(text: str, max_bytes: int, between: str = "\n") -> str:
 
 def _longer(whole_lines: str, cut: str) -> str:
     return whole_lines if len(whole_lines) >= len(cut) // 2 else cut
+
+
+def escape_unstorable(text: str | bytes) -> str:
+    """Return a text that can be stored: bytes that are not UTF-8, lone surrogates and NUL become escapes."""
+    encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")

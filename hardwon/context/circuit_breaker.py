@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from cachetools import Cache, LRUCache
+from dataclasses import dataclass
 
 FAILURE_THRESHOLD = 3
 """Failures in a row that open the breaker."""
 OPEN_SECONDS = 5.0
 """Seconds it stays open; then one trial call is let through, and its result decides."""
-_MAX_WORKSPACES = 1000
-"""Workspaces with a breaker; the least recently used ones are dropped."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,19 +47,3 @@ class CircuitBreaker:
         self._failures += 1
         self._reason = reason
         self._open_until = self.clock() + self.open_seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Breakers:
-    """A breaker for each workspace: a failure in one, such as its own model's, says nothing about the others."""
-
-    _by_workspace: LRUCache[str, CircuitBreaker] = field(default_factory=lambda: LRUCache(_MAX_WORKSPACES))
-
-    def for_workspace(self, workspace: str) -> CircuitBreaker:
-        """Return the breaker of a workspace, created if it has none."""
-        return self._by_workspace.setdefault(workspace, CircuitBreaker())
-
-    def count_open(self) -> int:
-        """Return the number of open breakers."""
-        kept = self._by_workspace  # read as a plain cache: to be counted is no use
-        return sum(Cache.__getitem__(kept, workspace).is_open for workspace in kept)

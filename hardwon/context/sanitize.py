@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from knowledge.text.invisible import visible_text
+from hardwon.text.invisible import visible_text
 
 _MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from hardwon.errors import reason_of
-from knowledge.runtime.logging import get_logger
+from hardwon.event_log import get_logger
 
 log = get_logger(__name__)
 
@@ -22,11 +22,18 @@ _MAX_OVERRUNNING = 8
 """Calls that may overrun at a time, ours: if a server hangs none of them ends, and each may hold a connection."""
 
 
-async def run_within(seconds: float, work: Coroutine[Any, Any, _Result], *, overrun_seconds: float = 0.0) -> _Result:
+async def run_within(
+    seconds: float,
+    work: Coroutine[Any, Any, _Result],
+    *,
+    overrun_seconds: float = 0.0,
+    on_overrun_end: Callable[[bool], None] = lambda _: None,
+) -> _Result:
     """Return the result of `work`, or raise TimeoutError without waiting for its end.
 
     Late work is cancelled at once, or after `overrun_seconds` more: cancelling a call also drops its connection, and
-    the next call has to open another one first.
+    the next call has to open another one first. `on_overrun_end` is called once such work has ended, with whether it
+    did so with a result: then it was late, and nothing is broken.
     """
     task = asyncio.create_task(work)
     try:
@@ -35,21 +42,27 @@ async def run_within(seconds: float, work: Coroutine[Any, Any, _Result], *, over
         _abandon(task)
         raise
     if not task.done():
-        _abandon(task, overrun_seconds)
+        if _abandon(task, overrun_seconds):
+            task.add_done_callback(lambda ended: on_overrun_end(not ended.cancelled() and ended.exception() is None))
         raise TimeoutError
     return task.result()
 
 
-def _abandon(task: asyncio.Task[Any], overrun_seconds: float = 0.0) -> None:
-    """Cancel a task, after `overrun_seconds` if not too many overrun already; a driver may take seconds to end."""
+def _abandon(task: asyncio.Task[Any], overrun_seconds: float = 0.0) -> bool:
+    """Cancel a task at once, or after `overrun_seconds` if not too many overrun already; return whether it may overrun.
+
+    A driver may take seconds to end.
+    """
     _abandoned_tasks.add(task)
     task.add_done_callback(_forget)
-    if overrun_seconds and len(_overrunning_tasks) < _MAX_OVERRUNNING:
+    overruns = bool(overrun_seconds) and len(_overrunning_tasks) < _MAX_OVERRUNNING
+    if overruns:
         _overrunning_tasks.add(task)
         ends = asyncio.get_running_loop().call_later(overrun_seconds, task.cancel)
         task.add_done_callback(lambda _: ends.cancel())
     else:
         task.cancel()
+    return overruns
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

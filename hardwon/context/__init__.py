@@ -1,0 +1,1 @@
+"""Contexts within a deadline, whatever happens: the deadline, the circuit breaker and the degradation."""

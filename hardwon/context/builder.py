@@ -1,0 +1,207 @@
+"""The context an agent gets with its task: the patterns that fit, found within a deadline, or else the task alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, Protocol, runtime_checkable
+from uuid import uuid4
+
+from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.context.deadline import run_within
+from hardwon.context.sanitize import sanitize
+from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
+from hardwon.event_log import get_logger
+from hardwon.models.choices import Reason
+from hardwon.models.ids import ContextId
+from hardwon.models.tasks import Context, Task
+from hardwon.settings import ContextSettings
+
+log = get_logger(__name__)
+_OVERRUN_SECONDS = 5.0
+"""Seconds that a late context may still run, ours: the connections it opens make the next one quick."""
+
+
+class Cause(StrEnum):
+    """The reason for a degraded context: late, circuit open, invalid task, stores unavailable, a bug, words alone."""
+
+    LATE = "late"
+    RESTING = "resting"
+    INVALID = "invalid"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
+    WORDS_ONLY = "words_only"
+
+
+@runtime_checkable
+class RemoteContexts(Protocol):
+    """Knowledge behind HTTP: the server builds the context in one request."""
+
+    @property
+    def settings(self) -> ContextSettings: ...  # noqa: D102
+
+    async def build_context(self, task: Task, agent_type: str) -> Context:
+        """Return the context of a task."""
+        ...
+
+
+@dataclass(slots=True)
+class BuildState:
+    """Progress of one context: the context `found` so far, and `returned` once a result went to the caller.
+
+    `began` and `deadline` are times of the event loop.
+    """
+
+    began: float
+    deadline: float
+    found: Context | None = None
+    returned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBuilder:
+    """Builds the context of an agent's task; never raises and never exceeds its deadline."""
+
+    knowledge: Any
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+
+    async def build_context_for_task(self, task: Task | Any, agent_type: str) -> Context:
+        """Return the context for a task: the basic one, and the block of patterns if any fits.
+
+        `task` is a `Task`, or anything that has `description` and, where known, `type`, `technology`, `project_id`,
+        `task_id`, `run_id`, `facts` as attributes or, a mapping, as keys. It takes no longer than the deadline of the
+        settings; after an error or a timeout the basic context is returned, with the reason in `degraded`. After
+        several failures in a row no query is sent for a few seconds; lateness alone is no failure.
+        """
+        try:
+            checked = _as_task(task)
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: a malformed task stops nobody either
+            log.warning("context_degraded", reason=reason_of(error))
+            return Context(
+                context_id=ContextId(uuid4()),
+                text="",
+                degraded=str(error) or type(error).__name__,
+                reason=Reason.DEGRADED.value,
+            )
+        context, _ = await self.build(checked, agent_type)
+        return context
+
+    async def build(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
+        """Return the context for a valid task, and why it is without knowledge where it is."""
+        context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
+        if reason := self.breaker.refusal_reason():
+            return _without_knowledge(context, f"not tried, as earlier calls failed: {reason}"), Cause.RESTING
+        deadline_ms = self.deadline_ms
+        now = asyncio.get_running_loop().time()
+        state = BuildState(began=now, deadline=now + deadline_ms / 1000)
+        late = Unavailable(f"no answer within {deadline_ms:g} ms")
+
+        def judge_overrun(answered: bool) -> None:  # noqa: FBT001 - a callback
+            if answered:
+                self.breaker.record_success()
+            else:
+                self.breaker.record_failure(str(late))
+
+        try:
+            built = await run_within(
+                deadline_ms / 1000,
+                self.find(context, task, agent_type, state),
+                overrun_seconds=_OVERRUN_SECONDS,
+                on_overrun_end=judge_overrun,
+            )
+        except TimeoutError:
+            state.returned = True
+            if state.found is None:
+                return _degrade(context, late), Cause.LATE
+            built = state.found  # only its record is missing, and that goes on
+        except (InvalidInput, TextRejected) as error:  # the fault of this task; others can be queried
+            if isinstance(error, TextRejected):  # the endpoint answered
+                self.breaker.record_success()
+            return _without_knowledge(context, str(error)), Cause.INVALID
+        except Unavailable as error:
+            self.breaker.record_failure(str(error) or type(error).__name__)
+            return _degrade(context, error), Cause.UNAVAILABLE
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
+            self.breaker.record_failure(str(error) or type(error).__name__)
+            return _degrade(context, error), Cause.FAILED
+        self.breaker.record_success()
+        return built, Cause.WORDS_ONLY if built.degraded is not None else None
+
+    @property
+    def deadline_ms(self) -> float:
+        """The milliseconds that a context may take."""
+        deadline: float = self.knowledge.settings.query_deadline_ms
+        return deadline
+
+    async def find(self, context: Context, task: Task, agent_type: str, state: BuildState) -> Context:  # noqa: ARG002
+        """Return the context with what fits, and keep it in `state` as soon as it is known."""
+        found: Context = await self.knowledge.build_context(task, agent_type)
+        return found
+
+
+def _degrade(context: Context, error: Exception) -> Context:
+    log.warning("context_degraded", context_id=str(context.context_id), reason=reason_of(error))
+    return _without_knowledge(context, str(error) or type(error).__name__)
+
+
+def _without_knowledge(context: Context, why: str) -> Context:
+    return replace(context, degraded=why, reason=Reason.DEGRADED.value)
+
+
+def basic_context(task: Task) -> str:
+    """Return the context of a task without any knowledge: its description, type and technology."""
+    lines = [f"Task: {sanitize(task.description)}"]
+    if task.type:
+        lines.append(f"Type: {sanitize(task.type)}")
+    if task.technology:
+        lines.append(f"Technology: {sanitize(task.technology)}")
+    return "\n".join(lines)
+
+
+_MISSING: Final = object()
+_TEXT_FIELDS = ("description", "type", "technology", "project_id", "task_id", "run_id")
+
+
+def _as_task(task: Any) -> Task:
+    """Convert the object that an orchestrator passes to a Task. Raises InvalidInput if it has no description."""
+    if (
+        isinstance(task, Task)
+        and all(_is_text_or_none(getattr(task, name)) for name in _TEXT_FIELDS)
+        and task.description
+    ):
+        return task
+
+    def get(name: str, absent: object = None) -> Any:
+        return task.get(name, absent) if isinstance(task, Mapping) else getattr(task, name, absent)
+
+    def text(name: str) -> str | None:
+        value = get(name)
+        return None if value is None or not str(value).strip() else str(value)
+
+    if get("description", _MISSING) is _MISSING:
+        raise InvalidInput("description", f"is required, but this {type(task).__name__} has none")
+    return Task(
+        description=text("description") or "",
+        type=text("type"),
+        technology=text("technology"),
+        project_id=text("project_id"),
+        task_id=text("task_id") or text("id"),
+        run_id=text("run_id"),
+        facts=_as_facts(get("facts")),
+        urgent=get("urgent") is True,
+    )
+
+
+def _is_text_or_none(value: object) -> bool:
+    """Return whether a field is None or a text that is not blank."""
+    return value is None or (isinstance(value, str) and bool(value.strip()))
+
+
+def _as_facts(facts: Any) -> Any:
+    """Return facts as texts, except for lists of version numbers. Anything but a mapping is left to validation."""
+    if not isinstance(facts, Mapping):
+        return facts
+    present = {str(name): value for name, value in facts.items() if value is not None}
+    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in present.items()}

@@ -1,0 +1,52 @@
+"""Start hardwon's own programs: the command line and the owner process, whatever else the import path holds.
+
+A project may have packages of its own called `orchestrator`, `knowledge`, `jobs` or `migrations`, and be on PYTHONPATH.
+In these processes the names mean those that were installed with this file. Run as a script, it becomes the program
+named by its first argument: `python -P programs.py orchestrator.server.owner ...`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+ROOT = str(Path(__file__).resolve().parent.parent)
+_PACKAGES = frozenset({"hardwon", "jobs", "knowledge", "migrations", "orchestrator"})
+_COMMAND_LINE = "orchestrator.cli"
+
+
+class _OwnPackages:
+    """Finds our top-level packages beside this file, before any other."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004
+        """Return the spec of one of our packages."""
+        return PathFinder.find_spec(name, [ROOT]) if path is None and name in _PACKAGES else None
+
+
+def command_line() -> None:
+    """Run the command `hardwon`, without what its HTTP client would load and never use: half of its start.
+
+    httpx imports its own command line, and httpcore HTTP/2, which no owner speaks, where their packages are
+    installed.
+    """
+    sys.modules["httpx._main"] = ModuleType("httpx._main")
+    setattr(sys.modules["httpx._main"], "main", lambda: None)  # noqa: B010 - unknown to the checker
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look through all that is installed
+    sys.modules.setdefault("h2", None)  # type: ignore[arg-type] # as the import system has a missing package
+    _run(_COMMAND_LINE)
+
+
+def _run(module: str) -> None:
+    sys.meta_path.insert(0, _OwnPackages)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    _run(sys.argv[0])
