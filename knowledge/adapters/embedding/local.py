@@ -1,6 +1,8 @@
 """Embeddings in this process: ONNX weights on onnxruntime, by default the bundled all-MiniLM-L6-v2.
 
-One text per run: twice as fast as padded batches on a CPU, and the vector of a text never depends on its neighbours.
+One text per run: twice as fast as padded batches on a CPU, and the vector of a text never depends on its neighbours
+(int8 arithmetic takes one scale for all texts of a run). Texts of one length in a run would save nothing
+(docs/adr/0038).
 onnxruntime releases the GIL while it runs, so a few threads with one text each use all cores; they fetch the next text
 themselves, which is a tenth faster than handing it out from the event loop.
 """
@@ -221,7 +223,8 @@ class _Loaded:
     tokenizer: Any
     session: Any
     inputs: frozenset[str]
-    pooling: Pooling
+    pooling: Pooling | None
+    """None: the graph does it itself."""
     errors: tuple[type[Exception], ...]
 
     def embed(self, text: str) -> _Row:
@@ -231,13 +234,21 @@ class _Loaded:
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
             output = self.session.run(None, {name: feeds[name] for name in self.inputs})[0]
-            # One text without padding: the mask is all ones, so the plain mean is the mean over the mask.
-            vector = unit(output[0].mean(axis=0) if self.pooling == "mean" else output[0][0])
+            vector = unit(_pool(output[0], self.pooling))
         except self.errors as exc:
             raise EmbedderUnavailable(
                 f"The model {self.space.model} cannot embed a text of {ids.size} tokens: check its files and its limit."
             ) from exc
         return _Row(vector, int(ids.size), bool(encoding.overflowing) or cut is not text)
+
+
+def _pool(output: Vector, pooling: Pooling | None) -> Vector:
+    """Return the vector of a text, of which the graph gave one vector per token, or the vector itself."""
+    if pooling is None:
+        return output
+    # One text without padding: the mask is all ones, so the plain mean is the mean over the mask.
+    mean: Vector = output.mean(axis=0)
+    return mean if pooling == "mean" else output[0]
 
 
 def _ends(encoding: Any) -> list[int]:
@@ -261,25 +272,31 @@ def _load(model: LocalModel) -> _Loaded:
     try:
         import onnxruntime  # noqa: PLC0415 - 30 MB that a process with a remote embedder never needs
         from tokenizers import Tokenizer  # noqa: PLC0415 - the same
+
+        from knowledge.adapters.embedding.fused_minilm import fuse  # noqa: PLC0415 - protobuf, the same
     except ImportError as exc:
         raise EmbedderUnavailable(
             f"The local embedder needs the Python package {exc.name}, which cannot be imported: reinstall hardwon, or "
             "set HARDWON_EMBEDDING_BASE_URL to an embedding endpoint."
         ) from exc
     weights, tokenizer = model.weights.expanduser(), model.tokenizer.expanduser()
-    checksums = (
-        f"{_verify_checksum(weights, model.weights_sha256)} {_verify_checksum(tokenizer, model.tokenizer_sha256)}"
-    )
-    errors = _errors_of(onnxruntime)
+    weights_sha256 = _verify_checksum(weights, model.weights_sha256)
+    checksums = f"{weights_sha256} {_verify_checksum(tokenizer, model.tokenizer_sha256)}"
+    fused = weights_sha256 == _WEIGHTS_SHA256 and model.pooling == "mean"
+    errors, options = _errors_of(onnxruntime), _options(onnxruntime)
     try:
         tokens = Tokenizer.from_buffer(tokenizer.read_bytes())
-        session = onnxruntime.InferenceSession(str(weights), _options(onnxruntime), providers=["CPUExecutionProvider"])
+        if fused:
+            session = fuse(weights.read_bytes()).open(onnxruntime, options)
+        else:
+            session = onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
     except errors as exc:
         raise EmbedderUnavailable(
             f"The model in {weights.parent} cannot be read: give a folder with an ONNX model.onnx and a tokenizer.json."
         ) from exc
     inputs = frozenset(each.name for each in session.get_inputs())
-    _refuse_other_shapes(weights, inputs, session.get_outputs()[0].shape)
+    if not fused:
+        _refuse_other_shapes(weights, inputs, session.get_outputs()[0].shape)
     tokens.no_padding()
     tokens.enable_truncation(max_length=model.max_tokens)
     revision = hashlib.sha256(f"{checksums} {model.pooling}".encode()).hexdigest()[:16]
@@ -292,7 +309,7 @@ def _load(model: LocalModel) -> _Loaded:
         query_prefix=model.query_prefix,
         document_prefix=model.document_prefix,
     )
-    loaded = _Loaded(space, tokens, session, inputs, model.pooling, errors)
+    loaded = _Loaded(space, tokens, session, inputs, None if fused else model.pooling, errors)
     dims = loaded.embed("dimensions").vector.size
     return replace(loaded, space=with_fingerprint(replace(space, dims=dims)))
 
