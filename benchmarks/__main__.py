@@ -11,14 +11,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks import busy, capturing, checkpointing, consolidating, http, querying, redaction, scale, tables
+from benchmarks import busy, capturing, checkpointing, consolidating, embedding, http, querying, redaction, scale, tables
 from benchmarks.asked import at_least_one
 from benchmarks.rounds import Outcome
 from orchestrator.cli.support.terminal import print_json, stages
 from orchestrator.observability.logging import configure_logs
 from orchestrator.observability.progress import Stages
 
-PARTS = ("busy", "query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
+PARTS = ("busy", "embedding", "query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
 _SMALL_SCALE = 20_000
 _FULL_SCALE = 100_000
 _HTTP_PATTERNS = 2_000
@@ -33,6 +33,8 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
     outcomes: list[Outcome] = []
     if "busy" in parts:
         outcomes += await busy.measure(progress)
+    if "embedding" in parts:
+        outcomes += await embedding.measure(progress)
     if "query" in parts:
         outcomes += await querying.measure(patterns=patterns, rounds=5, each=30, progress=progress)
     if "capture" in parts:
