@@ -1,7 +1,7 @@
 """Embeddings in this process: ONNX weights on onnxruntime, by default the bundled all-MiniLM-L6-v2.
 
-One text per run: twice as fast as padded batches on a CPU, and the vector of a text never depends on its neighbours, with
-which it would share a scale of int8 (docs/adr/0038).
+One text per run: twice as fast as padded batches on a CPU, and the vector of a text never depends on its neighbours,
+with which it would share a scale of int8 (docs/adr/0038).
 onnxruntime releases the GIL while it runs, so a few threads with one text each use all cores; they fetch the next text
 themselves, which is a tenth faster than handing it out from the event loop.
 """

@@ -26,50 +26,39 @@ FLOAT: Final = 1
 _INT8, _INT64, _BOOL = 3, 7, 9
 _TYPES: Final[Mapping[int, npt.DTypeLike]] = {FLOAT: np.float32, _INT8: np.int8, _INT64: np.int64, _BOOL: np.bool_}
 _EXTERNAL: Final = 1
-_REPEATED: Final = {
-    "dims",
-    "external_data",
-    "input",
-    "output",
-    "attribute",
-    "dim",
-    "node",
-    "initializer",
-    "opset_import",
-}
-_MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
+_MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {  # *: repeated
     "Entry": {"key": (1, "STRING"), "value": (2, "STRING")},
     "Tensor": {
-        "dims": (1, "INT64"),
+        "dims": (1, "INT64*"),
         "data_type": (2, "INT32"),
         "name": (8, "STRING"),
         "raw_data": (9, "BYTES"),
-        "external_data": (13, "Entry"),
+        "external_data": (13, "Entry*"),
         "data_location": (14, "INT32"),
     },
     "Attribute": {"name": (1, "STRING"), "f": (2, "FLOAT"), "i": (3, "INT64"), "type": (20, "INT32")},
     "Node": {
-        "input": (1, "STRING"),
-        "output": (2, "STRING"),
+        "input": (1, "STRING*"),
+        "output": (2, "STRING*"),
         "name": (3, "STRING"),
         "op_type": (4, "STRING"),
-        "attribute": (5, "Attribute"),
+        "attribute": (5, "Attribute*"),
         "domain": (7, "STRING"),
     },
     "Dimension": {"dim_value": (1, "INT64"), "dim_param": (2, "STRING")},
-    "Shape": {"dim": (1, "Dimension")},
+    "Shape": {"dim": (1, "Dimension*")},
     "TensorType": {"elem_type": (1, "INT32"), "shape": (2, "Shape")},
     "Type": {"tensor_type": (1, "TensorType")},
     "Value": {"name": (1, "STRING"), "type": (2, "Type")},
     "Graph": {
-        "node": (1, "Node"),
+        "node": (1, "Node*"),
         "name": (2, "STRING"),
-        "initializer": (5, "Tensor"),
-        "input": (11, "Value"),
-        "output": (12, "Value"),
+        "initializer": (5, "Tensor*"),
+        "input": (11, "Value*"),
+        "output": (12, "Value*"),
     },
     "Opset": {"domain": (1, "STRING"), "version": (2, "INT64")},
-    "Model": {"ir_version": (1, "INT64"), "graph": (7, "Graph"), "opset_import": (8, "Opset")},
+    "Model": {"ir_version": (1, "INT64"), "graph": (7, "Graph"), "opset_import": (8, "Opset*")},
 }
 
 
@@ -80,10 +69,10 @@ def _model_class() -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="hardwon/onnx.proto", package="hardwon.onnx", syntax="proto2")
     for message, fields in _MESSAGES.items():
         described = file.message_type.add(name=message)
-        for name, (number, kind) in fields.items():
-            repeated = name in _REPEATED or (message == "Graph" and name in {"input", "output"})
+        for name, (number, told) in fields.items():
+            kind = told.removesuffix("*")
             added = described.field.add(name=name, number=number)
-            added.label = field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
+            added.label = field_type.LABEL_OPTIONAL if kind == told else field_type.LABEL_REPEATED
             if kind in _MESSAGES:
                 added.type, added.type_name = field_type.TYPE_MESSAGE, f".{file.package}.{kind}"
             else:
