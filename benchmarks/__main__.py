@@ -11,7 +11,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks import busy, capturing, checkpointing, consolidating, embedding, http, querying, redaction, scale, tables
+from benchmarks import (
+    busy,
+    capturing,
+    checkpointing,
+    consolidating,
+    embedding,
+    http,
+    querying,
+    redaction,
+    scale,
+    tables,
+)
 from benchmarks.asked import at_least_one
 from benchmarks.rounds import Outcome
 from orchestrator.cli.support.terminal import print_json, stages

@@ -102,7 +102,7 @@ class Server:
                 task = {"description": text, "type": "bugfix", "technology": "python"}
                 body = {"task": task, "agent_type": AGENTS[number % len(AGENTS)]}
                 context = (await client.post("/v1/contexts", json=body)).raise_for_status().json()
-                found += context["degraded"] is None or bool(context["patterns"])
+                found += bool(context["patterns"])
 
         async with httpx.AsyncClient(
             base_url=self.url, timeout=60, limits=httpx.Limits(max_connections=None)
@@ -128,7 +128,9 @@ def serving(checkout: Checkout, home: Path, port: int) -> Iterator[Server]:
     """Run `hardwon serve` of a checkout on a store with patterns."""
     command = checkout.command("serve", "--port", str(port))
     environment = checkout.environment(home) | {"HARDWON_HOLDOUT": "0"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=checkout.root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         with httpx.Client(base_url=url, timeout=600) as client:
@@ -164,10 +166,10 @@ def busy_cores() -> Iterator[None]:
             loop.wait()
 
 
-def cpu_seconds(command: Sequence[str], environment: dict[str, str]) -> float:
+def cpu_seconds(command: Sequence[str], environment: dict[str, str], root: Path = ROOT) -> float:
     """Return the processor time of a command; it must succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -217,7 +219,7 @@ async def _contexts(ours: Server, theirs: Server, callers: int, total: int, goal
     found = await ours.contexts(callers, total, side="now")
     earlier = await theirs.contexts(callers, total, side="before")
     return Outcome(
-        name=f"contexts with an answer, {callers} callers",
+        name=f"contexts with knowledge, {callers} callers",
         ratio=found / total,
         goal=goal / total,
         at_most=False,
@@ -233,7 +235,7 @@ def _commands(now: Checkout, before: Checkout, homes: Sequence[Path]) -> list[Ou
     times: dict[str, list[float]] = {"now": [], BEFORE: [], "import": [], "pass": []}
     for _ in range(_COMMANDS):
         times["now"].append(cpu_seconds(now.command(*query), now.environment(homes[0])))
-        times[BEFORE].append(cpu_seconds(before.command(*query), before.environment(homes[1])))
+        times[BEFORE].append(cpu_seconds(before.command(*query), before.environment(homes[1]), before.root))
         times["import"].append(cpu_seconds([sys.executable, "-c", "import hardwon"], now.environment(homes[0])))
         times["pass"].append(cpu_seconds([sys.executable, "-c", "pass"], now.environment(homes[0])))
     scale = _REFERENCE_SECONDS / additions_seconds()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 from uuid import UUID
@@ -152,7 +153,7 @@ class _Command:
         self.__doc__ = call.help
         self.__annotations__ = {}  # the signature has them
 
-    @property
+    @cached_property
     def __signature__(self) -> inspect.Signature:
         """The options."""
         return self._call.signature()
