@@ -26,18 +26,21 @@ async def connect(
     workspace: str = DEFAULT_WORKSPACE,
     settings: Mapping[str, str] | None = None,
     on_wait: Callable[[str], None] | None = None,
+    warm: bool = True,
 ) -> AsyncIterator[KnowledgeClient]:
     """Yield the services of a workspace.
 
     With HARDWON_API_URL they are those of that server, else those of the owner process of the data directory
     (HARDWON_HOME), which is started, detached, where none runs; it is ready when this yields. `settings` replace
-    variables of the environment, by name. `on_wait` gets a sentence if a start is slow; by default it is logged. Raises
+    variables of the environment, by name. `on_wait` gets a sentence if a start is slow; by default it is logged. Unless
+    `warm`, the first context waits for what its answer is parsed with. Raises
     InvalidSetting, also where an owner has other stores than the settings say, StorageUnavailable, StoreInUse or
     StoreIncompatible where no owner can start.
     """
     environment = {**os.environ, **(settings or {})}
     context_settings = ClientSettings.from_environment(environment)
-    await asyncio.to_thread(prepare, Context)
+    if warm:
+        await asyncio.to_thread(prepare, Context)
     if url := environment.get("HARDWON_API_URL", "").strip():
         try:
             check_http(url)

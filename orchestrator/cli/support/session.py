@@ -19,7 +19,7 @@ _TIMEOUT_SECONDS = 1.0
 @asynccontextmanager
 async def connect(workspace: str = DEFAULT_WORKSPACE) -> AsyncIterator[KnowledgeClient]:
     """Connect for a command, which waits until there is an answer, and says so if that takes seconds."""
-    async with connection.connect(workspace=workspace, on_wait=_tell) as knowledge:
+    async with connection.connect(workspace=workspace, on_wait=_tell, warm=False) as knowledge:
         yield knowledge
 
 
