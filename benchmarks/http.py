@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from itertools import islice
+from statistics import median
 from typing import Any
 from uuid import uuid4
 
@@ -32,6 +33,8 @@ from orchestrator.observability.progress import Stages
 from orchestrator.server.serve import _listen
 
 GOAL = 1.3
+_CALLERS = 8
+_CALLERS_GOAL = 0.6
 _FIELDS = tuple(field.name for field in fields(NewEntry))
 _INSERT = insert(knowledge_staging)
 
@@ -43,6 +46,12 @@ class Caller:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     head: str
+
+    async def another(self) -> Caller:
+        """Return another connection to the same server."""
+        host, port = self.writer.get_extra_info("peername")
+        reader, writer = await asyncio.open_connection(host, port)
+        return Caller(reader=reader, writer=writer, head=self.head)
 
     async def post(self, path: str, body: object) -> tuple[int, bytes]:
         """Return the status and the body of an answer."""
@@ -145,13 +154,46 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
 
             progress.stage("Capturing over HTTP")
             captures = await interleaved(captured, inserted, rounds=rounds, each=each, warm_up=40)
+            progress.stage(f"Capturing over HTTP by {_CALLERS} callers")
+            at_once = await _rates(ours, raw, new, rounds=rounds, each=each)
             progress.stage("Asking over HTTP")
             contexts = await interleaved(context, in_process, rounds=rounds, each=each, warm_up=20)
     size = len(json.dumps(asdict(answer), default=str))
     return [
         _outcome("HTTP capture p50 / a bare FastAPI route with the same insert", captures, "fsync on"),
+        Outcome(
+            name=f"HTTP captures a second at {_CALLERS} callers / a bare FastAPI route with the same insert",
+            ratio=median(ours_rate for ours_rate, _ in at_once) / median(raw_rate for _, raw_rate in at_once),
+            goal=_CALLERS_GOAL,
+            at_most=False,
+            ours=f"{median(rate for rate, _ in at_once):.0f}/s",
+            raw=f"{median(rate for _, rate in at_once):.0f}/s",
+            note="fsync on",
+        ),
         _outcome("HTTP context p50 / (in process + a bare route)", contexts, f"{patterns:,} patterns; {size:,} bytes"),
     ]
+
+
+async def _rates(
+    ours: Caller, raw: Caller, new: Callable[[], dict[str, Any]], *, rounds: int, each: int
+) -> list[tuple[float, float]]:
+    """Return captures a second by several callers at once, ours and raw, for each round."""
+
+    async def rate(first: Caller, path: str) -> float:
+        bodies = iter([new() for _ in range(_CALLERS * each)])
+        callers = [await first.another() for _ in range(_CALLERS)]
+
+        async def call(caller: Caller) -> None:
+            for body in bodies:
+                status, content = await caller.post(path, body)
+                assert status == 201, content
+
+        seconds = await timed(asyncio.gather(*map(call, callers)))
+        for caller in callers:
+            caller.writer.close()
+        return _CALLERS * each / seconds
+
+    return [(await rate(ours, "/v1/entries"), await rate(raw, "/entries")) for _ in range(rounds)]
 
 
 def _outcome(name: str, times: Times, note: str) -> Outcome:
