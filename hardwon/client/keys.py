@@ -52,6 +52,13 @@ class MadeKey(Envelope):
         return NewKey(key=ApiKey(**key), secret=self.secret)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCount(Envelope):
+    """A number of keys."""
+
+    keys: int
+
+
 class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), authenticated=True):
     """`KeyService` over HTTP."""
 
@@ -69,6 +76,10 @@ class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), authentica
     @Operation("GET", KEYS_PATH, operation_id="list_keys", cursor="key_id")
     async def list(self, *, after: Annotated[str | None, _ID, LAST] = None, limit: Limit = 100) -> Sequence[ApiKey]:
         """Return keys without their secrets, expired ones included, in the order of their ids."""
+
+    @Operation("GET", f"{KEYS_PATH}/unusable", operation_id="count_unusable_keys", answer=KeyCount)
+    async def count_unusable(self) -> int:
+        """Return how many live keys do not work here, as they were made with another pepper."""
 
     @Operation(
         "POST",

@@ -189,6 +189,10 @@ class KeyService:
     within: str | None = None
     audit: Auditor = NO_AUDIT
 
+    async def count_unusable(self) -> int:
+        """Return how many live keys, of all workspaces, do not work here, as they were made with another pepper."""
+        return await self.store.count_with_other_pepper(self.pepper().name, self.clock.now())
+
     async def create(
         self,
         scopes: Collection[str],

@@ -6,12 +6,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
 from hardwon.text.pluralize import count_of
-from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import describe_other_pepper
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
@@ -50,13 +48,11 @@ async def examine() -> list[Finding]:
         async def stores() -> str:
             return await _check_stores(await stack.enter_async_context(connect(settings)), opened)
 
-        opened: list[AnyKnowledge] = []
+        opened: list[KnowledgeClient] = []
         await check("stores", stores)
         if opened:
             await check("clocks", lambda: compare_clocks(opened[0]))
-            here = opened[0]
-            if not isinstance(here, KnowledgeClient):  # a server checks its own keys when it starts
-                await check("keys", partial(_check_keys, here.authenticator))
+            await check("keys", lambda: _check_keys(opened[0]))
             await check("workspaces", lambda: _check_row_security(opened[0]))
             await check("a question", lambda: _check_query(opened[0]))
     return findings
@@ -84,7 +80,7 @@ async def _check_embedder(settings: KnowledgeSettings) -> str:
     return f"{space.model} answers with {space.dims} dimensions (space {space.fingerprint})"
 
 
-async def _check_stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
+async def _check_stores(knowledge: KnowledgeClient, opened: list[KnowledgeClient]) -> str:
     await knowledge.ready()
     stats = await knowledge.stats()
     if stats.points is None:
@@ -112,16 +108,20 @@ async def compare_clocks(knowledge: AnyKnowledge) -> str:
     return "this machine and Postgres have the same time"
 
 
-async def _check_keys(authenticator: Authenticator) -> str:
+async def _check_keys(knowledge: KnowledgeClient) -> str:
     """Check that the keys can be used: a restored dump of Postgres lacks the pepper they were created with."""
-    if not await authenticator.has_any_key():
-        return "there are none, so a server here answers all programs of its own machine"
-    if others := await authenticator.count_with_other_pepper():
+    try:
+        if not await knowledge.keys.list(limit=1):
+            return "there are none, so a server here answers all programs of its own machine"
+        others = await knowledge.keys.count_unusable()
+    except AccessDenied:
+        return "not checked, as this key may not list them"
+    if others:
         raise AccessDenied(describe_other_pepper(others))
     return "all that have not expired can be used here"
 
 
-async def _check_row_security(knowledge: AnyKnowledge) -> str:
+async def _check_row_security(knowledge: KnowledgeClient) -> str:
     """Describe the isolation of workspaces, and its limits if Postgres does not let us create a role."""
     match (await knowledge.stats()).row_security:
         case RowSecurity.BY_ROLE:
@@ -135,7 +135,7 @@ async def _check_row_security(knowledge: AnyKnowledge) -> str:
             return f"isolated by hardwon's own conditions alone: this user bypasses row security. {_MAKE_ROLE}"
 
 
-async def _check_query(knowledge: AnyKnowledge) -> str:
+async def _check_query(knowledge: KnowledgeClient) -> str:
     """Run a query: it needs all parts, and stored vectors of this embedder."""
     began = time.perf_counter()
     await knowledge.queries.query_for_failure("is it well?")

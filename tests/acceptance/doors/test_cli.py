@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from hardwon.errors import HardwonError, InvalidInput, InvalidSetting
 from orchestrator.cli.commands.root import app
 from tests.support.cases import case_by_case
+from tests.support.folders import end_owner
 from tests.support.loaded import heavy, loaded, ours
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
@@ -385,6 +386,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
         "embedder",
         "stores",
         "clocks",
+        "keys",
         "workspaces",
         "a question",
     ]
@@ -396,7 +398,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    well = dict.fromkeys(("settings", "stores", "clocks", "workspaces", "a question"), "ok")
+    well = dict.fromkeys(("settings", "stores", "clocks", "keys", "workspaces", "a question"), "ok")
     assert marks == well | {"embedder": "FAIL"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False
@@ -421,14 +423,15 @@ def test_the_doctor_finds_that_the_index_has_fewer_points_than_there_are_pattern
     commands.json("checkpoint")
     drop = (
         "import asyncio\n"
-        "from orchestrator import connect\n"
+        "from knowledge import open_knowledge\n"
         "async def main():\n"
-        "    async with connect() as k:\n"
+        "    async with open_knowledge() as k:\n"
         "        space = (await k.stores.spaces.bound()).space\n"
         "        ids = await k.stores.index.ids(space, 'default', after=None, limit=1)\n"
         "        await k.stores.index.delete(space, ids)\n"
         "asyncio.run(main())\n"
     )
+    end_owner(commands.home)
     assert commands.python(drop).returncode == 0
     found = {each["what"]: each for each in json.loads(commands.run("doctor", "--json").stdout)["findings"]}
     assert found["stores"]["well"] is False

@@ -73,6 +73,8 @@ ROUTES: Mapping[str, str] = {
     "RecomputedChoice": _REASON,
     "ScoredCandidate": _REASON,
     "POST /v1/contexts/{context_id}/result record_unaided": _UNAIDED,
+    "GET /v1/keys/unusable count_unusable_keys": "a command is a client, and says it, too",
+    "KeyCount": "a command is a client, and says it, too",
     "POST /v1/contexts build_context": "a caller says how long it waits, so that a late answer comes in time",
     "Lift": "tasks with a hint are compared with those held out",
     "WorkspaceStats": "tasks with a hint are compared with those held out",
