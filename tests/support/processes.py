@@ -128,6 +128,11 @@ def _program(command: list[str | Path]) -> list[str | Path]:
     return [HARDWON, *command[1:]] if command[0] == "hardwon" else [sys.executable, *command]
 
 
+def _without_waiting(errors: str) -> str:
+    """Return what a command said, but for what it says on a busy machine, where its owner starts slowly."""
+    return "".join(line for line in errors.splitlines(keepends=True) if "waiting for the owner" not in line)
+
+
 @dataclass
 class Running:
     """A process with its standard streams as text; ended with its block if it still runs."""
@@ -167,17 +172,12 @@ class Running:
         if number is not None:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=SECONDS)
-        return self.process.wait(), out, err
-
-
-def _without_waiting(errors: str) -> str:
-    """Return what a command said, but for what it says on a busy machine, where its owner starts slowly."""
-    return "".join(line for line in errors.splitlines(keepends=True) if "waiting for the owner" not in line)
+        return self.process.wait(), out, _without_waiting(err)
 
 
 def _document(arguments: tuple[str | Path, ...], code: int, out: str, errors: str) -> Any:
     """Return what a command with --json printed, which is all it said; only a capture that refused a line failed."""
-    assert _without_waiting(errors) == "", errors
+    assert errors == "", errors
     document = json.loads(out)
     assert code == int(arguments[0] == "capture" and document["refused"] > 0), out
     return document
@@ -216,8 +216,10 @@ class Commands:
         given = told.encode() if isinstance(told, str) else told
         environment = self.environment(**more)
         if _forks(more):
-            return STARTER.run([str(each) for each in command], environment, given, seconds=SECONDS)
-        return self._run(_program(command), given, environment)
+            done = STARTER.run([str(each) for each in command], environment, given, seconds=SECONDS)
+        else:
+            done = self._run(_program(command), given, environment)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, _without_waiting(done.stderr))
 
     def _run(
         self, command: list[str | Path], given: bytes, environment: dict[str, str]
@@ -244,7 +246,7 @@ class Commands:
         """Run a command that fails; return the sentence it says, which is all it says."""
         done = self.run(*arguments, told=told, **more)
         assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
-        *before, last = _without_waiting(done.stderr).splitlines()
+        *before, last = done.stderr.splitlines()
         assert all(line in {"Capturing", "Embedding", "Pruning"} for line in before), done.stderr
         assert last.startswith("error: "), done.stderr
         return last.removeprefix("error: ")

@@ -56,10 +56,12 @@ def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Co
 
 
 @pytest.mark.long
-def test_an_owner_that_only_counts_loads_no_model_and_no_api(commands: Commands) -> None:
-    modules = loaded("from orchestrator.cli.commands.root import main; main()", "stats", **commands.environment())
-    assert "knowledge.wiring.open" in modules
-    assert sorted(modules & {"alembic", "fastapi", "onnxruntime", "openai", "orchestrator.http.app"}) == []
+def test_a_command_loads_no_store_no_model_and_no_server(commands: Commands) -> None:
+    program = "from hardwon.programs import command_line; command_line()"
+    modules = loaded(program, "query", "task", "x", **commands.environment())
+    assert "hardwon.connection" in modules
+    server = {"alembic", "asyncpg", "fastapi", "knowledge", "numpy", "onnxruntime", "openai", "sqlalchemy", "structlog"}
+    assert sorted(modules & server) == []
 
 
 def test_every_command_tells_its_help_and_takes_json() -> None:

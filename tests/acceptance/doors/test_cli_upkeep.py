@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from hardwon.errors import InvalidInput
 from orchestrator.cli.commands.root import app
+from tests.support.folders import end_owner
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry, lines
 
@@ -157,6 +158,7 @@ def test_a_process_that_starts_with_the_old_model_is_told_the_setting_and_the_co
     said = alone.run("reembed", "--model", "test-model", "--dims", "32", "--force")
     assert said.returncode == 0, said.stderr
     assert "from now on start hardwon with HARDWON_EMBEDDING_MODEL=test-model HARDWON_EMBEDDING_DIMS=32" in said.stderr
+    end_owner(alone.home)
     sentence = alone.refused("query", "failure", "x")
     assert "set HARDWON_EMBEDDING_MODEL=test-model and HARDWON_EMBEDDING_DIMS=32 to go on" in sentence
     assert "run `hardwon reembed --model test-model` to change over" in sentence
