@@ -186,11 +186,11 @@ class _Share(Generic[_Term]):
 
     def __init__(self, weights: Mapping[_Term, float]) -> None:
         self._weights: Mapping[_Term, float] = weights
-        self._total = sum(weights.values()) or 1.0
+        self._total = math.fsum(weights.values()) or 1.0
 
     def of(self, items: AbstractSet[_Term]) -> float:
         """Return the share of the given items, 0..1."""
-        return float(sum(self._weights.get(each, 0.0) for each in items)) / self._total
+        return math.fsum([self._weights.get(each, 0.0) for each in items]) / self._total  # exact in any order of a set
 
 
 def _rarity_among(candidates: Iterable[AbstractSet[_Term]]) -> dict[_Term, float]:

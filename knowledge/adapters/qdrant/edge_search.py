@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
@@ -83,27 +83,35 @@ def search_both(
     tops = shard.query_batch(
         edge.QueryBatchRequest([edge.QueryRequest(limit=limit, query=query, filter=allowed) for query in queries])
     )
-    cosines = {found.id: found.score for found in tops[0]}
-    lexical_scores = {found.id: found.score for found in tops[1]} if len(tops) > 1 else {}
+    ids = {(point_id := point_id_of(found.id)).int: point_id for top in tops for found in top}
+    cosines, lexical_scores = _scores(tops[0]), _scores(tops[1]) if len(tops) > 1 else {}
     missing = [(by_dense, lexical_scores.keys() - cosines.keys(), cosines)]
     if lexical.indices:
         missing.append((by_lexical, cosines.keys() - lexical_scores.keys(), lexical_scores))
-    missing = [(query, ids, scores) for query, ids, scores in missing if ids]
+    missing = [(query, unscored, scores) for query, unscored, scores in missing if unscored]
     rest = shard.query_batch(
         edge.QueryBatchRequest(
             [
-                edge.QueryRequest(limit=len(ids), query=query, filter=edge.Filter(must=[edge.HasIdCondition(ids)]))
-                for query, ids, _ in missing
+                edge.QueryRequest(
+                    limit=len(unscored),
+                    query=query,
+                    filter=edge.Filter(must=[edge.HasIdCondition({ids[each] for each in unscored})]),
+                )
+                for query, unscored, _ in missing
             ]
         )
     )
     for (_, _, scores), page in zip(missing, rest, strict=True):
-        scores.update((found.id, found.score) for found in page)
-    hits = [
-        Hit(point_id=point_id_of(point_id), cosine=cosine, lexical=lexical_scores.get(point_id, 0.0))
-        for point_id, cosine in cosines.items()
+        scores.update(_scores(page))
+    return [
+        Hit(point_id=ids[each], cosine=cosine, lexical=lexical_scores.get(each, 0.0))
+        for each, cosine in sorted(cosines.items())
     ]
-    return sorted(hits, key=lambda hit: hit.point_id)
+
+
+def _scores(page: Sequence[edge.ScoredPoint]) -> dict[int, float]:
+    """Return the scores by id, as an integer: hashing and comparing UUIDs takes ten times as long."""
+    return {point_id_of(found.id).int: found.score for found in page}
 
 
 def search_words(shard: edge.EdgeShard, lexical: SparseVector, allowed: edge.Filter, limit: int) -> list[Hit]:

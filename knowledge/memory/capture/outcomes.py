@@ -13,7 +13,7 @@ from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.validation import as_id, check_flag, check_text
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.contradictions import says_otherwise
-from knowledge.memory.rules.ranking import word_overlap
+from knowledge.memory.rules.ranking import number_words, word_overlap
 from knowledge.memory.rules.validation import check_ids
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, Outcome, PatternId, Provenance, StoredContext
 from knowledge.ports import Stores
@@ -292,7 +292,8 @@ def repeats(text: str, other: str) -> bool:
     """
     if embedding_text.normalise(text) == embedding_text.normalise(other):
         return True
-    return word_overlap(term_counts(text), term_counts(other)) >= MIN_ECHO_OVERLAP and not says_otherwise(
+    words, other_words = (number_words(term_counts(each)) for each in (text, other))
+    return word_overlap(words, other_words) >= MIN_ECHO_OVERLAP and not says_otherwise(
         _read_without_marks(text), _read_without_marks(other)
     )
 

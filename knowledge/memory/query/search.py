@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 from hardwon.errors import EmbedderUnavailable, IndexUnavailable, reason_of
 from hardwon.event_log import get_logger
@@ -107,6 +108,10 @@ class _Prefetched:
     vector: asyncio.Task[Vector]
 
 
+FusedHit: TypeAlias = tuple[bool, float, Hit]
+"""A hit of the search: that it has another text than the question, the fused score, negative, and the hit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Nearest:
     """The best points of a search, highest fused score first.
@@ -120,7 +125,7 @@ class _Nearest:
     spare: int
     complete: bool
     in_index: bool
-    beyond: tuple[ScoredPoint, ...] = ()
+    beyond: tuple[FusedHit, ...] = ()
 
 
 async def search(stores: Stores, question: Question) -> SearchResult:
@@ -295,25 +300,30 @@ async def _find(
     factor = stretch_factor(bound) if encoded.embedded.vector is not None else None
     if factor not in {None, 1.0}:
         hits = [replace(hit, cosine=rescale_cosine(hit.cosine, factor)) for hit in hits]
-    unseen = set(exact) - {hit.point_id for hit in hits}
-    every = [*hits, *(Hit(point_id=point, cosine=1.0, lexical=encoded.weight) for point in unseen)]
-    fused = [
-        (hit.point_id not in exact, -fuse(hit.cosine, hit.lexical, encoded.weight), hit.point_id, hit) for hit in every
-    ]
-    fused.sort()
-    relevant = sum(relevance(-score, bound.calibration) >= question.floor for _, score, _, _ in fused)
-    shown = max(_MAX_FETCHED, 4 * question.max_results)
-    max_remaining = _max_remaining_score(hits, encoded.weight)
+    in_index, max_remaining = bool(hits), _max_remaining_score(hits, encoded.weight)
     all_seen = max_remaining is None or relevance(max_remaining, bound.calibration) < question.floor
+    if exact:
+        unseen = set(exact) - {hit.point_id for hit in hits}
+        hits = [*hits, *(Hit(point_id=point, cosine=1.0, lexical=encoded.weight) for point in unseen)]
+    fused: list[FusedHit] = [
+        (bool(exact) and hit.point_id not in exact, -fuse(hit.cosine, hit.lexical, encoded.weight), hit) for hit in hits
+    ]
+    fused.sort(key=_sort_key)
+    relevant = sum(relevance(-score, bound.calibration) >= question.floor for _, score, _ in fused)
+    shown = max(_MAX_FETCHED, 4 * question.max_results)
     fetched = min(shown, max(relevant, MAX_CANDIDATES))
-    points = tuple(_to_scored(hit, -score, encoded.weight) for _, score, _, hit in fused)
     return _Nearest(
-        points=points[:shown],
-        spare=max(0, min(shown, len(points)) - fetched),
+        points=tuple(_to_scored(each, encoded.weight) for each in fused[:shown]),
+        spare=max(0, min(shown, len(fused)) - fetched),
         complete=all_seen and relevant <= shown,
-        in_index=bool(hits),
-        beyond=points[shown:],
+        in_index=in_index,
+        beyond=tuple(fused[shown:]),
     )
+
+
+def _sort_key(fused: FusedHit) -> tuple[bool, float, int]:
+    other, score, hit = fused
+    return other, score, hit.point_id.int  # comparing UUIDs takes ten times as long
 
 
 async def _judge(
@@ -341,16 +351,17 @@ async def _judge(
     limit = max(_MAX_OF_KEY, source_quota(question.max_results))
     crowd = _find_crowd(scored, applying, limit)
     if crowd:
-        beyond = [each.point_id for each in nearest.beyond]
+        unread = tuple(_to_scored(each, encoded.weight) for each in nearest.beyond)
+        beyond = [each.point_id for each in unread]
         rest = [point for point in points if point not in evidence_by_point] + beyond
         more, more_records = await asyncio.gather(_evidence(stores, rest, question), stores.records.near(beyond))
         records = [*dict.fromkeys([*records, *more_records])]
         applying |= {point: each for point, each in more.items() if may_help(each)}
-        crowd = _find_crowd([*scored, *nearest.beyond], applying, limit)
+        crowd = _find_crowd([*scored, *unread], applying, limit)
         texts = [to_candidate(each, applying[each.point_id], stores.workspace).text for each in crowd]
         statistics = leave_out(statistics, [set(term_counts(text)) for text in texts])
         reading = read_query(question.text, statistics)
-        scored = tuple(each for each in [*scored, *nearest.beyond] if each not in crowd)
+        scored = tuple(each for each in [*scored, *unread] if each not in crowd)
     with Span("ranking"):
         recount = partial(count_retellings_once, question.text, statistics)
         judged = judge(scored, applying, reading, bound, stores.workspace, recount=recount)
@@ -410,8 +421,9 @@ def _may_apply(evidence: Evidence, facts: Facts) -> bool:
     return may_apply(evidence.conditions, facts, evidence.whens, learned_in)
 
 
-def _to_scored(hit: Hit, fused: float, weight: float) -> ScoredPoint:
-    return ScoredPoint(point_id=hit.point_id, cosine=hit.cosine, coverage=coverage(hit.lexical, weight), fused=fused)
+def _to_scored(fused: FusedHit, weight: float) -> ScoredPoint:
+    _, score, hit = fused
+    return ScoredPoint(point_id=hit.point_id, cosine=hit.cosine, coverage=coverage(hit.lexical, weight), fused=-score)
 
 
 def _max_remaining_score(hits: Sequence[Hit], weight: float) -> float | None:

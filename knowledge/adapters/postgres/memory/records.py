@@ -81,8 +81,13 @@ _COLUMNS = (
 
 
 def _select_near() -> sa.Select[Any]:
+    """Select the records of the points of some points' patterns.
+
+    The workspace is that of the points: asked of the records too, Postgres reads all of the workspace for each point.
+    """
     wanted = sa.select(points.c.pattern_id).where(
-        points.c.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE)))
+        points.c.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
+        points.c.workspace == sa.bindparam("workspace", type_=sa.Text),
     )
     own = sa.select(points.c.id, points.c.pattern_id).where(points.c.pattern_id.in_(wanted)).subquery("own")
     before = sa.bindparam("before", type_=TIME)
@@ -90,7 +95,6 @@ def _select_near() -> sa.Select[Any]:
         sa.select(*(_R[name] for name in _COLUMNS))
         .where(
             _R.point_id == own.c.id,
-            _R.workspace == sa.bindparam("workspace", type_=sa.Text),
             _R.arm_key.is_not(None),
             sa.or_(before.is_(None), _R.recorded_at <= before),
         )
