@@ -67,6 +67,17 @@ class Distillation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EntryProfile:
+    """What ranking takes from an entry's texts, packed; `rules`: the version of the rules that it was computed by."""
+
+    rules: int
+    arm_key: str
+    situation: bytes
+    task: bytes | None
+    resolution: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """A live pattern with its counts and the texts of its most trusted, then latest, entry.
 
@@ -74,7 +85,8 @@ class Evidence:
     trusted, then latest, entry that has one. `conditions` are the distinct conditions of its entries, and `whens` the
     beginnings of their `when_to_try` sentences; both ignore low-trust entries where there are trusted ones.
     `of_project`: whether an entry belongs to the requested project, None if none was requested.
-    `rivals` are the patterns of the same situation with another resolution.
+    `rivals` are the patterns of the same situation with another resolution. `profile`: of `words`, None where none is
+    stored.
     """
 
     pattern_id: PatternId
@@ -92,6 +104,7 @@ class Evidence:
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
     distilled: DistilledText | None = None
+    profile: EntryProfile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

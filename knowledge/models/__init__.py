@@ -39,6 +39,7 @@ from hardwon.models.patterns import MAX_WHEN_CHARS as MAX_WHEN_CHARS
 from hardwon.models.patterns import Circumstance as Circumstance
 from hardwon.models.patterns import Distillation as Distillation
 from hardwon.models.patterns import DistilledText as DistilledText
+from hardwon.models.patterns import EntryProfile as EntryProfile
 from hardwon.models.patterns import Evidence as Evidence
 from hardwon.models.patterns import LinkKind as LinkKind
 from hardwon.models.patterns import Pattern as Pattern

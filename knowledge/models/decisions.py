@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hardwon.models.entries import Entry, EntryTexts, EntryType, NewEntry
 from hardwon.models.ids import EntryId, PatternId, PointId
-from hardwon.models.patterns import Evidence, LinkKind
+from hardwon.models.patterns import EntryProfile, Evidence, LinkKind
 from knowledge.models.points import TextPoint, View
 from knowledge.models.spaces import Vector
 
@@ -68,8 +68,8 @@ class Move:
 class Decision:
     """The pattern that an entry joins or founds, and the points of its texts there.
 
-    `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join. `arm_key` and
-    `situation_key` are those of its record.
+    `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join.
+    `situation_key` is that of its record.
     """
 
     entry: Entry
@@ -77,8 +77,8 @@ class Decision:
     match_key: str
     founds: bool
     points: tuple[TextPoint, ...]
-    arm_key: str
     situation_key: str
+    profile: EntryProfile
     why: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
 

@@ -14,6 +14,8 @@ from knowledge.models import (
     EmbeddingSpace,
     Entry,
     EntryId,
+    EntryProfile,
+    EntryTexts,
     EntryType,
     Evidence,
     Founder,
@@ -103,6 +105,14 @@ class PatternStore(Protocol):
 
         With `project_id` also whether an entry of that project is among the evidence of each.
         """
+        ...
+
+    async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
+        """Return the texts of embedded entries that have no profile by these rules."""
+        ...
+
+    async def store_profiles(self, profiles: Mapping[EntryId, EntryProfile]) -> None:
+        """Store the profiles of entries, those deleted meanwhile aside."""
         ...
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:

@@ -17,24 +17,15 @@ from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from knowledge.models import TermStatistics
-from knowledge.text.bm25 import chunks, inverse_document_frequency, stem, term_id, words_and_whole, words_and_wholes
+from knowledge.retrieval.term_profile import PREFIX, TextTerms
+from knowledge.text.bm25 import inverse_document_frequency, stem, term_id, words_and_wholes
 
 MAX_CANDIDATES = 16
 """Candidates that are re-ranked, those with the best fused scores. 8 to 32 perform alike (docs/evaluation.md)."""
 
-MAX_HEAD_CHARS = 1_200
-"""Characters read from the start of a text. Time grows with them; more change nothing, 800 cost a point of hit@1."""
-
-MAX_TAIL_CHARS = 600
-"""Characters read from its end, too, where a log has its error."""
-
 _BRIEF_TERMS = 6
 _BRIEF_SPREAD = 4
 """Known terms of a query that is half brief, and the scale of the change: requests have 2 to 8, failures more."""
-
-_OPENING = 160
-_PREFIX = 3
-"""A stem begins like its word, so a word with another prefix than all query terms cannot match any."""
 
 _FEW = 5
 _ONE_LINE = re.compile(r"\S[^\n]*")
@@ -77,9 +68,9 @@ class QueryTerms:
 
 
 class Candidate(NamedTuple):
-    """A text found by the search, with its dense and lexical scores."""
+    """The terms of a text found by the search, with its dense and lexical scores."""
 
-    text: str
+    terms: TextTerms
     cosine: float
     coverage: float
 
@@ -110,7 +101,7 @@ def read_query(text: str, statistics: TermStatistics) -> QueryTerms:
 def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: float) -> list[Features]:
     """Return the features of each candidate, in order. Some of them depend on the other candidates."""
     vocabulary = _Vocabulary(query)
-    read = [vocabulary.read(candidate.text) for candidate in candidates]
+    read = [vocabulary.read(candidate.terms) for candidate in candidates]
     weight = _Share(query.rarity)
     telling = _Share(_rarity_among(extracted.terms for extracted in read))
     phrases = _Share({(one, other): query.rarity[one] + query.rarity[other] for one, other in query.phrases})
@@ -136,46 +127,25 @@ def features(query: QueryTerms, candidates: Sequence[Candidate], mean_terms: flo
     ]
 
 
-class _Chunks(dict[str, tuple[tuple[str, ...], str | None]]):
-    """Cache of the terms of chunks; words that cannot match the query are not stemmed."""
-
-    def __init__(self, wanted: AbstractSet[str]) -> None:
-        self._prefixes = {term[:_PREFIX] for term in wanted}
-
-    def __missing__(self, chunk: str) -> tuple[tuple[str, ...], str | None]:
-        words, whole = words_and_whole(chunk)
-        prefixes = self._prefixes
-        self[chunk] = found = (tuple([stem(w) if w[:_PREFIX] in prefixes else w for w in words]), whole)
-        return found
-
-
-def _ends(text: str) -> str:
-    return (
-        text if len(text) <= MAX_HEAD_CHARS + MAX_TAIL_CHARS else f"{text[:MAX_HEAD_CHARS]}\n{text[-MAX_TAIL_CHARS:]}"
-    )
-
-
 class _Vocabulary:
-    """Extracts the terms of one query from texts."""
+    """Finds the terms of one query among those of texts."""
 
     def __init__(self, query: QueryTerms) -> None:
-        self._wanted = query.rarity.keys()
+        self._wanted = query.rarity
         self._phrases = query.phrases
-        self._chunks = _Chunks(self._wanted)
+        self._prefixes = {term[:PREFIX] for term in query.rarity}
 
-    def read(self, text: str) -> _CandidateTerms:
+    def read(self, text: TextTerms) -> _CandidateTerms:
         """Return the terms, phrases and opening terms of the query that a text has."""
-        words, terms = self._terms_in(_ends(text))
-        _, opening = self._terms_in(text[:_OPENING])
+        words, wanted, phrases = text.words_for(self._prefixes), self._wanted, self._phrases
+        terms = {word for word in words if word in wanted}
+        terms.update(whole for whole in text.wholes if whole in wanted)
         return _CandidateTerms(
-            terms=terms, phrases=self._phrases & set(pairwise(words)), opening=opening, length=len(words)
+            terms=terms,
+            phrases={pair for pair in pairwise(words) if pair in phrases} if phrases else frozenset(),
+            opening={word for word in text.opening_for(self._prefixes) if word in wanted},
+            length=len(words),
         )
-
-    def _terms_in(self, text: str) -> tuple[list[str], AbstractSet[str]]:
-        cache = self._chunks
-        parts = [cache[chunk] for chunk in chunks(text)]
-        terms = [term for chunk_terms, _ in parts for term in chunk_terms]
-        return terms, self._wanted & {*terms, *(whole for _, whole in parts if whole)}
 
 
 _Term = TypeVar("_Term", str, Phrase)

@@ -255,6 +255,21 @@ sa.Index(
     postgresql_where=sa.text("entry_type = 'gate_rejection'"),
 )
 
+entry_profiles = sa.Table(
+    "entry_profiles",
+    metadata,
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("rules", sa.Integer, nullable=False),
+    sa.Column("arm_key", sa.String(64), nullable=False),
+    sa.Column("situation", sa.LargeBinary, nullable=False),
+    sa.Column("task", sa.LargeBinary),
+    sa.Column("resolution", sa.LargeBinary, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""What ranking takes from an entry's texts, packed (`memory.rules.entry_profile`): derived, and computed again by a
+query where it is missing or of older `rules`."""
+
 patterns = sa.Table(
     "patterns",
     metadata,

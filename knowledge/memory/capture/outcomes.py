@@ -13,7 +13,8 @@ from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.validation import as_id, check_flag, check_text
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.contradictions import says_otherwise
-from knowledge.memory.rules.ranking import number_words, word_overlap
+from knowledge.memory.rules.entry_profile import number_words
+from knowledge.memory.rules.ranking import word_overlap
 from knowledge.memory.rules.validation import check_ids
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, Outcome, PatternId, Provenance, StoredContext
 from knowledge.ports import Stores

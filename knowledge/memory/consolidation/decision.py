@@ -20,12 +20,14 @@ import numpy as np
 from knowledge.memory.consolidation.comparison import MIN_COSINE, TextComparer, Verdict
 from knowledge.memory.index.points import text_points
 from knowledge.memory.rules import embedding_text
-from knowledge.memory.rules.arms import arm_key, situation_key
+from knowledge.memory.rules.arms import situation_key
+from knowledge.memory.rules.entry_profile import build_profile
 from knowledge.memory.rules.similarity import BestCase, Judgement
 from knowledge.models import (
     Decision,
     Entry,
     EntryId,
+    EntryProfile,
     EntryType,
     Founder,
     Link,
@@ -59,7 +61,7 @@ class Embedding:
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
     wording_key: str = field(init=False)
-    arm_key: str = field(init=False)
+    profile: EntryProfile = field(init=False)
     situation_key: str = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
     gists: Mapping[View, Mapping[int, int]] = field(init=False)
@@ -69,7 +71,7 @@ class Embedding:
         object.__setattr__(self, "match_key", embedding_text.match_key(self.entry))
         object.__setattr__(self, "wording_key", embedding_text.wording_key(self.entry))
         situation = embedding_text.situation(self.entry)
-        object.__setattr__(self, "arm_key", arm_key(embedding_text.resolution(self.entry), situation))
+        object.__setattr__(self, "profile", build_profile(self.entry))
         object.__setattr__(self, "situation_key", situation_key(situation))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.views.items()})
         gists = {view: term_counts(text) for view, text in self.read.items() if text != self.views[view]}
@@ -205,7 +207,7 @@ def decide(
             points=text_points(workspace, pattern_id, embedding.views, embedding.vectors),
             why=choice.why,
             links=choice.links,
-            arm_key=embedding.arm_key,
+            profile=embedding.profile,
             situation_key=embedding.situation_key,
         )
     return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]

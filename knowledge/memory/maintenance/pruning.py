@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,13 +13,18 @@ from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.index.overflow import reach_if_possible
 from knowledge.memory.index.reconcile import settle
 from knowledge.memory.maintenance.ports import DocumentRecords
+from knowledge.memory.rules.entry_profile import build_profile
 from knowledge.memory.rules.retention import add_years
-from knowledge.models import PruneReport
+from knowledge.models import EntryId, EntryProfile, EntryTexts, PruneReport
 from knowledge.ports import Progress, StoreClock, Stores
+from knowledge.retrieval.term_profile import RULES
 from knowledge.runtime.instrumentation import step
 
 UNRESOLVED_RETENTION = timedelta(days=90)
 """Open, abandoned, quarantined or dead entries are deleted after this time."""
+
+_PROFILE_BATCH = 200
+"""Entries whose profiles are stored in one transaction."""
 
 SLICE = 5_000
 """Rows deleted in one transaction."""
@@ -78,10 +85,19 @@ class KnowledgePruningService:
                 continue
         while await self.stores.patterns.forget_projects(limit=SLICE):
             continue
+        await self._complete_profiles()
         if report.entries or report.never_resolved:
             await self.audit.record("knowledge pruned", entries=report.entries, never_resolved=report.never_resolved)
         log.info("knowledge_pruned", entries=report.entries, points=report.points, patterns=report.patterns)
         return report
+
+    async def _complete_profiles(self) -> None:
+        """Store the profiles of entries that have none by the rules of today: a query computes them each time."""
+        while texts := await self.stores.patterns.without_profile(RULES, _PROFILE_BATCH):
+            profiles = await asyncio.to_thread(_build_profiles, texts)
+            await self.stores.patterns.store_profiles(profiles)
+            if len(texts) < _PROFILE_BATCH:
+                break
 
     async def _compare_clocks(self, now: datetime) -> None:
         """Raise Conflict where this machine's clock is far ahead of the store's: one of them is wrong."""
@@ -93,3 +109,7 @@ class KnowledgePruningService:
                 f"nothing is pruned, since the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
                 f" {stores_now:%Y-%m-%d %H:%M} (UTC): correct the wrong one"
             )
+
+
+def _build_profiles(texts: Mapping[EntryId, EntryTexts]) -> dict[EntryId, EntryProfile]:
+    return {entry_id: build_profile(each) for entry_id, each in texts.items()}

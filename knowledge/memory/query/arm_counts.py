@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from knowledge.memory.query.judgement import JudgedMatches
-from knowledge.memory.rules import embedding_text
-from knowledge.memory.rules.arms import EXACT_LEAD, Counts, arm_key, count, kernel, order_score, situation_key
+from knowledge.memory.rules.arms import EXACT_LEAD, Counts, count, kernel, order_score, situation_key
+from knowledge.memory.rules.entry_profile import arm_of
 from knowledge.memory.rules.ranking import Match, counts_of_pattern
 from knowledge.models import Experience, PatternId, PointId, TrialRecord, View, point_id_of
 
@@ -68,8 +68,7 @@ def count_arms(
     counts: dict[str, Counts] = {}
     counted = []
     for match in matches:
-        words = match.evidence.words
-        arm = arm_key(embedding_text.resolution(words), embedding_text.situation(words))
+        arm = arm_of(match.evidence)
         if arm not in counts:
             told = by_arm.get(arm)
             counts[arm] = count(told, weights, key) if told else counts_of_pattern(match.evidence)

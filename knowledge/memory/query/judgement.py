@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.entry_profile import view_terms
 from knowledge.memory.rules.ranking import Match
 from knowledge.models import BoundSpace, Evidence, PointId, TermStatistics, View, point_id_of
 from knowledge.retrieval import confidence as likeness
@@ -14,7 +15,6 @@ from knowledge.retrieval.calibration import relevance
 from knowledge.retrieval.confidence import MAX_COSINE_GAP, MIN_RETELLINGS, count_once, find_retellings
 from knowledge.retrieval.cosine_scale import stretch_factor
 from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, Features, QueryTerms, features, read_query
-from knowledge.text.bm25 import term_counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +113,15 @@ def _confidence_of(
 
 
 def to_candidate(point: ScoredPoint, evidence: Evidence, workspace: str) -> Candidate:
-    """Return the text that a point represents, as far as its pattern's words tell, with its scores."""
-    views = embedding_text.views(evidence.words)
+    """Return the terms of the text that a point represents, as far as its pattern's words tell, with its scores."""
     view = View.TASK if _is_task_view(point, evidence, workspace) else View.SITUATION
-    return Candidate(text=views[view], cosine=point.cosine, coverage=point.coverage)
+    return Candidate(terms=view_terms(evidence, view), cosine=point.cosine, coverage=point.coverage)
 
 
 def _is_task_view(point: ScoredPoint, evidence: Evidence, workspace: str) -> bool:
     """Return whether a point stands for the task description of its pattern's words."""
+    if not evidence.words.task_description:
+        return False
     task = embedding_text.views(evidence.words).get(View.TASK)
     return task is not None and point.point_id == point_id_of(
         workspace, evidence.pattern_id, View.TASK, embedding_text.normalise(task)
@@ -138,7 +139,7 @@ def count_retellings_once(
     near = [place for place, cosine in enumerate(cosines) if cosines[best] - cosine <= MAX_COSINE_GAP]
     if len(near) < MIN_RETELLINGS:
         return None
-    terms = [set(term_counts(each.text)) if place in near else set() for place, each in enumerate(candidates)]
+    terms = [each.terms.ids if place in near else frozenset() for place, each in enumerate(candidates)]
     retellings = find_retellings(terms, cosines, best)
     if len(retellings) < MIN_RETELLINGS:
         return None

@@ -358,8 +358,8 @@ async def _judge(
         records = [*dict.fromkeys([*records, *more_records])]
         applying |= {point: each for point, each in more.items() if may_help(each)}
         crowd = _find_crowd([*scored, *unread], applying, limit)
-        texts = [to_candidate(each, applying[each.point_id], stores.workspace).text for each in crowd]
-        statistics = leave_out(statistics, [set(term_counts(text)) for text in texts])
+        candidates = [to_candidate(each, applying[each.point_id], stores.workspace) for each in crowd]
+        statistics = leave_out(statistics, [each.terms.ids for each in candidates])
         reading = read_query(question.text, statistics)
         scored = tuple(each for each in [*scored, *unread] if each not in crowd)
     with Span("ranking"):

@@ -102,7 +102,7 @@ def resolution(entry: NewEntry | EntryTexts) -> str:
             return entry.approved_approach or ""
 
 
-def views(entry: NewEntry) -> dict[View, str]:
+def views(entry: NewEntry | EntryTexts) -> dict[View, str]:
     """Return the texts by which an entry can be found: its situation and its task description, if they differ."""
     texts_by_view = {View.SITUATION: situation(entry)}
     task = entry.task_description

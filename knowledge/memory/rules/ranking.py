@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import MIN_UPPER_BOUND, Counts
+from knowledge.memory.rules.entry_profile import resolution_words
 from knowledge.memory.rules.facets import MIN_FITTING
 from knowledge.models import Entry, EntryType, Evidence, PointId
-from knowledge.text.bm25 import term_counts
 
 MIN_COPY_OVERLAP = 0.8
 """Share of common words from which a resolution is a copy of another; ours."""
 UNVERIFIED_FACTOR = 0.95
 """Factor of a solution that only its agent says works. Ours; with three fields of other values it makes 0.69, which
 outweighs one failure and not two: 1 of 1 times 0.69 is below 1 of 2, and above 1 of 3."""
-MAX_COMPARED_CHARS = 2_000
-"""Characters of a resolution that are compared."""
-_TERM_BITS = 32
-"""Size of a term id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +220,12 @@ class _CopyDetector:
     def __init__(self, ordered: Sequence[Match]) -> None:
         self._ordered = ordered
         self._places = {match.evidence.pattern_id: place for place, match in enumerate(ordered)}
-        self._words: list[frozenset[int]] = []
+        self._words: list[AbstractSet[int]] = []
 
     def __contains__(self, match: Match) -> bool:
         place = self._places[match.evidence.pattern_id]
         for other in self._ordered[len(self._words) : place + 1]:
-            self._words.append(_compared_words(other.evidence))
+            self._words.append(resolution_words(other.evidence))
         own = self._words[place]
         repeated = {
             stronger.evidence.pattern_id
@@ -238,16 +233,6 @@ class _CopyDetector:
             if word_overlap(own, words) >= MIN_COPY_OVERLAP
         }
         return len(repeated) > 1 or not repeated <= set(match.evidence.rivals)
-
-
-def _compared_words(evidence: Evidence) -> frozenset[int]:
-    """Return the words of a pattern's resolution, numbered."""
-    return number_words(term_counts(embedding_text.resolution(evidence.words)[:MAX_COMPARED_CHARS]))
-
-
-def number_words(counts: Mapping[int, int]) -> frozenset[int]:
-    """Return each occurrence of each term as a number of its own: two such sets share what both texts have."""
-    return frozenset(term + (time << _TERM_BITS) for term, times in counts.items() for time in range(times))
 
 
 def word_overlap(some: AbstractSet[int], others: AbstractSet[int]) -> float:

@@ -30,7 +30,10 @@ from knowledge.models import (
 )
 
 STAYS: Final = frozenset(
-    ["api_keys", "audit_log", "answer_cache", "distillations", "distilled_from", "job_run", "kb_terms", "spending"]
+    [
+        *("api_keys", "audit_log", "answer_cache", "distillations", "distilled_from", "entry_profiles", "job_run"),
+        *("kb_terms", "spending"),
+    ]
 )
 """Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
 

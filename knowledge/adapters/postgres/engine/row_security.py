@@ -25,6 +25,7 @@ WORKSPACE_TABLES: Final = (
     "workspaces",
     "spending",
     "knowledge_staging",
+    "entry_profiles",
     "patterns",
     "points",
     "match_keys",

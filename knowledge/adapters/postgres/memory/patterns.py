@@ -25,7 +25,7 @@ from knowledge.adapters.postgres.engine.database import (
     transaction,
 )
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of, lock_in_order, recount
-from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
+from knowledge.adapters.postgres.memory.decisions import PostgresDecisions, write_profiles
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
 from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
@@ -35,6 +35,7 @@ from knowledge.adapters.postgres.memory_tables import (
     contexts,
     distillations,
     embedding_spaces,
+    entry_profiles,
     knowledge_staging,
     links,
     match_keys,
@@ -42,6 +43,7 @@ from knowledge.adapters.postgres.memory_tables import (
     patterns,
     points,
     projects,
+    records,
     vectors,
     vouched,
 )
@@ -56,6 +58,7 @@ from knowledge.models import (
     EmbeddingSpace,
     Entry,
     EntryId,
+    EntryProfile,
     EntryStatus,
     EntryTexts,
     EntryType,
@@ -78,6 +81,7 @@ _DISTILLED = {
     field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
 }
 """The columns of a distillation, by field."""
+_PROFILE_COLUMNS = [entry_profiles.c[field.name].label(f"profile_{field.name}") for field in fields(EntryProfile)]
 
 
 def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -86,7 +90,13 @@ def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     Summaries over entries are computed only for patterns that have several: most have one.
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*TRUST_ORDER).limit(1)
+    words = (
+        sa.select(*_PROFILE_COLUMNS, *ENTRY_COLUMNS, _E.error_signature)
+        .select_from(knowledge_staging.outerjoin(entry_profiles, entry_profiles.c.entry_id == _E.id))
+        .where(live)
+        .order_by(*TRUST_ORDER)
+        .limit(1)
+    )
     latest = _most_trusted(live, _E.embedded_at, _E.id)
     latest_ids = sa.select(latest.c.id).order_by(latest.c.embedded_at.desc(), latest.c.id).scalar_subquery()
     ids = sa.func.array(latest_ids).label("entry_ids")
@@ -242,6 +252,7 @@ def evidence_of(row: sa.Row[Any], project_id: str | None) -> Evidence:
         rivals=tuple(sorted(row.rivals)),
         entry_ids=entry_ids,
         distilled=_to_distilled(row),
+        profile=_to_profile(row),
         **summary,
     )
 
@@ -274,6 +285,12 @@ def _summary_of_one(words: Entry, error: str | None, project_id: str | None) -> 
         "whens": (words.when_to_try[:MAX_WHEN_CHARS],) if words.when_to_try else (),
         "of_project": None if project_id is None else words.project_id == project_id,
     }
+
+
+def _to_profile(row: sa.Row[Any]) -> EntryProfile | None:
+    if row.profile_rules is None:
+        return None
+    return EntryProfile(**{field.name: getattr(row, f"profile_{field.name}") for field in fields(EntryProfile)})
 
 
 def _to_distilled(row: sa.Row[Any]) -> DistilledText | None:
@@ -411,7 +428,7 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
 
     async def analyse(self) -> None:
         async with autocommit(self._store) as connection:
-            for table in (knowledge_staging, patterns, points):
+            for table in (knowledge_staging, patterns, points, records):
                 # no plan depends on texts, and sorting texts is most of the work
                 columns = [column.name for column in table.c if not isinstance(column.type, sa.Text)]
                 await connection.execute(Analyze(table, columns))
@@ -428,6 +445,27 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         return {row.point_id: evidence_of(row, project_id) for row in await self._all(OF_POINTS, params)}
+
+    async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
+        current = sa.exists().where(entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)
+        query = sa.select(_E.id, *(_E[name] for name in EntryTexts._fields))
+        query = query.where(_E.workspace == self._workspace, EMBEDDED, ~current).limit(limit)
+        return {
+            EntryId(entry_id): EntryTexts(EntryType(entry_type), *texts)
+            for entry_id, entry_type, *texts in await self._all(query)
+        }
+
+    async def store_profiles(self, profiles: Mapping[EntryId, EntryProfile]) -> None:
+        async with transaction(self._engine) as connection:
+            existing = (
+                sa.select(_E.id)
+                .where(is_any_of(_E.id, profiles))
+                .order_by(_E.id)
+                .with_for_update(read=True, key_share=True)
+            )
+            kept = set((await connection.execute(existing)).scalars())
+            left = {entry_id: profile for entry_id, profile in profiles.items() if entry_id in kept}
+            await write_profiles(connection, self._workspace, left)
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
         params = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}

@@ -170,7 +170,7 @@ async def write_entry_records(
             {
                 "id": entry.entry_id,
                 "workspace": workspace,
-                "arm_key": decision.arm_key,
+                "arm_key": decision.profile.arm_key,
                 "point_id": point,
                 "situation_key": decision.situation_key,
                 "is_exact": point is not None and point == own,
