@@ -83,8 +83,8 @@ def search_both(
     tops = shard.query_batch(
         edge.QueryBatchRequest([edge.QueryRequest(limit=limit, query=query, filter=allowed) for query in queries])
     )
-    ids = {(point_id := point_id_of(found.id)).int: point_id for top in tops for found in top}
-    cosines, lexical_scores = _scores(tops[0]), _scores(tops[1]) if len(tops) > 1 else {}
+    ids: dict[int, PointId] = {}
+    cosines, lexical_scores = _scores(tops[0], ids), _scores(tops[1], ids) if len(tops) > 1 else {}
     missing = [(by_dense, lexical_scores.keys() - cosines.keys(), cosines)]
     if lexical.indices:
         missing.append((by_lexical, cosines.keys() - lexical_scores.keys(), lexical_scores))
@@ -102,16 +102,21 @@ def search_both(
         )
     )
     for (_, _, scores), page in zip(missing, rest, strict=True):
-        scores.update(_scores(page))
+        scores.update(_scores(page, ids))
     return [
         Hit(point_id=ids[each], cosine=cosine, lexical=lexical_scores.get(each, 0.0))
         for each, cosine in sorted(cosines.items())
     ]
 
 
-def _scores(page: Sequence[edge.ScoredPoint]) -> dict[int, float]:
-    """Return the scores by id, as an integer: hashing and comparing UUIDs takes ten times as long."""
-    return {point_id_of(found.id).int: found.score for found in page}
+def _scores(page: Sequence[edge.ScoredPoint], ids: dict[int, PointId]) -> dict[int, float]:
+    """Return the scores by id as an integer, and add these to `ids`: hashing UUIDs takes ten times as long."""
+    scores = {}
+    for found in page:
+        point_id = point_id_of(found.id)  # the engine makes a new one at each access
+        ids[point_id.int] = point_id
+        scores[point_id.int] = found.score
+    return scores
 
 
 def search_words(shard: edge.EdgeShard, lexical: SparseVector, allowed: edge.Filter, limit: int) -> list[Hit]:

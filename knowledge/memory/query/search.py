@@ -397,10 +397,10 @@ async def _evidence(stores: Stores, points: Sequence[PointId], question: Questio
 
 
 def _with_fit(matches: Sequence[Match], question: Question) -> list[Match]:
-    return [
-        replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
-        for match in matches
-    ]
+    wanted = question.where
+    if not (question.project_id or wanted.agent_type or wanted.task_type or wanted.technology or wanted.gate_type):
+        return list(matches)
+    return [replace(match, fit=fit(match.evidence, wanted), fits=fits(match.evidence, wanted)) for match in matches]
 
 
 def _make_filter(question: Question) -> Callable[[Evidence], bool]:

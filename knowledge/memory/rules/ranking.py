@@ -227,12 +227,13 @@ class _CopyDetector:
         for other in self._ordered[len(self._words) : place + 1]:
             self._words.append(resolution_words(other.evidence))
         own = self._words[place]
-        repeated = {
+        repeated = (
             stronger.evidence.pattern_id
             for stronger, words in zip(self._ordered[:place], self._words, strict=False)
             if word_overlap(own, words) >= MIN_COPY_OVERLAP
-        }
-        return len(repeated) > 1 or not repeated <= set(match.evidence.rivals)
+        )
+        first = next(repeated, None)
+        return first is not None and (first not in match.evidence.rivals or next(repeated, None) is not None)
 
 
 def word_overlap(some: AbstractSet[int], others: AbstractSet[int]) -> float:

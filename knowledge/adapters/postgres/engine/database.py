@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import asyncpg
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg as AsyncpgDialect
 from sqlalchemy.engine import AdaptedConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -382,6 +383,21 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 _Params: TypeAlias = Mapping[str, Any] | None
+_DIALECT = AsyncpgDialect()
+
+
+class CompiledQuery:
+    """A query compiled once, for `Store._fetch`: its text for the driver, and the names of its parameters in order."""
+
+    def __init__(self, query: sa.Select[Any]) -> None:
+        compiled = query.compile(dialect=_DIALECT)
+        self.text = str(compiled)
+        self._names: Sequence[str] = compiled.positiontup or ()
+        self._constants = {name: bind.value for name, bind in compiled.binds.items()}
+
+    def arguments(self, params: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments in the driver's order."""
+        return [params[name] if name in params else self._constants[name] for name in self._names]
 
 
 class Store:
@@ -394,6 +410,21 @@ class Store:
         """Return the rows of a query."""
         async with autocommit(self._engine) as connection:
             return (await connection.execute(query, params)).all()
+
+    async def _fetch(self, query: CompiledQuery, params: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a query as the driver has them, JSON as text.
+
+        For what each question asks: SQLAlchemy takes three times as long for a statement as the driver.
+        """
+        with _translate_errors(self._engine):
+            async with self._engine.connect() as connection:
+                try:
+                    driver = cast(Any, (await connection.get_raw_connection()).driver_connection)
+                    rows: list[Any] = await driver.fetch(query.text, *query.arguments(params))
+                except BaseException:
+                    await connection.invalidate()
+                    raise
+                return rows
 
     async def _one(self, query: sa.Executable, params: _Params = None) -> Any:
         """Return the only row of a query."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -18,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.analyze import Analyze
 from knowledge.adapters.postgres.engine.database import (
+    CompiledQuery,
     WorkspaceStore,
     autocommit,
     queue_for_workspace,
@@ -82,6 +84,37 @@ _DISTILLED = {
 }
 """The columns of a distillation, by field."""
 _PROFILE_COLUMNS = [entry_profiles.c[field.name].label(f"profile_{field.name}") for field in fields(EntryProfile)]
+
+
+_CONDITIONS = [column.name for column in ENTRY_COLUMNS].index("applies_when")
+
+
+class _FoundRow(NamedTuple):
+    """The columns of a live pattern before those of its entry, in the order of `_select_with_words`."""
+
+    found_id: UUID
+    success_count: int
+    attempt_count: int
+    project_count: int
+    founded_at: datetime
+    entry_ids: Sequence[EntryId]
+    circumstances: Any
+    conditions: Any
+    whens: Any
+    when_told: str | None
+    of_project: bool | None
+    rivals: Sequence[PatternId]
+    distilled_title: str | None
+    distilled_problem: str | None
+    distilled_when_to_try: str | None
+    distilled_when_not_to_try: str | None
+    distilled_model: str | None
+    distilled_written_at: datetime | None
+    profile_rules: int | None
+    profile_arm_key: str
+    profile_situation: bytes
+    profile_task: bytes | None
+    profile_resolution: bytes
 
 
 def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -213,7 +246,7 @@ _WANTED = (
     .prefix_with("MATERIALIZED")
 )
 _AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
-OF_POINTS = _select_with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
+_OF_POINTS = CompiledQuery(_select_with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id))
 """The patterns of some points, one row per point."""
 ONE_PATTERN = _select_with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 PAGE = (
@@ -234,37 +267,63 @@ async def live_patterns(
     return {evidence.pattern_id: evidence for evidence in found}
 
 
-def evidence_of(row: sa.Row[Any], project_id: str | None) -> Evidence:
-    """Convert a row of these statements; `project_id`: the project whose entries set `of_project`."""
-    words = entry_of_values(row[-len(ENTRY_COLUMNS) - 1 : -1])  # the last columns, except the signature of the error
-    entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
-    summary = (
-        _summary_of_one(words, row.error_signature, project_id) if len(entry_ids) == 1 else _summary_of_several(row)
-    )
+def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
+    """Convert a row of these statements; `project_id`: the project whose entries set `of_project`.
+
+    The row is SQLAlchemy's or the driver's, which has JSON as text.
+    """
+    found = _FoundRow._make(row[-len(_FoundRow._fields) - len(ENTRY_COLUMNS) - 1 : -len(ENTRY_COLUMNS) - 1])
+    values = list(row[-len(ENTRY_COLUMNS) - 1 : -1])
+    values[_CONDITIONS] = _from_json(values[_CONDITIONS])
+    words = entry_of_values(values)
+    entry_ids = tuple(found.entry_ids)
+    summary = _summary_of_one(words, row[-1], project_id) if len(entry_ids) == 1 else _summary_of_several(found)
     return Evidence(
-        pattern_id=PatternId(row.found_id),
+        pattern_id=PatternId(found.found_id),
         entry_type=words.entry_type,
         words=words,
-        success_count=row.success_count,
-        attempt_count=row.attempt_count,
-        project_count=row.project_count,
-        founded_at=row.founded_at,
-        rivals=tuple(sorted(row.rivals)),
+        success_count=found.success_count,
+        attempt_count=found.attempt_count,
+        project_count=found.project_count,
+        founded_at=found.founded_at,
+        rivals=tuple(sorted(found.rivals)),
         entry_ids=entry_ids,
-        distilled=_to_distilled(row),
-        profile=_to_profile(row),
+        distilled=_to_distilled(found),
+        profile=_to_profile(found),
         **summary,
     )
 
 
-def _summary_of_several(row: sa.Row[Any]) -> dict[str, Any]:
+def _to_distilled(found: _FoundRow) -> DistilledText | None:
+    if found.distilled_title is None:
+        return None
+    return DistilledText(**{name: getattr(found, f"distilled_{name}") for name in _DISTILLED})
+
+
+def _to_profile(found: _FoundRow) -> EntryProfile | None:
+    if found.profile_rules is None:
+        return None
+    return EntryProfile(
+        rules=found.profile_rules,
+        arm_key=found.profile_arm_key,
+        situation=found.profile_situation,
+        task=found.profile_task,
+        resolution=found.profile_resolution,
+    )
+
+
+def _from_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _summary_of_several(found: _FoundRow) -> dict[str, Any]:
     """Return the summary of several entries."""
     return {
-        "circumstances": tuple(Circumstance(**values) for values in row.circumstances),
-        "when_to_try": row.when_told,
-        "conditions": tuple(AppliesWhen(**values) for values in row.conditions or ()),
-        "whens": tuple(row.whens or ()),
-        "of_project": row.of_project,
+        "circumstances": tuple(Circumstance(**values) for values in _from_json(found.circumstances)),
+        "when_to_try": found.when_told,
+        "conditions": tuple(AppliesWhen(**values) for values in _from_json(found.conditions) or ()),
+        "whens": tuple(_from_json(found.whens) or ()),
+        "of_project": found.of_project,
     }
 
 
@@ -285,18 +344,6 @@ def _summary_of_one(words: Entry, error: str | None, project_id: str | None) -> 
         "whens": (words.when_to_try[:MAX_WHEN_CHARS],) if words.when_to_try else (),
         "of_project": None if project_id is None else words.project_id == project_id,
     }
-
-
-def _to_profile(row: sa.Row[Any]) -> EntryProfile | None:
-    if row.profile_rules is None:
-        return None
-    return EntryProfile(**{field.name: getattr(row, f"profile_{field.name}") for field in fields(EntryProfile)})
-
-
-def _to_distilled(row: sa.Row[Any]) -> DistilledText | None:
-    if row.distilled_title is None:
-        return None
-    return DistilledText(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})
 
 
 _J = projects.c
@@ -444,7 +491,7 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
-        return {row.point_id: evidence_of(row, project_id) for row in await self._all(OF_POINTS, params)}
+        return {PointId(row[0]): evidence_of(row, project_id) for row in await self._fetch(_OF_POINTS, params)}
 
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
         current = sa.exists().where(entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)

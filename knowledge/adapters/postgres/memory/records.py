@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
@@ -151,7 +151,9 @@ def _select_near_with_experience() -> sa.Select[Any]:
 
 
 # Built once: compiling such a statement takes longer than Postgres takes to answer it.
-_NEAR, _EXACT, _NEAR_WITH_EXPERIENCE = _select_near(), _select_exact(), _select_near_with_experience()
+_NEAR, _EXACT = CompiledQuery(_select_near()), CompiledQuery(_select_exact())
+_NEAR_WITH_EXPERIENCE = CompiledQuery(_select_near_with_experience())
+_EXPERIENCE_COLUMNS = 4
 
 
 async def write_entry_records(
@@ -273,25 +275,26 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         if not points:
             return []
         params = {"workspace": self._workspace, "points": list(points), "before": before}
-        return [_to_record(row) for row in await self._all(_NEAR, params)]
+        return [_to_record(*row) for row in await self._fetch(_NEAR, params)]
 
     async def exact_points(self, situation: str) -> list[PointId]:
         params = {"workspace": self._workspace, "situation": situation}
-        return [PointId(row.point_id) for row in await self._all(_EXACT, params)]
+        return [PointId(point_id) for (point_id,) in await self._fetch(_EXACT, params)]
 
     async def near_with_experience(
         self, points: Collection[PointId], agent_type: str | None
     ) -> tuple[list[TrialRecord], Experience]:
         params = {"workspace": self._workspace, "points": list(points), "before": None, "agent_type": agent_type}
-        rows = await self._all(_NEAR_WITH_EXPERIENCE, params)
-        first = rows[0]
+        rows = await self._fetch(_NEAR_WITH_EXPERIENCE, params)
+        weights, outcomes_counted, unaided, unaided_worked = rows[0][:_EXPERIENCE_COLUMNS]
         experience = Experience(
-            outcomes=first.outcomes,
-            weights=tuple(first.weights or PRIOR_WEIGHTS),
-            unaided=first.unaided,
-            unaided_worked=first.unaided_worked,
+            outcomes=outcomes_counted,
+            weights=tuple(weights or PRIOR_WEIGHTS),
+            unaided=unaided,
+            unaided_worked=unaided_worked,
         )
-        return [_to_record(row) for row in rows if row.pattern_id is not None], experience
+        near = [row[_EXPERIENCE_COLUMNS:] for row in rows if row["pattern_id"] is not None]
+        return [_to_record(*row) for row in near], experience
 
     @step("record_unaided")
     async def record_unaided(self, context_id: ContextId, *, worked: bool, by: Provenance, now: datetime) -> None:
@@ -442,18 +445,31 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         return LiftCounts(hinted=tried, hinted_solved=worked, held_out=held_tried, held_out_solved=held_worked)
 
 
-def _to_record(row: sa.Row[Any]) -> TrialRecord:
+def _to_record(  # noqa: PLR0917 - the columns of `_COLUMNS`, after the pattern
+    pattern_id: UUID,
+    arm: str,
+    point_id: UUID,
+    situation: str | None,
+    is_exact: bool,  # noqa: FBT001
+    worked: bool,  # noqa: FBT001
+    low_trust: bool,  # noqa: FBT001
+    reporter: str | None,
+    project_id: str,
+    task_id: str | None,
+    run_id: str | None,
+    recorded_at: datetime,
+) -> TrialRecord:
     return TrialRecord(
-        arm=row.arm_key,
-        point_id=PointId(row.point_id),
-        pattern_id=PatternId(row.pattern_id),
-        situation=row.situation_key,
-        is_exact=row.is_exact,
-        worked=row.worked,
-        low_trust=row.low_trust,
-        reporter=row.recorded_by,
-        event=None if row.task_id is None else (row.project_id, row.task_id, row.run_id or ""),
-        recorded_at=row.recorded_at,
+        arm=arm,
+        point_id=PointId(point_id),
+        pattern_id=PatternId(pattern_id),
+        situation=situation,
+        is_exact=is_exact,
+        worked=worked,
+        low_trust=low_trust,
+        reporter=reporter,
+        event=None if task_id is None else (project_id, task_id, run_id or ""),
+        recorded_at=recorded_at,
     )
 
 

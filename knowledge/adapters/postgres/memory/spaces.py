@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import select_supporting_entry, supports_point, to_entry
 from knowledge.adapters.postgres.memory_tables import embedding_spaces, lexicon, points, vectors, workspaces
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
@@ -55,11 +55,24 @@ def read_vectors(rows: Sequence[bytes], space: EmbeddingSpace) -> Vector:
     return np.frombuffer(b"".join(rows), dtype=np.float16).astype(np.float32).reshape(len(rows), space.dims)
 
 
+# Built once: compiling such a statement, or finding it compiled, takes longer than Postgres takes for a row.
+_BOUND = select_spaces().where(_S.active)
+_LOCAL_ONLY = sa.select(workspaces.c.local_only).where(
+    workspaces.c.workspace == sa.bindparam("workspace", type_=sa.Text)
+)
+_STATISTICS = CompiledQuery(
+    sa.select(_L.term, _L.documents).where(
+        _L.workspace == sa.bindparam("workspace", type_=sa.Text),
+        _L.term == sa.any_(sa.bindparam("terms", type_=sa.ARRAY(sa.BigInteger))),
+    )
+)
+
+
 class PostgresSpaces(WorkspaceStore, SpaceStore):
     """Spaces of the whole store, with the term statistics of one workspace."""
 
     async def bound(self) -> BoundSpace | None:
-        row = await self._first(select_spaces().where(_S.active))
+        row = await self._first(_BOUND)
         return None if row is None else to_bound(row)
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
@@ -120,19 +133,15 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
 
     async def local_only(self) -> bool:
         async with autocommit(self._engine) as connection:
-            query = sa.select(workspaces.c.local_only).where(workspaces.c.workspace == self._workspace)
-            return bool(await connection.scalar(query))
+            return bool(await connection.scalar(_LOCAL_ONLY, {"workspace": self._workspace}))
 
     async def keep_local(self, *, on: bool) -> None:
         new = insert(workspaces).values(workspace=self._workspace, local_only=on)
         await self._write(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on}))
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
-        query = sa.select(_L.term, _L.documents).where(
-            _L.workspace == self._workspace,
-            _L.term == sa.any_(sa.literal([*terms, _DOCUMENTS], sa.ARRAY(sa.BigInteger))),
-        )
-        found = {row.term: row.documents for row in await self._all(query)}
+        params = {"workspace": self._workspace, "terms": [*terms, _DOCUMENTS]}
+        found: dict[int, int] = dict(await self._fetch(_STATISTICS, params))
         return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
 
     async def list_spaces(self) -> list[EmbeddingSpace]:
