@@ -29,6 +29,7 @@ from knowledge.retrieval import confidence as silence
 from knowledge.retrieval.confidence import LikenessWeights, Signals
 from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, Features, features, read_query
 from knowledge.retrieval.fusion import coverage
+from knowledge.retrieval.term_profile import extract_terms
 from orchestrator.cli.support.terminal import print_json, stages
 from orchestrator.observability.logging import configure_logs
 from orchestrator.observability.progress import Stages
@@ -126,7 +127,7 @@ def _pool(searched: Searched, query: str, halves: Halves, relevant: frozenset[in
     best = kept[np.argsort(-fused, kind="stable")[:MAX_CANDIDATES]]
     found = [
         Candidate(
-            text=searched.labelled.documents[at],
+            terms=extract_terms(searched.labelled.documents[at]),
             cosine=float(halves.cosine[at]),
             coverage=coverage(float(halves.bm25[at]), halves.weight),
         )

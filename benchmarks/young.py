@@ -25,6 +25,7 @@ from knowledge.retrieval import confidence as silence
 from knowledge.retrieval.calibration import default_calibration, relevance
 from knowledge.retrieval.features import MAX_CANDIDATES, Candidate, features, read_query
 from knowledge.retrieval.fusion import coverage
+from knowledge.retrieval.term_profile import extract_terms
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli.support.terminal import stages
 from orchestrator.observability.progress import Stages
@@ -47,7 +48,9 @@ def ask(store: Searched, query: str, vector: np.ndarray, floor: float) -> Said:
     best = np.argsort(-fused, kind="stable")[:MAX_CANDIDATES]
     documents = store.labelled.documents
     found = [
-        Candidate(documents[at], float(halves.cosine[at]), coverage(float(halves.bm25[at]), halves.weight))
+        Candidate(
+            extract_terms(documents[at]), float(halves.cosine[at]), coverage(float(halves.bm25[at]), halves.weight)
+        )
         for at in best
     ]
     told = features(read_query(query, store.statistics), found, store.mean_terms)

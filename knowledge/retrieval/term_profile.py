@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from knowledge.text.bm25 import stem, term_counts, words_and_wholes
+from knowledge.text.bm25 import MAX_CACHED_CHARS, chunks, stem, term_counts, words_and_whole
 
 RULES = 1
 """Version of these rules and of the tokenizer and stemmer below them. A profile of another version is not used, so
@@ -75,15 +75,15 @@ def unpack(packed: bytes) -> TextTerms:
     return TextTerms(words, wholes, opening, ids)
 
 
-def extract_terms(text: str) -> TextTerms:
-    """Return the terms of a text."""
-    words, wholes = words_and_wholes(_ends(text))
-    first_words, first_wholes = words_and_wholes(text[:_OPENING])
+def extract_terms(text: str, ids: Collection[int] | None = None) -> TextTerms:
+    """Return the terms of a text; `ids`: those of the whole text, where they were counted before."""
+    words, wholes = _pack_words(_ends(text))
+    first_words, first_wholes = _pack_words(text[:_OPENING])
     return TextTerms(
-        packed_words=_pack_words(words),
-        packed_wholes=" ".join(wholes),
-        packed_opening=" ".join(filter(None, (_pack_words(first_words), *first_wholes))),
-        packed_ids=np.array(sorted(term_counts(text)), dtype="<u4").tobytes(),
+        packed_words=words,
+        packed_wholes=wholes,
+        packed_opening=f"{first_words} {first_wholes}" if first_words and first_wholes else first_words or first_wholes,
+        packed_ids=np.array(sorted(term_counts(text) if ids is None else ids), dtype="<u4").tobytes(),
     )
 
 
@@ -93,11 +93,25 @@ def _ends(text: str) -> str:
     )
 
 
-def _pack_words(words: Sequence[str]) -> str:
-    stems = [(word, stem(word)) for word in words]
-    return " ".join(
-        [stemmed if stemmed[:PREFIX] == word[:PREFIX] else f"{word}{_EITHER}{stemmed}" for word, stemmed in stems]
-    )
+def _pack_words(text: str) -> tuple[str, str]:
+    """Return the words of a text in order, and its whole identifiers."""
+    packed = [_pack_chunk(chunk) if len(chunk) <= MAX_CACHED_CHARS else _pack(chunk) for chunk in chunks(text)]
+    return " ".join([words for words, _ in packed if words]), " ".join([whole for _, whole in packed if whole])
+
+
+@lru_cache(maxsize=1 << 15)
+def _pack_chunk(chunk: str) -> tuple[str, str]:
+    return _pack(chunk)
+
+
+def _pack(chunk: str) -> tuple[str, str]:
+    words, whole = words_and_whole(chunk)
+    return " ".join(map(_pack_word, words)), whole or ""
+
+
+def _pack_word(word: str) -> str:
+    stemmed = stem(word)
+    return stemmed if stemmed[:PREFIX] == word[:PREFIX] else f"{word}{_EITHER}{stemmed}"
 
 
 def _split(packed: str) -> list[str]:

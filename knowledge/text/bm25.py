@@ -54,7 +54,7 @@ _STOP_WORDS = (
 )
 _STOP = frozenset(_STOP_WORDS.split())
 _MAX_WHOLE_CHARS = 80
-_MAX_CACHED_CHARS = 40
+MAX_CACHED_CHARS = 40
 """Longer chunks, such as encoded bytes, seldom repeat and would fill the caches."""
 
 _local = threading.local()
@@ -67,7 +67,7 @@ def _stem_with_cache(word: str) -> str:
 
 def stem(word: str) -> str:
     """Return the stem of a word in lower case; cached, since the stemmer takes 50 microseconds per word."""
-    return _stem_with_cache(word) if len(word) <= _MAX_CACHED_CHARS else _stem(word)
+    return _stem_with_cache(word) if len(word) <= MAX_CACHED_CHARS else _stem(word)
 
 
 def _stem(word: str) -> str:
@@ -111,7 +111,7 @@ def _pairs(run: str) -> list[str]:
 
 def words_and_whole(chunk: str) -> tuple[tuple[str, ...], str | None]:
     """Return the lower-case words of a chunk without stop words, and the whole chunk if it is an identifier."""
-    return _parts_with_cache(chunk) if len(chunk) <= _MAX_CACHED_CHARS else _parts(chunk)
+    return _parts_with_cache(chunk) if len(chunk) <= MAX_CACHED_CHARS else _parts(chunk)
 
 
 def words_and_wholes(text: str) -> tuple[list[str], list[str]]:
@@ -138,7 +138,7 @@ def _ids(chunk: str) -> tuple[int, ...]:
 
 
 def _ids_of(chunk: str) -> tuple[int, ...]:
-    return _ids_with_cache(chunk) if len(chunk) <= _MAX_CACHED_CHARS else _ids(chunk)
+    return _ids_with_cache(chunk) if len(chunk) <= MAX_CACHED_CHARS else _ids(chunk)
 
 
 def terms(text: str) -> list[str]:

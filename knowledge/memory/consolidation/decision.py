@@ -71,9 +71,9 @@ class Embedding:
         object.__setattr__(self, "match_key", embedding_text.match_key(self.entry))
         object.__setattr__(self, "wording_key", embedding_text.wording_key(self.entry))
         situation = embedding_text.situation(self.entry)
-        object.__setattr__(self, "profile", build_profile(self.entry))
         object.__setattr__(self, "situation_key", situation_key(situation))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.views.items()})
+        object.__setattr__(self, "profile", build_profile(self.entry, counts=self.counts))
         gists = {view: term_counts(text) for view, text in self.read.items() if text != self.views[view]}
         object.__setattr__(self, "gists", gists)
 

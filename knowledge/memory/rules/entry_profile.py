@@ -19,16 +19,19 @@ _TERM_BITS = 32
 """Size of a term id."""
 
 
-def build_profile(entry: NewEntry | EntryTexts) -> EntryProfile:
-    """Return the profile of an entry, by the rules of today."""
+def build_profile(
+    entry: NewEntry | EntryTexts, *, counts: Mapping[View, Mapping[int, int]] | None = None
+) -> EntryProfile:
+    """Return the profile of an entry, by the rules of today; `counts`: the terms of its views, if counted before."""
     texts = embedding_text.views(entry)
     task = texts.get(View.TASK)
+    ids = {view: each.keys() for view, each in (counts or {}).items()}
     resolution = embedding_text.resolution(entry)
     return EntryProfile(
         rules=RULES,
         arm_key=arm_key(resolution, texts[View.SITUATION]),
-        situation=extract_terms(texts[View.SITUATION]).pack(),
-        task=None if task is None else extract_terms(task).pack(),
+        situation=extract_terms(texts[View.SITUATION], ids.get(View.SITUATION)).pack(),
+        task=None if task is None else extract_terms(task, ids.get(View.TASK)).pack(),
         resolution=np.array(sorted(_read_resolution(resolution)), dtype="<u8").tobytes(),
     )
 

@@ -29,13 +29,13 @@ from knowledge.retrieval.calibration import BUNDLED, relevance
 from knowledge.retrieval.cosine_scale import UNRELATED, rescale_cosine, stretch_factor
 from knowledge.retrieval.features import (
     MAX_CANDIDATES,
-    MAX_HEAD_CHARS,
     Candidate,
     Features,
     QueryTerms,
     features,
     read_query,
 )
+from knowledge.retrieval.term_profile import MAX_HEAD_CHARS, extract_terms
 from knowledge.text.bm25 import term_counts
 
 MODEL = "all-MiniLM-L6-v2"
@@ -57,7 +57,7 @@ def statistics(store: tuple[str, ...] = STORE) -> TermStatistics:
 
 def read(question: str, texts: tuple[str, ...] = STORE) -> list[Features]:
     asked = read_query(question, statistics(STORE))
-    return features(asked, [Candidate(text=text, cosine=0.5, coverage=0.5) for text in texts], 8.0)
+    return features(asked, [Candidate(terms=extract_terms(text), cosine=0.5, coverage=0.5) for text in texts], 8.0)
 
 
 def likelinesses(found: list[Features]) -> list[float]:

@@ -101,15 +101,17 @@ def _update_counts() -> sa.Update:
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
     gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
     orphans = sa.delete(outcomes).where(_O.pattern_id == counted.c.id, ~counted.c.has_entries).cte("told_no_more")
+    counts = {
+        "success_count": sa.case((counted.c.live, counted.c.successes), else_=0),
+        "attempt_count": sa.case((counted.c.live, counted.c.attempts), else_=0),
+        "project_count": sa.case((counted.c.live, counted.c.projects), else_=0),
+    }
+    changed = sa.or_(*(_P[name].is_distinct_from(count) for name, count in counts.items()))
     return (
         sa.update(patterns)
         .add_cte(gone, orphans)
-        .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
-        .values(
-            success_count=sa.case((counted.c.live, counted.c.successes), else_=0),
-            attempt_count=sa.case((counted.c.live, counted.c.attempts), else_=0),
-            project_count=sa.case((counted.c.live, counted.c.projects), else_=0),
-        )
+        .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index), changed)
+        .values(**counts)
     )
 
 

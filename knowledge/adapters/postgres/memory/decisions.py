@@ -50,6 +50,9 @@ def _each(name: str, type_: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
     return sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(type_)))
 
 
+_COUNTS = ("success_count", "attempt_count", "project_count")
+
+
 def _insert_patterns() -> sa.Insert:
     rows = sa.select(
         _each("ids", UUID_TYPE()),
@@ -58,8 +61,9 @@ def _insert_patterns() -> sa.Insert:
         _each("match_keys", sa.Text()),
         _each("founders", UUID_TYPE()),
         sa.bindparam("founded_at", type_=TIME),
+        *(sa.literal_column("1") for _ in _COUNTS),  # as most are in the end: only others are updated when recounted
     )
-    columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at"]
+    columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at", *_COUNTS]
     return insert(patterns).from_select(columns, rows).on_conflict_do_nothing()
 
 
