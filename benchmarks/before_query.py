@@ -26,19 +26,22 @@ def postgres_seconds(server: int) -> float:
     seconds = 0.0
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if server in {parent, int(process.name)}:
+            if server in {_parent_of(process), int(process.name)}:
                 seconds += int((process / "schedstat").read_text().split()[0]) / 1e9
         except (FileNotFoundError, ProcessLookupError):  # it has just ended
             continue
     return seconds
 
 
+def _parent_of(process: Path) -> int:
+    return int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 async def server_of(knowledge: Knowledge) -> int:
     """Return the process id of the Postgres server."""
     async with knowledge.engine.connect() as connection:
         backend = await connection.scalar(sa.select(sa.func.pg_backend_pid()))
-    return int(Path(f"/proc/{backend}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return _parent_of(Path("/proc") / str(backend))
 
 
 async def main(patterns: int, queries: int) -> None:

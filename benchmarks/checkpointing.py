@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from statistics import median
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from benchmarks.before import CHECKPOINT_WORKER, HERE, alternate, median_of
 from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, timed
 from knowledge.adapters.embedding.local import LocalEmbedder
@@ -27,6 +29,9 @@ from orchestrator.observability.progress import Stages
 
 GOAL_WITH_MODEL = 0.9
 GOAL_INSTANT = 0.7
+GOAL_INSTANT_SHARE = 0.35
+GOAL_WIDE_UPDATES = 1.2
+GOAL_HOT = 0.8
 
 
 def points_of(chunk: Sequence[str], lexical: Sequence[SparseVector], vectors: Sequence[object]) -> list[Point]:
@@ -177,3 +182,18 @@ async def measure(*, rounds: int, with_model: int, instant: int, progress: Stage
 def _outcome(name: str, times: Times, entries: int, goal: float) -> Outcome:
     ours, raw = (entries / median(took for (took,) in rounds) for rounds in (times.ours, times.raw))
     return Outcome(name=name, ratio=ours / raw, goal=goal, at_most=False, ours=f"{ours:,.0f}/s", raw=f"{raw:,.0f}/s")
+
+
+async def measure_before(before: Path, *, entries: int, rounds: int) -> list[Outcome]:
+    """Return the throughput of checkpoints with an instant model, and their updates, against another checkout's."""
+    then, now = await alternate(CHECKPOINT_WORKER, [before, HERE], rounds=rounds, arguments=[str(entries)])
+
+    def line(figure: str, name: str, goal: float, *, at_most: bool) -> Outcome:
+        was, made = median_of(then, figure), median_of(now, figure)
+        return Outcome(name=name, ratio=made, goal=goal, at_most=at_most, ours=f"{made:.2f}", raw=f"{was:.2f} before")
+
+    return [
+        line("share", "checkpoint / raw embed + upsert, instant embedder", GOAL_INSTANT_SHARE, at_most=False),
+        line("wide_updates", "updates of a wide row an entry", GOAL_WIDE_UPDATES, at_most=True),
+        line("hot", "HOT share of all updates", GOAL_HOT, at_most=False),
+    ]

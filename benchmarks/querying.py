@@ -13,6 +13,7 @@ from uuid import UUID
 import qdrant_edge as edge
 import sqlalchemy as sa
 
+from benchmarks.before import HERE, QUERY_WORKER, alternate, median_of
 from benchmarks.materials import (
     AGENTS,
     TASKS,
@@ -34,6 +35,7 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.observability.progress import Stages
 
 GOAL = 1.5
+GOAL_OF_BEFORE = 0.45
 _CHUNK = 1_000
 _WORDS = 24
 _MOST_ROWS = 32
@@ -177,6 +179,24 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
     return [
         _outcome(f"query_for_task p50, {patterns:,} patterns, no fields, no threshold (32 rows)", widest),
         _outcome(f"query_for_task p50, {patterns:,} patterns, as an orchestrator asks (5 rows)", usual),
+    ]
+
+
+async def measure_before(before: Path, *, patterns: int, rounds: int, each: int) -> list[Outcome]:
+    """Return the CPU of a query, with that of Postgres, against another checkout's, with an instant model."""
+    arguments = (str(patterns), str(each))
+    then, now = await alternate(QUERY_WORKER, [before, HERE], rounds=rounds, arguments=arguments)
+    cpu = {name: (median_of(then, name), median_of(now, name)) for name in ("cpu", "own", "postgres")}
+    return [
+        Outcome(
+            name=f"CPU of query_for_task / the same before, {patterns:,} patterns, instant embedder",
+            ratio=cpu["cpu"][1] / cpu["cpu"][0],
+            goal=GOAL_OF_BEFORE,
+            at_most=True,
+            ours=ms(cpu["cpu"][1]),
+            raw=ms(cpu["cpu"][0]),
+            note=f"of it Postgres {ms(cpu['postgres'][1])}, before {ms(cpu['postgres'][0])}",
+        )
     ]
 
 

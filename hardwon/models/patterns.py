@@ -68,7 +68,7 @@ class Distillation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryProfile:
-    """What ranking takes from an entry's texts, packed; `rules`: the version of the rules that it was computed by."""
+    """The terms of an entry's texts as ranking reads them, packed; `rules`: the version of the rules that made them."""
 
     rules: int
     arm_key: str

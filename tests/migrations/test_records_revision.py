@@ -36,6 +36,7 @@ TOLD = [
     approval(task_id="T-5"),
 ]
 BACK = """
+    DROP TABLE entry_profiles;
     DROP TABLE records;
     ALTER TABLE contexts DROP COLUMN reason, DROP COLUMN situation_key, DROP COLUMN point_id, DROP COLUMN choice;
     ALTER TABLE workspaces DROP COLUMN hint_weights;

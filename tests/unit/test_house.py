@@ -41,7 +41,7 @@ BROAD_EXCEPTS = {
     "knowledge/adapters/embedding/worker_pool.py": 1,
     "knowledge/adapters/files/git_repositories.py": 1,
     "knowledge/adapters/postgres/engine/connection.py": 1,
-    "knowledge/adapters/postgres/engine/database.py": 2,
+    "knowledge/adapters/postgres/engine/database.py": 3,
     "knowledge/adapters/qdrant/edge_storage.py": 2,
     "knowledge/documents/ingestion/queue.py": 1,
     "knowledge/memory/checkpoint/leases.py": 1,

@@ -267,8 +267,8 @@ entry_profiles = sa.Table(
     sa.Column("resolution", sa.LargeBinary, nullable=False),
     sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
 )
-"""What ranking takes from an entry's texts, packed (`memory.rules.entry_profile`): derived, and computed again by a
-query where it is missing or of older `rules`."""
+"""The terms of an entry's texts as ranking reads them, packed (`memory.rules.entry_profile`): derived, and
+computed again by a query where it is missing or of older `rules`."""
 
 patterns = sa.Table(
     "patterns",
