@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from uuid import UUID
@@ -34,10 +34,11 @@ from knowledge.text.bm25 import document_vector, query_vector, term_counts
 from knowledge.wiring.open import Knowledge
 from orchestrator.observability.progress import Stages
 
-GOAL = 1.5
+GOAL = 1.25
 GOAL_OF_BEFORE = 0.45
 _CHUNK = 1_000
 _WORDS = 24
+_FEW_WORDS = 5
 _MOST_ROWS = 32
 _SHOWN = 5
 _FETCH = (
@@ -55,10 +56,10 @@ async def fill(knowledge: Knowledge, situations: Sequence[str], progress: Progre
     await knowledge.checkpoints.process_all(progress=progress)
 
 
-def question(situations: Sequence[str], number: int, side: str) -> str:
+def question(situations: Sequence[str], number: int, side: str, *, size: int = _WORDS) -> str:
     """Return some words of a stored text, as a task would name them, and one that no other question has."""
     words = situations[number * 37 % len(situations)].split()
-    return " ".join([*words[1 : 1 + _WORDS], f"{side}{number}"])
+    return " ".join([*words[1 : 1 + size], f"{side}{number}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +137,13 @@ class Queries:
     knowledge: Knowledge
     raw: Raw
     situations: Sequence[str]
+    size: int = _WORDS
 
     async def everything(self, *, rounds: int, each: int) -> Times:
         """Ask without fields and without threshold: the most candidates, the most rows."""
 
         async def ours(number: int) -> float:
-            text = question(self.situations, number, "ours")
+            text = question(self.situations, number, "ours", size=self.size)
             return await timed(self.knowledge.queries.query_for_task(text, min_relevance=0))
 
         return await interleaved(ours, self._by_hand(_MOST_ROWS), rounds=rounds, each=each)
@@ -150,7 +152,7 @@ class Queries:
         """Ask for an agent's task with the shipped threshold."""
 
         async def ours(number: int) -> float:
-            text = question(self.situations, number, "mine")
+            text = question(self.situations, number, "mine", size=self.size)
             fields = (AGENTS[number % 4], TASKS[number % 3], TECHNOLOGIES[number % 3])
             return await timed(self.knowledge.queries.query_for_task(text, *fields))
 
@@ -158,7 +160,7 @@ class Queries:
 
     def _by_hand(self, rows: int) -> Timed:
         async def raw(number: int) -> float:
-            text = question(self.situations, number, f"raw{rows}x")
+            text = question(self.situations, number, f"raw{rows}x", size=self.size)
             counts = term_counts(text)
             lexical, _ = query_vector(counts, await self.knowledge.stores.spaces.statistics(list(counts)))
             return await timed(self.raw.ask(text, lexical, rows))
@@ -176,9 +178,11 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
             progress.stage("Asking")
             widest = await queries.everything(rounds=rounds, each=each)
             usual = await queries.as_orchestrators_ask(rounds=rounds, each=each)
+            short = await replace(queries, size=_FEW_WORDS).as_orchestrators_ask(rounds=rounds, each=each)
     return [
         _outcome(f"query_for_task p50, {patterns:,} patterns, no fields, no threshold (32 rows)", widest),
         _outcome(f"query_for_task p50, {patterns:,} patterns, as an orchestrator asks (5 rows)", usual),
+        _outcome(f"query_for_task p50, {patterns:,} patterns, the same in {_FEW_WORDS} words", short),
     ]
 
 
