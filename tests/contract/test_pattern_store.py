@@ -211,6 +211,19 @@ async def test_a_decision_made_before_stands(stores: Stores) -> None:
     assert held == {joined.entry_id: pattern_id_of("default", first.entry_id)}, "though its founder is gone"
 
 
+async def test_a_pattern_that_is_only_decided_is_neither_found_nor_counted(stores: Stores) -> None:
+    """It has the counts of one embedded entry from the start."""
+    entry = told(1)
+    await stores.entries.add([entry])
+    claim = await claim_all(stores)
+    _, kept = await decide(stores, claim)
+    assert await stores.patterns.evidence(sorted(kept), now=NOON) == {}
+    assert (await stores.checkpoints.stats()).patterns == 0
+    await mark(stores, claim)
+    assert counts(await only(stores, *kept)) == (1, 1, 1)
+    assert (await stores.checkpoints.stats()).patterns == 1
+
+
 async def test_a_lost_lease_decides_and_marks_nothing(stores: Stores) -> None:
     """G4, D24."""
     entry = told(1)

@@ -105,6 +105,9 @@ class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
             entries = {row.status: row.number for row in await connection.execute(by_status)}
             of_project = sa.and_(_E.workspace == projects.c.workspace, _E.project_id == projects.c.project_id)
             has_entries = sa.exists().where(of_project).correlate(projects)  # a project may outlive its last entry
+            # one that a checkpoint is founding has its count already
+            embedded = sa.and_(_E.pattern_id == patterns.c.id, _E.status == sa.literal_column("'embedded'"))
+            is_live = sa.exists().where(embedded).correlate(patterns)
             staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
             in_use = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active).scalar_subquery()
             length = sa.func.sum(sa.func.length(vectors.c.vector))
@@ -128,7 +131,7 @@ class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
                 workspace=self._workspace,
                 projects=await one(sa.func.count().filter(has_entries), projects),
                 entries=entries,
-                patterns=await one(sa.func.count().filter(patterns.c.success_count > 0), patterns),
+                patterns=await one(sa.func.count().filter(patterns.c.success_count > 0, is_live), patterns),
                 points=None,
                 checkpoints=await one(sa.func.count(), checkpoints),
                 oldest_staged_at=await one(staged, knowledge_staging),

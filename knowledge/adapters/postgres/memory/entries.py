@@ -10,10 +10,11 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict, NotFound, NotOpen
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
-from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, lock_in_order
+from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, lock_in_order, recount
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
     capture_time,
@@ -286,10 +287,10 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             sa.update(knowledge_staging)
             .where(_E.id == entry_id, _E.lease_token == token)
             .values(status=EntryStatus.DEAD, dead_reason=reason, lease_token=None, lease_until=None)
-            .returning(_E.point_ids)
+            .returning(_E.pattern_id, _E.point_ids)
         )
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            await mark_points_dirty(connection, (await connection.execute(dead)).scalars())
+            await _revoke_decisions(connection, (await connection.execute(dead)).all())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
         is_abandoned = _E.status == EntryStatus.OPEN
@@ -299,12 +300,12 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             sa.update(knowledge_staging)
             .where(lock_in_order(_E.workspace == self._workspace, _E.project_id == project_id, is_abandoned))
             .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
-            .returning(_E.point_ids)
+            .returning(_E.pattern_id, _E.point_ids)
         )
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            point_ids = (await connection.execute(update)).scalars().all()
-            await mark_points_dirty(connection, point_ids)
-            return len(point_ids)
+            rows = (await connection.execute(update)).all()
+            await _revoke_decisions(connection, rows)
+            return len(rows)
 
     async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
         still_open = (_E.workspace == self._workspace, _E.id.in_(entry_ids), _E.status == EntryStatus.OPEN)
@@ -364,3 +365,9 @@ class PostgresEntries(WorkspaceStore, EntryStore):
     async def forget_project(self, project_id: str) -> bool:
         async with exclusive_transaction(self._engine, self._workspace) as connection:
             return await forget_project(connection, self._workspace, project_id)
+
+
+async def _revoke_decisions(connection: AsyncConnection, rows: Sequence[sa.Row[Any]]) -> None:
+    """Mark the points of entries that will not be embedded dirty, and recount the patterns decided for them."""
+    await mark_points_dirty(connection, [row.point_ids for row in rows])
+    await recount(connection, {row.pattern_id for row in rows} - {None})
