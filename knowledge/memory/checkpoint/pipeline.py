@@ -283,7 +283,8 @@ class EmbeddingRun:
         )
         if len(marked) < len(decisions):
             await self._settle_deleted(decisions, marked)
-            self._refuse_endless({decision.entry.entry_id for decision in decisions} - marked)
+            if not await is_retired(self.stores, embedded.in_use.bound):  # a change of model is no rule against marking
+                self._refuse_endless({decision.entry.entry_id for decision in decisions} - marked)
         await self._words.add(embedded.lease.claim.token, words, last=self._leasing.remaining <= 0)
         return marked
 
