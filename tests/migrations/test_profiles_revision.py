@@ -12,8 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hardwon.models.patterns import Pattern
 from knowledge.adapters.postgres.engine.database import make_engine, transaction
 from knowledge.adapters.postgres.engine.migrate import migrate
+from knowledge.models import Task
 from knowledge.wiring.open import Knowledge
 from knowledge.wiring.stores import migration_scripts
+from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens
 from tests.support.entries import approval, failure, learn, rejection
 
@@ -86,3 +88,18 @@ async def test_profiles_of_other_rules_are_not_used_and_are_replaced_when_pruned
         await knowledge.pruning.prune()
         assert await count_profiles(engine) == len(learned)
         assert await answers(knowledge) == expected
+
+
+async def test_reasons_of_before_get_their_final_names(opens: Opens, engine: AsyncEngine) -> None:
+    """Revision 0029."""
+    async with opens() as knowledge:
+        await learn(knowledge, CART)
+        for number in range(4):
+            task = Task(description=f"Fix the total {number}", project_id="shop", task_id=f"T-{number}")
+            await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    before = "UPDATE contexts SET reason = (ARRAY['shown', 'unsure', 'alone', 'held_out'])[right(task_id, 1)::int + 1]"
+    await run(engine, before, "UPDATE alembic_version SET version_num = '0028'")
+    assert await migrate(engine, migration_scripts())
+    async with transaction(engine) as connection:
+        found = (await connection.execute(sa.text("SELECT reason FROM contexts ORDER BY task_id"))).scalars().all()
+    assert found == ["spoke", "not_sure", "agent_knows", "held_out"]

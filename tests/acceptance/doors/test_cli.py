@@ -60,7 +60,7 @@ def test_a_command_loads_no_store_no_model_and_no_server(commands: Commands) -> 
     program = "from hardwon.programs import command_line; command_line()"
     modules = loaded(program, "query", "task", "x", **commands.environment())
     assert "hardwon.connection" in modules
-    server = {"alembic", "asyncpg", "fastapi", "knowledge", "numpy", "onnxruntime", "openai", "sqlalchemy", "structlog"}
+    server = {"alembic", "asyncpg", "fastapi", "knowledge.wiring", "numpy", "onnxruntime", "openai", "sqlalchemy"}
     assert sorted(modules & server) == []
 
 

@@ -383,7 +383,7 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 _Params: TypeAlias = Mapping[str, Any] | None
-_DIALECT = AsyncpgDialect()
+_DIALECT = AsyncpgDialect()  # type: ignore[no-untyped-call]
 
 
 class CompiledQuery:
