@@ -7,6 +7,8 @@ named by its first argument: `python -P programs.py orchestrator.server.owner ..
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import runpy
 import sys
@@ -37,9 +39,18 @@ def command_line() -> None:
     """
     sys.modules["httpx._main"] = ModuleType("httpx._main")
     setattr(sys.modules["httpx._main"], "main", lambda: None)  # noqa: B010 - unknown to the checker
+    gc.disable()  # until the command's own work begins: what is loaded is no garbage
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look through all that is installed
     sys.modules.setdefault("h2", None)  # type: ignore[arg-type] # as the import system has a missing package
-    _run(_COMMAND_LINE)
+    try:
+        _run(_COMMAND_LINE)
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(ended.code or 0)  # nothing is left to do but to tear down five hundred modules
 
 
 def _run(module: str) -> None:

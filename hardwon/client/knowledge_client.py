@@ -142,6 +142,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
                 base_url=url,
                 headers=headers,
                 transport=transport,
+                trust_env=transport is None,
                 limits=LIMITS,
                 event_hooks={"request": [_trace_connections]} if transport is None else None,
             )

@@ -92,7 +92,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without Unicode
     try:
         try:
-            make_lazy_group(app, before=configure_client_logs)()
+            make_lazy_group(app, before=configure_client_logs)(prog_name="hardwon")
         finally:
             sys.stdout.flush()
     except HardwonError as error:

@@ -93,9 +93,12 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = 
     """
     import asyncio  # not needed for help texts
     import contextlib
+    import gc
     import signal
 
     signals: list[int] = []
+
+    gc.enable()
 
     async def run_until_signal() -> None:
         task = asyncio.ensure_future(work())
