@@ -34,7 +34,7 @@ def all_faults(given: argparse.Namespace) -> list[Fault]:
         Fault("G5, an outage of 60 s", lambda lane, rng: lane.outage(rng, 60.0)),
         Fault("G13, races", lambda lane, rng: lane.races(rng, 100)),
         Fault(f"G2, {half} random instants", lambda lane, rng: lane.kills(rng, half, workers=1)),
-        Fault("G2, 100 kills of four that share a data directory", lambda lane, rng: lane.members(rng, 100)),
+        Fault("G2, 200 kills of owners and of four callers", lambda lane, rng: lane.members(rng, 200)),
         Fault(f"G2, {each - half} more random instants", lambda lane, rng: lane.kills(rng, each - half, workers=1)),
         Fault("G1, 200 instants", lambda lane, rng: lane.durable(rng, 200)),
         Fault(
