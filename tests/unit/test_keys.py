@@ -62,7 +62,7 @@ def test_admin_includes_the_others_and_nobody_else_deletes_or_makes_keys() -> No
     assert all(of(Scope.ADMIN, workspace=None).may(name) for name in operations())
     assert all(OWNER.may(name) for name in operations())
     assert {name for name in operations() if not ANYONE.may(name)} == {
-        "keys.create", "keys.list", "keys.rotate", "keys.revoke"
+        "keys.count_unusable", "keys.create", "keys.list", "keys.rotate", "keys.revoke"
     }  # fmt: skip
     for name in operations():
         if name.startswith(("keys.", "pruning.", "archives.", "store_upkeep.")) or "delete" in name:
