@@ -57,7 +57,7 @@ def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Co
 
 @pytest.mark.long
 def test_a_command_loads_no_store_no_model_and_no_server(commands: Commands) -> None:
-    program = "from hardwon.programs import command_line; command_line()"
+    program = "from hardwon import programs; programs._run('orchestrator.cli')"
     modules = loaded(program, "query", "task", "x", **commands.environment())
     assert "hardwon.connection" in modules
     server = {"alembic", "asyncpg", "fastapi", "knowledge.wiring", "numpy", "onnxruntime", "openai", "sqlalchemy"}
