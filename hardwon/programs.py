@@ -55,7 +55,7 @@ def command_line() -> None:
 
 def _run(module: str) -> None:
     sys.meta_path.insert(0, _OwnPackages)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    runpy.run_module(module, run_name="__main__")
 
 
 if __name__ == "__main__":
