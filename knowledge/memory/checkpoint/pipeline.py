@@ -261,6 +261,9 @@ class EmbeddingRun:
         async with self._marking:
             await stores.points.mark_overtaken(settled, embedded_at)
             marked = await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
+        # after the mark: the sooner that comes, the fewer changes of model overtake it; a prune writes what is left out
+        profiles = {each.entry.entry_id: each.profile for each in decisions if each.entry.entry_id in marked}
+        await stores.patterns.store_profiles(profiles)
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
         return StoredBatch(embedded=len(marked), founded=founded, dead=len(embedded.dead))
 

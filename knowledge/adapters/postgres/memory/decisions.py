@@ -17,7 +17,6 @@ from knowledge.adapters.postgres.memory.points import OCCUPIES_PLACE, store_vect
 from knowledge.adapters.postgres.memory.records import write_entry_records
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
-    entry_profiles,
     knowledge_staging,
     links,
     match_keys,
@@ -28,7 +27,6 @@ from knowledge.models import (
     Decision,
     EmbeddingSpace,
     EntryId,
-    EntryProfile,
     LeaseToken,
     Link,
     LinkKind,
@@ -103,22 +101,6 @@ def _link_entries() -> sa.Update:
     )
 
 
-_PROFILE_TYPES: Mapping[str, sa.types.TypeEngine[Any]] = {
-    name: entry_profiles.c[name].type for name in ("rules", "arm_key", "situation", "task", "resolution")
-}
-
-
-def _write_profiles() -> sa.Insert:
-    rows = sa.select(
-        _each("entries", UUID_TYPE()),
-        sa.bindparam("workspace", type_=sa.Text),
-        *(_each(name, type_) for name, type_ in _PROFILE_TYPES.items()),
-    )
-    new = insert(entry_profiles).from_select(["entry_id", "workspace", *_PROFILE_TYPES], rows)
-    updated = {name: new.excluded[name] for name in _PROFILE_TYPES}
-    return new.on_conflict_do_update(index_elements=[entry_profiles.c.entry_id], set_=updated)
-
-
 def _link_patterns() -> sa.Insert:
     new = insert(links)
     likelier = sa.and_(_L.kind != LinkKind.APART, new.excluded.probability > _L.probability)
@@ -162,14 +144,6 @@ _INSERT_PATTERNS, _WRITE_POINTS, _LINK_ENTRIES, _LINK_PATTERNS = (
     _link_entries(),
     _link_patterns(),
 )
-_WRITE_PROFILES = _write_profiles()
-
-
-async def write_profiles(connection: AsyncConnection, workspace: str, profiles: Mapping[EntryId, EntryProfile]) -> None:
-    """Write the profiles of entries, in place of earlier ones."""
-    ids = sorted(profiles)  # in one order, to avoid deadlocks
-    columns = {name: [getattr(profiles[entry_id], name) for entry_id in ids] for name in _PROFILE_TYPES}
-    await connection.execute(_WRITE_PROFILES, {"entries": ids, "workspace": workspace, **columns})
 
 
 class PostgresDecisions(DecisionTransaction):
@@ -220,8 +194,6 @@ class PostgresDecisions(DecisionTransaction):
                 "token": self._token,
             }
             await self._connection.execute(_LINK_ENTRIES, params)
-            profiles = {each.entry.entry_id: each.profile for each in decisions}
-            await write_profiles(self._connection, self._workspace, profiles)
             await write_entry_records(self._connection, self._workspace, decisions, point_ids)
             await self._bind_keys([each for each in decisions if each.why], embedded_at)
             await self._link([(each.pattern_id, link) for each in decisions for link in each.links], embedded_at)

@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
@@ -27,7 +28,7 @@ from knowledge.adapters.postgres.engine.database import (
     transaction,
 )
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of, lock_in_order, recount
-from knowledge.adapters.postgres.memory.decisions import PostgresDecisions, write_profiles
+from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
 from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
@@ -385,6 +386,40 @@ _MARK = (
 )
 
 
+_PROFILE_TYPES: Mapping[str, sa.types.TypeEngine[Any]] = {
+    field.name: entry_profiles.c[field.name].type for field in fields(EntryProfile)
+}
+
+
+def _store_profiles() -> sa.Insert:
+    """Return the insert of the profiles of entries, in place of earlier ones; skips entries that are deleted."""
+    names = ["entries", *_PROFILE_TYPES]
+    types = [UUID_TYPE(), *_PROFILE_TYPES.values()]
+    given = sa.select(
+        *(
+            sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(type_))).label(name)
+            for name, type_ in zip(names, types, strict=True)
+        )
+    ).subquery("given")
+    entries = sa.any_(sa.bindparam("entries", type_=sa.ARRAY(UUID_TYPE)))
+    existing = (
+        sa.select(_E.id)
+        .where(_E.id == entries)
+        .order_by(_E.id)
+        .with_for_update(read=True, key_share=True)
+        .cte("existing")
+    )
+    rows = sa.select(
+        given.c.entries, sa.bindparam("workspace", type_=sa.Text), *(given.c[name] for name in _PROFILE_TYPES)
+    ).join(existing, existing.c.id == given.c.entries)
+    new = insert(entry_profiles).from_select(["entry_id", "workspace", *_PROFILE_TYPES], rows)
+    updated = {name: new.excluded[name] for name in _PROFILE_TYPES}
+    return new.on_conflict_do_update(index_elements=[entry_profiles.c.entry_id], set_=updated)
+
+
+_STORE_PROFILES = _store_profiles()
+
+
 def _select_founders() -> sa.Select[Any]:
     """Select the founding entries of points' patterns, or the oldest left, with their situations' vectors."""
     siblings, is_kept = (
@@ -503,16 +538,10 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         }
 
     async def store_profiles(self, profiles: Mapping[EntryId, EntryProfile]) -> None:
-        async with transaction(self._engine) as connection:
-            existing = (
-                sa.select(_E.id)
-                .where(is_any_of(_E.id, profiles))
-                .order_by(_E.id)
-                .with_for_update(read=True, key_share=True)
-            )
-            kept = set((await connection.execute(existing)).scalars())
-            left = {entry_id: profile for entry_id, profile in profiles.items() if entry_id in kept}
-            await write_profiles(connection, self._workspace, left)
+        ids = sorted(profiles)  # in one order, to avoid deadlocks
+        columns = {name: [getattr(profiles[entry_id], name) for entry_id in ids] for name in _PROFILE_TYPES}
+        if ids:
+            await self._write(_STORE_PROFILES, {"entries": ids, "workspace": self._workspace, **columns})
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
         params = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
