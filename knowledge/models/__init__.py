@@ -80,6 +80,7 @@ from knowledge.models.records import PRIOR_WEIGHTS as PRIOR_WEIGHTS
 from knowledge.models.records import SILENCE as SILENCE
 from knowledge.models.records import Experience as Experience
 from knowledge.models.records import LiftCounts as LiftCounts
+from knowledge.models.records import SearchStart as SearchStart
 from knowledge.models.records import TrialRecord as TrialRecord
 from knowledge.models.spaces import BoundSpace as BoundSpace
 from knowledge.models.spaces import Calibration as Calibration

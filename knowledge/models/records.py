@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from hardwon.models.ids import PatternId, PointId
+from knowledge.models.spaces import BoundSpace, TermStatistics
 
 SILENCE: Final = ""
 """The arm of a task that got no hint."""
@@ -68,3 +69,17 @@ class LiftCounts:
     hinted_solved: int = 0
     held_out: int = 0
     held_out_solved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStart:
+    """What a search needs before the index is asked: the space in use, and the statistics of the question's terms.
+
+    `exact`: a few points of exactly the question's situation that trusted entries have, the latest first.
+    `experience`: the workspace's, where it was asked for.
+    """
+
+    bound: BoundSpace
+    statistics: TermStatistics
+    exact: tuple[PointId, ...]
+    experience: Experience

@@ -27,6 +27,7 @@ from knowledge.models import (
     PatternId,
     PointId,
     PruneReport,
+    TrialRecord,
 )
 
 
@@ -104,6 +105,15 @@ class PatternStore(Protocol):
         """Return the live patterns of points, with texts; points without live evidence are left out.
 
         With `project_id` also whether an entry of that project is among the evidence of each.
+        """
+        ...
+
+    async def evidence_with_records(
+        self, point_ids: Sequence[PointId], further: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> tuple[Mapping[PointId, Evidence], list[TrialRecord]]:
+        """Return the same of `point_ids`, and the records near these and `further` points, in one round trip.
+
+        The records are those that `RecordStore.near` returns, in any order.
         """
         ...
 

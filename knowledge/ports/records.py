@@ -11,11 +11,11 @@ from knowledge.models import (
     ChoiceRecord,
     ContextId,
     EntryTexts,
-    Experience,
     LiftCounts,
     PatternId,
     PointId,
     Provenance,
+    SearchStart,
     TrialRecord,
 )
 
@@ -30,16 +30,13 @@ class RecordStore(Protocol):
         """
         ...
 
-    async def exact_points(self, situation: str) -> list[PointId]:
-        """Return the points of exactly this situation, by its key, that trusted entries have; a few, the latest."""
-        ...
+    async def begin_search(
+        self, terms: Sequence[int], situation: str, *, unasked: bool = False, agent_type: str | None = None
+    ) -> SearchStart | None:
+        """Return what a search needs before the index is asked, in one round trip; None if no space is bound.
 
-    async def near_with_experience(
-        self, points: Collection[PointId], agent_type: str | None
-    ) -> tuple[list[TrialRecord], Experience]:
-        """Return the same, and the workspace's experience with hints to agents of a type, in one round trip.
-
-        The experience leaves out what agents' keys reported.
+        `terms`: those of the question; `situation`: its key. With `unasked` also the workspace's experience with hints
+        to agents of a type, which leaves out what agents' keys reported.
         """
         ...
 

@@ -34,9 +34,10 @@ from knowledge.models import (
     TrialRecord,
 )
 from knowledge.ports import Stores
+from knowledge.retrieval.calibration import default_calibration
 from tests.support.entries import NOON, choice_of, failure, pattern, stored
 from tests.support.sharing import OF_ONE_LOOP
-from tests.support.stores import Store, learn, numbered, situation_point
+from tests.support.stores import SPACE, Store, learn, numbered, situation_point
 
 pytestmark = OF_ONE_LOOP
 
@@ -116,7 +117,12 @@ async def near(stores: Stores, *points: PointId, before: datetime | None = None)
 
 
 async def experience(stores: Stores, agent_type: str | None) -> Experience:
-    return (await stores.records.near_with_experience([], agent_type))[1]
+    """Return the experience that a search begins with, in a store with a space."""
+    if await stores.spaces.bound() is None:
+        await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=default_calibration(SPACE.model))
+    start = await stores.records.begin_search([], key_of(CART), unasked=True, agent_type=agent_type)
+    assert start is not None
+    return start.experience
 
 
 # records of entries
@@ -154,9 +160,12 @@ async def test_near_are_the_records_at_all_points_of_the_patterns_found(stores: 
         situation_point(stores, each, first) for each in (entry(1), entry(2, LOGIN))
     }
     assert {each.pattern_id for each in found} == {first} != {alone}
-    together, known = await stores.records.near_with_experience([found[0].point_id], "backend")
-    assert sorted(together, key=str) == sorted(found, key=str)
-    assert known == Experience()
+    point = situation_point(stores, entry(1), first)
+    for asked, further in (([point], []), ([], [point])):
+        evidence, together = await stores.patterns.evidence_with_records(asked, further, now=NOON + HOUR)
+        assert sorted(together, key=str) == sorted(found, key=str)
+        assert evidence == await stores.patterns.evidence(asked, now=NOON + HOUR)
+        assert list(evidence) == asked
 
 
 async def test_near_may_be_asked_as_of_a_time(stores: Stores) -> None:

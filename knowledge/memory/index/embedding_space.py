@@ -37,8 +37,11 @@ class SpaceInUse:
 async def space_in_use(stores: Stores) -> SpaceInUse | None:
     """Return the bound space, None before the first embedding. Raises SpaceMismatch for another embedder's."""
     bound = await stores.spaces.bound()
-    if bound is None:
-        return None
+    return None if bound is None else await use_space(stores, bound)
+
+
+async def use_space(stores: Stores, bound: BoundSpace) -> SpaceInUse:
+    """Return the bound space with its embedder. Raises SpaceMismatch for another embedder's."""
     embedder = await _embedder_of(stores, bound)
     if embedder is None:
         raise space_mismatch(bound.space, await stores.embedder.space())

@@ -1,4 +1,4 @@
-"""Retrieval of the matches for a question: one embedding, one round trip to the index, one to Postgres."""
+"""Retrieval of the matches for a question: one embedding, one round trip to the index, two to Postgres."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hardwon.errors import EmbedderUnavailable, IndexUnavailable, reason_of
 from hardwon.event_log import get_logger
-from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, space_in_use
+from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, use_space
 from knowledge.memory.query.arm_counts import SearchResult, count_arms
 from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, count_retellings_once, judge, to_candidate
 from knowledge.memory.rules import embedding_text
@@ -26,10 +26,10 @@ from knowledge.models import (
     BoundSpace,
     EmbeddingSpace,
     Evidence,
-    Experience,
     Hit,
     PointFilter,
     PointId,
+    SearchStart,
     SparseVector,
     TermStatistics,
     TrialRecord,
@@ -134,15 +134,26 @@ async def search(stores: Stores, question: Question) -> SearchResult:
     Repeats the search where another model came into use meanwhile and the index of the one before was dropped.
     """
     async with _prefetch_embedding(stores, question) as prefetched:
+        counts = term_counts(question.text)
+        text = embedding_text.normalise(question.situation or question.text)
         while True:
-            in_use = await space_in_use(stores)
-            if in_use is None:
+            start = await _begin(stores, question, list(counts), text)
+            if start is None:
                 return SearchResult()
+            in_use = await use_space(stores, start.bound)
             try:
-                return await _search(stores, in_use, question, prefetched)
+                encoded = await _encode(in_use, question, counts, start.statistics, prefetched)
+                return await _search(stores, start, question, text, encoded)
             except IndexUnavailable:
                 if not await is_retired(stores, in_use.bound):
                     raise
+
+
+@step("statistics")
+async def _begin(stores: Stores, question: Question, terms: Sequence[int], text: str) -> SearchStart | None:
+    return await stores.records.begin_search(
+        terms, situation_key(text), unasked=question.unasked, agent_type=question.asked_by
+    )
 
 
 @asynccontextmanager
@@ -152,6 +163,7 @@ async def _prefetch_embedding(stores: Stores, question: Question) -> AsyncIterat
         yield None
         return
     vector = asyncio.create_task(_embed(stores.embedder, question.text))
+    await asyncio.sleep(0)  # it begins in its thread, before the text is tokenised here
     try:
         yield _Prefetched(space=await stores.embedder.space(), vector=vector)
     finally:
@@ -159,28 +171,26 @@ async def _prefetch_embedding(stores: Stores, question: Question) -> AsyncIterat
         await asyncio.gather(vector, return_exceptions=True)
 
 
-async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead: _Prefetched | None) -> SearchResult:
+async def _search(
+    stores: Stores, start: SearchStart, question: Question, text: str, encoded: _EncodedQuestion
+) -> SearchResult:
     """Search without conditions on fields first.
 
-    Where too few matches fit and others might, search once more with the conditions.
+    Where too few matches fit and others might, search once more with the conditions. `text`: the situation, normalised.
     """
-    where = question.where
-    text = embedding_text.normalise(question.situation or question.text)
-    encoded, exact = await asyncio.gather(
-        _encode(stores, in_use, question, ahead), stores.records.exact_points(situation_key(text))
-    )
-    bound = await _find_scale(stores, in_use.bound)
+    where, exact = question.where, start.exact
+    bound = await _find_scale(stores, start.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, encoded, question, anywhere, exact=set(exact) - where.without)
     if not nearest.in_index:
         await _refuse_lost(stores, bound)
-    judged, records, experience = await _judge(stores, bound, encoded, nearest, question)
+    judged, records = await _judge(stores, bound, encoded, nearest, question)
     matches = _with_fit(judged.matches, question)
     relevant = [match for match in matches if match.relevance >= question.floor]
     if anywhere != where and not nearest.complete and not has_enough(relevant, question):
         narrow = await _find(stores, bound, encoded, question, where)
         pattern_ids = {match.evidence.pattern_id for match in matches}
-        more, more_records, _ = await _judge(stores, bound, encoded, narrow, question)
+        more, more_records = await _judge(stores, bound, encoded, narrow, question)
         matches += [
             match
             for match in _with_fit(more.matches, question)
@@ -190,7 +200,7 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead:
     with Span("ranking"):
         return replace(
             count_arms(matches, records, judged, text, known=exact, workspace=stores.workspace),
-            experience=experience,
+            experience=start.experience,
             words_only=encoded.embedded.vector is None,
             embedder_failed=encoded.embedded.failed,
         )
@@ -227,21 +237,22 @@ def has_enough(matches: Sequence[Match], question: Question) -> bool:
 
 
 async def _encode(
-    stores: Stores, in_use: SpaceInUse, question: Question, prefetched: _Prefetched | None
+    in_use: SpaceInUse,
+    question: Question,
+    counts: Mapping[int, int],
+    statistics: TermStatistics,
+    prefetched: _Prefetched | None,
 ) -> _EncodedQuestion:
     text = question.text
-    counts = term_counts(text)
     is_usable = prefetched is not None and prefetched.space.fingerprint == in_use.bound.space.fingerprint
     remote = in_use.embedder.efficient_batch_size is None
 
     async def embed() -> Vector:
         return await (prefetched.vector if prefetched and is_usable else _embed(in_use.embedder, text))
 
-    embedded, statistics = await asyncio.gather(
-        _embed_by(question, embed, remote=remote), _statistics(stores, list(counts))
-    )
     lexical, weight = query_vector(counts, statistics)
     reading = read_query(text, statistics)
+    embedded = await _embed_by(question, embed, remote=remote)
     return _EncodedQuestion(embedded=embedded, lexical=lexical, weight=weight, reading=reading, statistics=statistics)
 
 
@@ -273,11 +284,6 @@ def _is_too_late(question: Question) -> bool:
 async def _embed(embedder: Embedder, text: str) -> Vector:
     dense: Vector = (await embedder.embed([text], "query")).vectors[0]
     return dense
-
-
-@step("statistics")
-async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
-    return await stores.spaces.statistics(terms)
 
 
 async def _find(
@@ -328,19 +334,19 @@ def _sort_key(fused: FusedHit) -> tuple[bool, float, int]:
 
 async def _judge(
     stores: Stores, bound: BoundSpace, encoded: _EncodedQuestion, nearest: _Nearest, question: Question
-) -> tuple[JudgedMatches, list[TrialRecord], Experience]:
+) -> tuple[JudgedMatches, list[TrialRecord]]:
     """Fetch the patterns of the points and the records near them, and judge those that may apply.
 
     Others are not candidates: they would distort the confidence in the rest.
     """
     points = [each.point_id for each in nearest.points]
     if not points:
-        return judge((), {}, encoded.reading, bound, stores.workspace), [], Experience()
+        return judge((), {}, encoded.reading, bound, stores.workspace), []
     read = len(points) - nearest.spare
     may_help = _make_filter(question)
     with Span("rows"):
-        evidence_by_point, (records, experience) = await asyncio.gather(
-            _evidence(stores, points[:read], question), _records(stores, points, question)
+        evidence_by_point, records = await stores.patterns.evidence_with_records(
+            points[:read], points[read:], now=question.where.live_at, project_id=question.project_id
         )
         applying = {point: each for point, each in evidence_by_point.items() if may_help(each)}
         if len(applying) < len(evidence_by_point) and nearest.spare:
@@ -365,7 +371,7 @@ async def _judge(
     with Span("ranking"):
         recount = partial(count_retellings_once, question.text, statistics)
         judged = judge(scored, applying, reading, bound, stores.workspace, recount=recount)
-        return replace(judged, crowd=_count_near(crowd, scored, applying)), records, experience
+        return replace(judged, crowd=_count_near(crowd, scored, applying)), records
 
 
 def _find_crowd(points: Sequence[ScoredPoint], applying: Mapping[PointId, Evidence], limit: int) -> list[ScoredPoint]:
@@ -382,14 +388,6 @@ def _count_near(
     best = max((each.cosine for each in scored), default=0.0)
     near = [each for each in crowd if best - each.cosine <= MAX_COSINE_GAP]
     return Counter(applying[each.point_id].words.source or "" for each in near)
-
-
-async def _records(
-    stores: Stores, points: Sequence[PointId], question: Question
-) -> tuple[list[TrialRecord], Experience]:
-    if question.unasked:
-        return await stores.records.near_with_experience(points, question.asked_by)
-    return await stores.records.near(points), Experience()
 
 
 async def _evidence(stores: Stores, points: Sequence[PointId], question: Question) -> Mapping[PointId, Evidence]:

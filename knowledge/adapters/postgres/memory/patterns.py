@@ -31,6 +31,7 @@ from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transa
 from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
+from knowledge.adapters.postgres.memory.records import select_records, to_record
 from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
@@ -71,6 +72,7 @@ from knowledge.models import (
     PatternId,
     PointId,
     PruneReport,
+    TrialRecord,
     View,
 )
 from knowledge.ports import DecisionTransaction, PatternStore
@@ -242,13 +244,36 @@ def _select_distinct(live: sa.ColumnElement[bool], column: sa.ColumnElement[Any]
 # Built once: compiling such a statement takes longer than Postgres takes to answer it.
 _WANTED = (
     sa.select(_T.id, _T.pattern_id)
-    .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
+    .where(
+        _T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
+        _T.workspace == sa.bindparam("workspace", type_=sa.Text),
+    )
     .cte("wanted")
     .prefix_with("MATERIALIZED")
 )
 _AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
 _OF_POINTS = CompiledQuery(_select_with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id))
 """The patterns of some points, one row per point."""
+
+
+def _select_with_records() -> sa.Select[Any]:
+    """Select the points asked for, each with the records at the points of its pattern, and with the pattern if read."""
+    own = points.alias("own")
+    latest = select_records(own.c.id).lateral("latest")
+    near = (
+        sa.select(sa.func.row(*latest.c))
+        .select_from(own.join(latest, sa.true()))
+        .where(own.c.pattern_id == _WANTED.c.pattern_id)
+        .correlate(_WANTED)
+    )
+    is_read = _WANTED.c.id == sa.any_(sa.bindparam("read", type_=sa.ARRAY(UUID_TYPE)))
+    pattern = _select_with_words().where(_P.id == _WANTED.c.pattern_id, is_read).correlate(_WANTED).lateral("pattern")
+    return sa.select(
+        _WANTED.c.id, _WANTED.c.pattern_id, sa.func.array(near.scalar_subquery()).label("near"), *pattern.c
+    ).select_from(_WANTED.outerjoin(pattern, sa.true()))
+
+
+_WITH_RECORDS = CompiledQuery(_select_with_records())
 ONE_PATTERN = _select_with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 PAGE = (
     _select_with_words()
@@ -527,6 +552,26 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         return {PointId(row[0]): evidence_of(row, project_id) for row in await self._fetch(_OF_POINTS, params)}
+
+    async def evidence_with_records(
+        self, point_ids: Sequence[PointId], further: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> tuple[Mapping[PointId, Evidence], list[TrialRecord]]:
+        params = {
+            "workspace": self._workspace,
+            "now": now,
+            "points": [*point_ids, *further],
+            "read": list(point_ids),
+            "project": project_id,
+        }
+        evidence: dict[PointId, Evidence] = {}
+        near: dict[UUID, list[TrialRecord]] = {}
+        for row in await self._fetch(_WITH_RECORDS, params):
+            point_id, pattern_id, told, found_id = row[:4]
+            if pattern_id not in near:
+                near[pattern_id] = [to_record(pattern_id, *each) for each in told]
+            if found_id is not None:
+                evidence[PointId(point_id)] = evidence_of(row, project_id)
+        return evidence, list(itertools.chain.from_iterable(near.values()))
 
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
         current = sa.exists().where(entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)

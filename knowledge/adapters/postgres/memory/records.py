@@ -17,9 +17,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
+from knowledge.adapters.postgres.memory.spaces import (
+    bound_of_json,
+    frequency_params,
+    select_frequencies,
+    statistics_of,
+)
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
     contexts,
+    embedding_spaces,
     knowledge_staging,
     outcomes,
     points,
@@ -43,6 +50,7 @@ from knowledge.models import (
     PointId,
     Provenance,
     Reason,
+    SearchStart,
     TrialRecord,
     View,
 )
@@ -80,28 +88,28 @@ _COLUMNS = (
 )
 
 
-def _select_near() -> sa.Select[Any]:
-    """Select the records of the points of some points' patterns.
+def select_records(point: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Select the columns of `to_record` of a point's latest records, trusted ones first.
 
-    The workspace is that of the points: asked of the records too, Postgres reads all of the workspace for each point.
+    The point's workspace is theirs: asked of the records too, Postgres reads all of the workspace for each point.
     """
+    return (
+        sa.select(*(_R[name] for name in _COLUMNS))
+        .where(_R.point_id == point, _R.arm_key.is_not(None), *conditions)
+        .order_by(_R.low_trust, _R.recorded_at.desc())
+        .limit(_MAX_OF_POINT)
+    )
+
+
+def _select_near() -> sa.Select[Any]:
+    """Select the records of the points of some points' patterns."""
     wanted = sa.select(points.c.pattern_id).where(
         points.c.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
         points.c.workspace == sa.bindparam("workspace", type_=sa.Text),
     )
     own = sa.select(points.c.id, points.c.pattern_id).where(points.c.pattern_id.in_(wanted)).subquery("own")
     before = sa.bindparam("before", type_=TIME)
-    latest = (
-        sa.select(*(_R[name] for name in _COLUMNS))
-        .where(
-            _R.point_id == own.c.id,
-            _R.arm_key.is_not(None),
-            sa.or_(before.is_(None), _R.recorded_at <= before),
-        )
-        .order_by(_R.low_trust, _R.recorded_at.desc())
-        .limit(_MAX_OF_POINT)
-        .lateral("latest")
-    )
+    latest = select_records(own.c.id, sa.or_(before.is_(None), _R.recorded_at <= before)).lateral("latest")
     columns = [latest.c[name] for name in _COLUMNS]
     return sa.select(own.c.pattern_id, *columns).select_from(own.join(latest, sa.true()))
 
@@ -144,16 +152,31 @@ def _select_experience() -> sa.Select[Any]:
     ).select_from(unaided)
 
 
-def _select_near_with_experience() -> sa.Select[Any]:
-    """Select the records near some points, each with the experience; one row without a record where there is none."""
-    experience, near = _select_experience().subquery("experience"), _select_near().subquery("near")
-    return sa.select(experience, near).select_from(experience.outerjoin(near, sa.true()))
+def _select_start(*, unasked: bool) -> sa.Select[Any]:
+    """Select the space in use, the statistics of terms, the points of a situation and, if unasked, the experience."""
+    found, space = select_frequencies().subquery("found"), embedding_spaces.c
+    frequencies = sa.select(
+        sa.func.array_agg(found.c.term).label("terms"), sa.func.array_agg(found.c.documents).label("documents")
+    ).subquery("frequencies")
+    columns: list[Any] = [
+        sa.cast(space.space, sa.Text),
+        space.mean_terms,
+        sa.cast(space.calibration, sa.Text),
+        space.probes,
+        frequencies,
+        sa.func.array(_select_exact().scalar_subquery()),
+    ]
+    tables: sa.FromClause = embedding_spaces.join(frequencies, sa.true())
+    if unasked:
+        experience = _select_experience().subquery("experience")
+        columns.append(experience)
+        tables = tables.join(experience, sa.true())
+    return sa.select(*columns).select_from(tables).where(space.active)
 
 
 # Built once: compiling such a statement takes longer than Postgres takes to answer it.
-_NEAR, _EXACT = CompiledQuery(_select_near()), CompiledQuery(_select_exact())
-_NEAR_WITH_EXPERIENCE = CompiledQuery(_select_near_with_experience())
-_EXPERIENCE_COLUMNS = 4
+_NEAR = CompiledQuery(_select_near())
+_STARTS = {unasked: CompiledQuery(_select_start(unasked=unasked)) for unasked in (False, True)}
 
 
 async def write_entry_records(
@@ -275,26 +298,22 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         if not points:
             return []
         params = {"workspace": self._workspace, "points": list(points), "before": before}
-        return [_to_record(*row) for row in await self._fetch(_NEAR, params)]
+        return [to_record(*row) for row in await self._fetch(_NEAR, params)]
 
-    async def exact_points(self, situation: str) -> list[PointId]:
-        params = {"workspace": self._workspace, "situation": situation}
-        return [PointId(point_id) for (point_id,) in await self._fetch(_EXACT, params)]
-
-    async def near_with_experience(
-        self, points: Collection[PointId], agent_type: str | None
-    ) -> tuple[list[TrialRecord], Experience]:
-        params = {"workspace": self._workspace, "points": list(points), "before": None, "agent_type": agent_type}
-        rows = await self._fetch(_NEAR_WITH_EXPERIENCE, params)
-        weights, outcomes_counted, unaided, unaided_worked = rows[0][:_EXPERIENCE_COLUMNS]
-        experience = Experience(
-            outcomes=outcomes_counted,
-            weights=tuple(weights or PRIOR_WEIGHTS),
-            unaided=unaided,
-            unaided_worked=unaided_worked,
+    async def begin_search(
+        self, terms: Sequence[int], situation: str, *, unasked: bool = False, agent_type: str | None = None
+    ) -> SearchStart | None:
+        params = {**frequency_params(self._workspace, terms), "situation": situation, "agent_type": agent_type}
+        rows = await self._fetch(_STARTS[unasked], params)
+        if not rows:
+            return None
+        space, mean_terms, calibration, probes, found, documents, exact, *experience = rows[0]
+        return SearchStart(
+            bound=bound_of_json(space, mean_terms, calibration, probes),
+            statistics=statistics_of(dict(zip(found or (), documents or (), strict=True))),
+            exact=tuple(map(PointId, exact)),
+            experience=_to_experience(*experience) if unasked else Experience(),
         )
-        near = [row[_EXPERIENCE_COLUMNS:] for row in rows if row["pattern_id"] is not None]
-        return [_to_record(*row) for row in near], experience
 
     @step("record_unaided")
     async def record_unaided(self, context_id: ContextId, *, worked: bool, by: Provenance, now: datetime) -> None:
@@ -445,7 +464,18 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         return LiftCounts(hinted=tried, hinted_solved=worked, held_out=held_tried, held_out_solved=held_worked)
 
 
-def _to_record(  # noqa: PLR0917 - the columns of `_COLUMNS`, after the pattern
+def _to_experience(
+    weights: Sequence[float] | None, outcomes_counted: int, unaided: int, unaided_worked: int
+) -> Experience:
+    return Experience(
+        outcomes=outcomes_counted,
+        weights=tuple(weights or PRIOR_WEIGHTS),
+        unaided=unaided,
+        unaided_worked=unaided_worked,
+    )
+
+
+def to_record(  # noqa: PLR0917 - the columns of `_COLUMNS`, after the pattern
     pattern_id: UUID,
     arm: str,
     point_id: UUID,
@@ -459,6 +489,7 @@ def _to_record(  # noqa: PLR0917 - the columns of `_COLUMNS`, after the pattern
     run_id: str | None,
     recorded_at: datetime,
 ) -> TrialRecord:
+    """Convert a pattern and the columns of `select_records`."""
     return TrialRecord(
         arm=arm,
         point_id=PointId(point_id),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,13 +39,43 @@ def select_spaces() -> sa.Select[Any]:
 
 def to_bound(row: sa.Row[Any]) -> BoundSpace:
     """Convert a row of `select_spaces`."""
-    space = EmbeddingSpace(**row.space)
+    return _to_bound(row.space, row.mean_terms, row.calibration, row.probes)
+
+
+def _to_bound(
+    space: Mapping[str, Any], mean_terms: float, calibration: Mapping[str, Any], probes: bytes | None
+) -> BoundSpace:
+    embedding_space = EmbeddingSpace(**space)
     return BoundSpace(
-        space=space,
-        mean_terms=row.mean_terms,
-        calibration=Calibration(**row.calibration),
-        unrelated_cosine=None if row.probes is None else mean_cosine(_to_vectors(row.probes, space)),
+        space=embedding_space,
+        mean_terms=mean_terms,
+        calibration=Calibration(**calibration),
+        unrelated_cosine=None if probes is None else mean_cosine(_to_vectors(probes, embedding_space)),
     )
+
+
+@lru_cache(maxsize=8)  # each question reads the same row
+def bound_of_json(space: str, mean_terms: float, calibration: str, probes: bytes | None) -> BoundSpace:
+    """Convert the columns of a space, JSON as text."""
+    return _to_bound(json.loads(space), mean_terms, json.loads(calibration), probes)
+
+
+def statistics_of(frequencies: dict[int, int]) -> TermStatistics:
+    """Convert the rows of `select_frequencies`; takes the row of the documents out."""
+    return TermStatistics(documents=frequencies.pop(_DOCUMENTS, 0), frequencies=frequencies)
+
+
+def select_frequencies() -> sa.Select[Any]:
+    """Select the frequencies of terms, and the number of documents; parameters as `frequency_params` returns them."""
+    return sa.select(_L.term, _L.documents).where(
+        _L.workspace == sa.bindparam("workspace", type_=sa.Text),
+        _L.term == sa.any_(sa.bindparam("terms", type_=sa.ARRAY(sa.BigInteger))),
+    )
+
+
+def frequency_params(workspace: str, terms: Sequence[int]) -> dict[str, Any]:
+    """Return the parameters of `select_frequencies`."""
+    return {"workspace": workspace, "terms": [*terms, _DOCUMENTS]}
 
 
 def _to_vectors(data: bytes, space: EmbeddingSpace) -> Vector:
@@ -60,12 +92,7 @@ _BOUND = select_spaces().where(_S.active)
 _LOCAL_ONLY = sa.select(workspaces.c.local_only).where(
     workspaces.c.workspace == sa.bindparam("workspace", type_=sa.Text)
 )
-_STATISTICS = CompiledQuery(
-    sa.select(_L.term, _L.documents).where(
-        _L.workspace == sa.bindparam("workspace", type_=sa.Text),
-        _L.term == sa.any_(sa.bindparam("terms", type_=sa.ARRAY(sa.BigInteger))),
-    )
-)
+_STATISTICS = CompiledQuery(select_frequencies())
 
 
 class PostgresSpaces(WorkspaceStore, SpaceStore):
@@ -140,9 +167,7 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
         await self._write(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on}))
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
-        params = {"workspace": self._workspace, "terms": [*terms, _DOCUMENTS]}
-        found: dict[int, int] = dict(await self._fetch(_STATISTICS, params))
-        return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
+        return statistics_of(dict(await self._fetch(_STATISTICS, frequency_params(self._workspace, terms))))
 
     async def list_spaces(self) -> list[EmbeddingSpace]:
         query = select_spaces().order_by(_S.active.desc(), _S.bound_at)
