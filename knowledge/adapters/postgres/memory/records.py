@@ -179,6 +179,49 @@ _NEAR = CompiledQuery(_select_near())
 _STARTS = {unasked: CompiledQuery(_select_start(unasked=unasked)) for unasked in (False, True)}
 
 
+_OF_ENTRY = (
+    "id",
+    "arm_key",
+    "point_id",
+    "situation_key",
+    "is_exact",
+    "entry_id",
+    "agent_type",
+    "project_id",
+    "task_id",
+    "run_id",
+    "recorded_at",
+    "recorded_by",
+    "low_trust",
+)
+
+
+def _write_of_entries() -> sa.Insert:
+    """Return the insert of the records of entries, from an array for each column."""
+    each = [sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(_R[name].type))) for name in _OF_ENTRY]
+    rows = sa.select(sa.bindparam("workspace", type_=sa.Text), sa.true(), *each)
+    new = insert(records).from_select(["workspace", "worked", *_OF_ENTRY], rows)
+    updated = {name: new.excluded[name] for name in ("arm_key", "point_id", "situation_key", "is_exact", "low_trust")}
+    return new.on_conflict_do_update(index_elements=[_R.id], set_=updated)
+
+
+def _move_to_found() -> sa.Update:
+    given = sa.select(
+        sa.func.unnest(sa.bindparam("keys", type_=sa.ARRAY(sa.Text))).label("key"),
+        sa.func.unnest(sa.bindparam("found", type_=sa.ARRAY(UUID_TYPE))).label("point"),
+    ).subquery("given")
+    told = (
+        _R.workspace == sa.bindparam("ours", type_=sa.Text),  # an update reserves the names of columns
+        _R.situation_key == given.c.key,
+        ~_R.is_exact,
+        _R.entry_id.is_(None),
+    )
+    return sa.update(records).where(*told).values(point_id=given.c.point, is_exact=sa.true())
+
+
+_WRITE_OF_ENTRIES, _MOVE_TO_FOUND = _write_of_entries(), _move_to_found()
+
+
 async def write_entry_records(
     connection: AsyncConnection, workspace: str, decisions: Sequence[Decision], admitted: Collection[PointId]
 ) -> None:
@@ -194,7 +237,6 @@ async def write_entry_records(
         rows.append(
             {
                 "id": entry.entry_id,
-                "workspace": workspace,
                 "arm_key": decision.profile.arm_key,
                 "point_id": point,
                 "situation_key": decision.situation_key,
@@ -204,24 +246,18 @@ async def write_entry_records(
                 "project_id": entry.project_id,
                 "task_id": entry.task_id,
                 "run_id": entry.run_id,
-                "worked": True,
                 "recorded_at": entry.captured_at,
                 "recorded_by": entry.source or entry.resolved_by or entry.captured_by,
                 "low_trust": entry.low_trust,
             }
         )
-    new = insert(records)
-    updated = {name: new.excluded[name] for name in ("arm_key", "point_id", "situation_key", "is_exact", "low_trust")}
     rows.sort(key=lambda row: str(row["id"]))  # in one order, to avoid deadlocks
-    await connection.execute(new.on_conflict_do_update(index_elements=[_R.id], set_=updated), rows)
+    columns = {name: [row[name] for row in rows] for name in _OF_ENTRY}
+    await connection.execute(_WRITE_OF_ENTRIES, {"workspace": workspace, **columns})
     if exact:
         keys = sorted(exact)
-        given = sa.select(
-            sa.func.unnest(sa.literal(keys, sa.ARRAY(sa.Text))).label("key"),
-            sa.func.unnest(sa.literal([exact[key] for key in keys], sa.ARRAY(UUID_TYPE))).label("point"),
-        ).subquery("given")
-        told = sa.and_(_R.workspace == workspace, _R.situation_key == given.c.key, ~_R.is_exact, _R.entry_id.is_(None))
-        await connection.execute(sa.update(records).where(told).values(point_id=given.c.point, is_exact=True))
+        params = {"ours": workspace, "keys": keys, "found": [exact[key] for key in keys]}
+        await connection.execute(_MOVE_TO_FOUND, params)
 
 
 async def write_outcome_records(
