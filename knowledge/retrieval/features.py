@@ -131,19 +131,20 @@ class _Vocabulary:
     """Finds the terms of one query among those of texts."""
 
     def __init__(self, query: QueryTerms) -> None:
-        self._wanted = query.rarity
-        self._phrases = query.phrases
+        self._wanted = frozenset(query.rarity)
+        self._phrases = frozenset(query.phrases)
         self._prefixes = {term[:PREFIX] for term in query.rarity}
 
     def read(self, text: TextTerms) -> _CandidateTerms:
         """Return the terms, phrases and opening terms of the query that a text has."""
         words, wanted, phrases = text.words_for(self._prefixes), self._wanted, self._phrases
-        terms = {word for word in words if word in wanted}
-        terms.update(whole for whole in text.wholes if whole in wanted)
+        terms = wanted.intersection(words)
+        if wholes := text.wholes:
+            terms |= wanted.intersection(wholes)
         return _CandidateTerms(
             terms=terms,
-            phrases={pair for pair in pairwise(words) if pair in phrases} if phrases else frozenset(),
-            opening={word for word in text.opening_for(self._prefixes) if word in wanted},
+            phrases=phrases.intersection(pairwise(words)) if phrases else phrases,
+            opening=wanted.intersection(text.opening_for(self._prefixes)),
             length=len(words),
         )
 
@@ -160,6 +161,8 @@ class _Share(Generic[_Term]):
 
     def of(self, items: AbstractSet[_Term]) -> float:
         """Return the share of the given items, 0..1."""
+        if not items:
+            return 0.0
         return math.fsum([self._weights.get(each, 0.0) for each in items]) / self._total  # exact in any order of a set
 
 

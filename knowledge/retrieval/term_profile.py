@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,12 +44,12 @@ class TextTerms:
     packed_opening: str
     packed_ids: bytes
 
-    @cached_property
+    @property
     def ids(self) -> frozenset[int]:
         """The ids of all terms of the whole text."""
         return frozenset(np.frombuffer(self.packed_ids, dtype="<u4").tolist())
 
-    @cached_property
+    @property
     def wholes(self) -> Sequence[str]:
         """The whole identifiers."""
         return _split(self.packed_wholes)

@@ -111,7 +111,10 @@ def count(records: Sequence[TrialRecord], weights: Mapping[PointId, float], ques
     A (project, task, run) counts once, by its latest record. Of what one agent's key reported only the first record
     counts, and less while no trusted record of a success is near.
     """
-    ordered = sorted(_first_of_agents(_latest_of_events(records)), key=_time, reverse=True)
+    if len(records) == 1:  # as most have
+        ordered = list(records)
+    else:
+        ordered = sorted(_first_of_agents(_latest_of_events(records)), key=_time, reverse=True)
     vouched = any(each.worked and not each.low_trust and record_weight(each, weights, question) > 0 for each in ordered)
     successes = failures = newer = 0.0
     for record in ordered:

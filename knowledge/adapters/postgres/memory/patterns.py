@@ -267,7 +267,9 @@ def _select_with_records() -> sa.Select[Any]:
         .correlate(_WANTED)
     )
     is_read = _WANTED.c.id == sa.any_(sa.bindparam("read", type_=sa.ARRAY(UUID_TYPE)))
-    pattern = _select_with_words().where(_P.id == _WANTED.c.pattern_id, is_read).correlate(_WANTED).lateral("pattern")
+    # NULL of those not read, in the index's condition: a condition of the join is checked after all was read
+    read_id = sa.case((is_read, _WANTED.c.pattern_id))
+    pattern = _select_with_words().where(_P.id == read_id).correlate(_WANTED).lateral("pattern")
     return sa.select(
         _WANTED.c.id, _WANTED.c.pattern_id, sa.func.array(near.scalar_subquery()).label("near"), *pattern.c
     ).select_from(_WANTED.outerjoin(pattern, sa.true()))
