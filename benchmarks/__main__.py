@@ -29,7 +29,7 @@ from orchestrator.cli.support.terminal import print_json, stages
 from orchestrator.observability.logging import configure_logs
 from orchestrator.observability.progress import Stages
 
-PARTS = ("busy", "embedding", "query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
+PARTS = ("busy", "before", "embedding", "query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
 _SMALL_SCALE = 20_000
 _FULL_SCALE = 100_000
 _HTTP_PATTERNS = 2_000
@@ -41,9 +41,7 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
     """Measure the parts named, one after the other."""
     entries = _FULL_SCALE if full else _SMALL_SCALE
     consolidated = _FULL_CONSOLIDATION if full else _SMALL_CONSOLIDATION
-    outcomes: list[Outcome] = []
-    if "busy" in parts:
-        outcomes += await busy.measure(progress)
+    outcomes = await _measure_before(parts, patterns, progress)
     if "embedding" in parts:
         outcomes += await embedding.measure(progress)
     if "query" in parts:
@@ -61,6 +59,20 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
     if "scale" in parts:
         progress.stage(f"At scale, {entries:,} entries, in a process of its own")
         outcomes += (await asyncio.to_thread(scale.measure_apart, entries)).outcomes()
+    return outcomes
+
+
+async def _measure_before(parts: Sequence[str], patterns: int, progress: Stages) -> list[Outcome]:
+    """Measure the parts named that run in turn with the same in a worktree of the commit before."""
+    outcomes: list[Outcome] = []
+    if "busy" in parts:
+        outcomes += await busy.measure(progress)
+    if "before" in parts:
+        with busy.checkouts() as (_, before):
+            progress.stage("Queries, in turn with those of the commit before")
+            outcomes += await querying.measure_before(before.root, patterns=patterns, rounds=7, each=120)
+            progress.stage("Checkpoints, in turn with those of the commit before")
+            outcomes += await checkpointing.measure_before(before.root, entries=1024, with_model=512, rounds=6)
     return outcomes
 
 

@@ -1,6 +1,7 @@
 """A worker of `benchmarks.before`: a checkpoint with an instant model, its CPU, and Postgres' count of updates.
 
-`python before_checkpoint.py ENTRIES`; each round embeds new entries, and the same texts by hand for comparison.
+`python before_checkpoint.py ENTRIES [model]`; each round embeds new entries, and the same texts by hand for comparison;
+with `model` by the bundled model, and not by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from contextlib import AsyncExitStack
 from itertools import count, islice
 
 import sqlalchemy as sa
@@ -16,8 +18,10 @@ import sqlalchemy as sa
 from benchmarks.checkpointing import by_hand
 from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import timed
+from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
+from knowledge.ports import Embedder
 from knowledge.wiring.open import Knowledge
 from orchestrator.evaluation.retrieval import throwaway_home
 
@@ -29,17 +33,18 @@ _FLUSH = sa.text("SELECT pg_stat_force_next_flush()")
 
 async def updates(knowledge: Knowledge) -> dict[str, tuple[int, int]]:
     """Return the number of updates of each table, and of those that touched no index."""
-    async with knowledge.engine.connect() as connection:
-        await connection.execute(_FLUSH)
-    await asyncio.sleep(1.5)  # idle backends report once a second
+    async with AsyncExitStack() as stack:  # all at once: each backend reports what it did itself, idle ones late
+        for _ in range(knowledge.engine.sync_engine.pool.checkedin()):  # type: ignore[attr-defined]
+            connection = await stack.enter_async_context(knowledge.engine.connect())
+            await connection.execute(_FLUSH)
     async with knowledge.engine.connect() as connection:
         return {row.relname: (row.updated, row.hot) for row in await connection.execute(_UPDATES)}
 
 
-async def main(entries: int) -> None:
+async def main(entries: int, *, with_model: bool) -> None:
     """Embed once for each line of input."""
     stock, numbers = texts(), count()
-    embedder = InstantEmbedder()
+    embedder: Embedder = LocalEmbedder() if with_model else InstantEmbedder()
     with throwaway_home() as folder:
         index = QdrantEdgeIndex(folder / "raw")
         async with throwaway(embedder) as knowledge:
@@ -52,7 +57,9 @@ async def main(entries: int) -> None:
                 own = time.process_time()
                 seconds = await timed(knowledge.checkpoints.process_all())
                 own = time.process_time() - own
-                raw = await timed(by_hand(embedder, index, told, CHECKPOINT_BATCH, words=None))
+                raw = 0.0
+                if not with_model:
+                    raw = await timed(by_hand(embedder, index, told, CHECKPOINT_BATCH, words=None))
                 after = await updates(knowledge)
                 changed = {name: (after[name][0] - before[name][0], after[name][1] - before[name][1]) for name in after}
                 figures = {
@@ -70,4 +77,4 @@ async def main(entries: int) -> None:
                 print(json.dumps(figures), flush=True)
 
 
-asyncio.run(main(int(sys.argv[1])))
+asyncio.run(main(int(sys.argv[1]), with_model="model" in sys.argv[2:]))

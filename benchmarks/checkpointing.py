@@ -29,6 +29,7 @@ from orchestrator.observability.progress import Stages
 
 GOAL_WITH_MODEL = 0.9
 GOAL_INSTANT = 0.7
+GOAL_OF_BEFORE = 1.8
 GOAL_INSTANT_SHARE = 0.35
 GOAL_WIDE_UPDATES = 1.2
 GOAL_HOT = 0.8
@@ -184,15 +185,26 @@ def _outcome(name: str, times: Times, entries: int, goal: float) -> Outcome:
     return Outcome(name=name, ratio=ours / raw, goal=goal, at_most=False, ours=f"{ours:,.0f}/s", raw=f"{raw:,.0f}/s")
 
 
-async def measure_before(before: Path, *, entries: int, rounds: int) -> list[Outcome]:
-    """Return the throughput of checkpoints with an instant model, and their updates, against another checkout's."""
+async def measure_before(before: Path, *, entries: int, with_model: int, rounds: int) -> list[Outcome]:
+    """Return the throughput of checkpoints, and their updates with an instant model, against another checkout's."""
+    arguments = [str(with_model), "model"]
+    slower, faster = await alternate(CHECKPOINT_WORKER, [before, HERE], rounds=rounds, arguments=arguments)
+    was, made = (median_of(side[1:], "seconds") for side in (slower, faster))  # the first round warms up
     then, now = await alternate(CHECKPOINT_WORKER, [before, HERE], rounds=rounds, arguments=[str(entries)])
 
     def line(figure: str, name: str, goal: float, *, at_most: bool) -> Outcome:
-        was, made = median_of(then, figure), median_of(now, figure)
+        was, made = median_of(then[1:], figure), median_of(now[1:], figure)
         return Outcome(name=name, ratio=made, goal=goal, at_most=at_most, ours=f"{made:.2f}", raw=f"{was:.2f} before")
 
     return [
+        Outcome(
+            name=f"checkpoint of {with_model} entries, bundled model: throughput / the same before",
+            ratio=was / made,
+            goal=GOAL_OF_BEFORE,
+            at_most=False,
+            ours=f"{1 / made:,.0f}/s",
+            raw=f"{1 / was:,.0f}/s",
+        ),
         line("share", "checkpoint / raw embed + upsert, instant embedder", GOAL_INSTANT_SHARE, at_most=False),
         line("wide_updates", "updates of a wide row an entry", GOAL_WIDE_UPDATES, at_most=True),
         line("hot", "HOT share of all updates", GOAL_HOT, at_most=False),
