@@ -167,8 +167,9 @@ async def _prefetch_embedding(stores: Stores, question: Question) -> AsyncIterat
     try:
         yield _Prefetched(space=await stores.embedder.space(), vector=vector)
     finally:
-        vector.cancel()
-        await asyncio.gather(vector, return_exceptions=True)
+        if not vector.done() or vector.cancelled() or vector.exception():
+            vector.cancel()
+            await asyncio.gather(vector, return_exceptions=True)
 
 
 async def _search(
