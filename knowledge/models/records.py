@@ -73,7 +73,7 @@ class LiftCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStart:
-    """What a search needs before the index is asked: the space in use, and the statistics of the question's terms.
+    """The data of a search before the index is asked: the space in use, and the statistics of the question's terms.
 
     `exact`: a few points of exactly the question's situation that trusted entries have, the latest first.
     `experience`: the workspace's, where it was asked for.
