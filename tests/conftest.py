@@ -8,18 +8,21 @@ import importlib
 import itertools
 import logging
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import structlog
 from pydantic import SecretStr
 
+from hardwon.owner import launch
+from hardwon.owner.environment import OwnerSettings
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
@@ -73,6 +76,16 @@ def pytest_runtest_logfinish() -> None:
 def _leave_out_of_searches() -> None:
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _owners_at_once() -> None:
+    """Fork the owners that tests start themselves from an interpreter that has all loaded, as commands do."""
+
+    def start(settings: OwnerSettings) -> Any:
+        return importlib.import_module("tests.support.processes").STARTER.start_owner(settings)
+
+    vars(launch)["_start"] = start
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +151,8 @@ def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-        end_owner(Path(folder))
+        has_postgres = (Path(folder) / "postgres").exists()
+        end_owner(Path(folder), signal.SIGTERM if has_postgres else signal.SIGKILL)
 
 
 @pytest.fixture

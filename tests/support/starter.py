@@ -157,6 +157,17 @@ class Starter:
         out, err = (os.fdopen(end, encoding="utf-8", newline="\n") for end in (from_stdout, from_stderr))
         return Piped(answer, into, out, err)
 
+    def start_owner(self, settings: Any) -> Any:
+        """Start an owner for this process, as `hardwon.owner.launch` would."""
+        ours, theirs = os.pipe()
+        os.set_blocking(ours, False)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        answer = self._fork(["owner", str(settings.home)], settings.environment, (nothing, theirs, nothing))
+        os.close(theirs)
+        os.close(nothing)
+        Forked(answer).wait(60)
+        return importlib.import_module("hardwon.owner.launch")._Child(ours)
+
     def on_terminal(self, command: Sequence[str], environment: Mapping[str, str], terminal: int) -> Forked:
         """Start a command whose three streams are a terminal, which is its own."""
         return Forked(self._fork(command, environment, (terminal,) * 3))
@@ -297,7 +308,13 @@ def set_checkpoints(*, batch: int, lease: timedelta) -> None:
 def _be(command: list[str]) -> None:
     """Run what an interpreter would that was started with this command."""
     first, *rest = command
-    if first == "-c":
+    if first == "owner":
+        report = os.dup(1)
+        os.dup2(0, 1)
+        os.setsid()
+        sys.argv = ["hardwon owner", *rest, str(report)]
+        importlib.import_module("orchestrator.server.owner").main()
+    elif first == "-c":
         script, *arguments = rest
         sys.argv = ["-c", *arguments]
         exec(compile(script, "<string>", "exec"), {"__name__": "__main__"})

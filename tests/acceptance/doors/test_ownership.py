@@ -259,7 +259,7 @@ def test_a_server_takes_the_place_of_an_owner_that_a_command_started(commands: C
             assert detached is not None
             assert owner is not None
             assert (owner.pid, owner.detached) == (server.pid, False)
-            assert not detached.is_alive()
+            until(lambda: not detached.is_alive())
             assert program.ask("through the server")
             sentence = commands.refused("serve", "--port", str(free_port()))
             assert f"process {server.pid}" in sentence
