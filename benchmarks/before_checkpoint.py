@@ -71,9 +71,6 @@ async def main(entries: int, *, with_model: bool) -> None:
                     "updates": sum(updated for updated, _ in changed.values()) / entries,
                     "hot": sum(hot for _, hot in changed.values()) / max(1, sum(one for one, _ in changed.values())),
                 }
-                for name, (updated, hot) in changed.items():
-                    if updated:
-                        print(name, updated / entries, hot / updated, file=sys.stderr)
                 print(json.dumps(figures), flush=True)
 
 
