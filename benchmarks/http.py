@@ -154,10 +154,10 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
 
             progress.stage("Capturing over HTTP")
             captures = await interleaved(captured, inserted, rounds=rounds, each=each, warm_up=40)
-            progress.stage(f"Capturing over HTTP by {_CALLERS} callers")
-            at_once = await _rates(ours, raw, new, rounds=rounds, each=each)
             progress.stage("Asking over HTTP")
             contexts = await interleaved(context, in_process, rounds=rounds, each=each, warm_up=20)
+            progress.stage(f"Capturing over HTTP by {_CALLERS} callers")
+            at_once = await _rates(ours, raw, new, rounds=rounds, each=each)
     size = len(json.dumps(asdict(answer), default=str))
     return [
         _outcome("HTTP capture p50 / a bare FastAPI route with the same insert", captures, "fsync on"),
