@@ -173,14 +173,6 @@ class Authenticator(KeyCache):
         found, until = self._any_key
         return not found and until > float("-inf")
 
-    async def count_with_other_pepper(self) -> int:
-        """Return the number of live keys that are useless here since they were made with another pepper."""
-        return (
-            await self.store.count_with_other_pepper(self.pepper().name, self.clock.now())
-            if await self.has_any_key()
-            else 0
-        )
-
     def invalidate(self, key_id: str) -> None:
         """Drop a key and the existence of keys from the cache, also the results of lookups that are under way."""
         self._invalidations += 1

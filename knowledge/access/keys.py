@@ -190,7 +190,14 @@ class KeyService:
     audit: Auditor = NO_AUDIT
 
     async def count_unusable(self) -> int:
-        """Return how many live keys, of all workspaces, do not work here, as they were made with another pepper."""
+        """Return how many live keys do not work here, as they were made with another pepper.
+
+        Raises AccessDenied for a key of one workspace: it may not learn of the keys of others.
+        """
+        if self.within is not None:
+            raise AccessDenied("a key of one workspace cannot count the keys of all")
+        if not await self.store.has_any():  # a pepper would be made to compare with
+            return 0
         return await self.store.count_with_other_pepper(self.pepper().name, self.clock.now())
 
     async def create(

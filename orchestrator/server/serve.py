@@ -79,7 +79,7 @@ async def run_service(
         app = make_app(knowledge, auth=auth)
         stack.enter_context(observe(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
         without_keys = key is None and not await knowledge.authenticator.has_any_key()
-        dead_keys = await knowledge.authenticator.count_with_other_pepper()
+        dead_keys = await knowledge.keys.count_unusable()
         await stack.enter_async_context(_serve(knowledge, app, listener))
         if lock is not None:
             await stack.enter_async_context(serve_socket(on_socket, lock, settings.home))
