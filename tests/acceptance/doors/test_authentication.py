@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import inspect
 from collections.abc import AsyncIterator, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
@@ -275,6 +275,19 @@ async def test_who_has_a_key_of_one_workspace_sees_makes_and_ends_keys_of_that_o
         for end in (ours.revoke, ours.rotate):
             with pytest.raises(NotFound):
                 await end(other.key.key_id)
+    with pytest.raises(AccessDenied):
+        await ours.count_unusable()
+
+
+async def test_keys_of_another_pepper_are_counted_and_without_a_key_no_pepper_is_made(ring: Ring) -> None:
+    def no_pepper() -> Pepper:
+        raise AssertionError("nothing is to be compared with it")
+
+    assert await replace(ring.keys, pepper=no_pepper).count_unusable() == 0
+    await ring.keys.create(["query"], workspace=None)
+    assert await ring.keys.count_unusable() == 0
+    other = replace(ring.keys, pepper=lambda: replace(PEPPER, name="another"))
+    assert await other.count_unusable() == 1
 
 
 @over(
