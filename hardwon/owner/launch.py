@@ -77,6 +77,7 @@ class OwnerLink:
     settings: OwnerSettings
     on_wait: Callable[[str], None] = lambda what: log.warning("owner_awaited", reason=what)
     socket: str | None = None
+    owner: Owner | None = None
     _finding: asyncio.Task[None] | None = field(default=None, init=False)
     _children: list[_Child] = field(default_factory=list, init=False)
 
@@ -94,6 +95,11 @@ class OwnerLink:
             self._finding.add_done_callback(_log_failure)
         await asyncio.shield(self._finding)
 
+    def has_changed(self) -> bool:
+        """Return whether another process is recorded as the owner than the one that was found, on the same socket."""
+        recorded = read_owner(self.settings.home)
+        return self.owner is not None and recorded is not None and recorded.pid != self.owner.pid
+
     async def aclose(self) -> None:
         """Stop looking. The owner goes on."""
         if self._finding is not None:
@@ -108,9 +114,11 @@ class OwnerLink:
         while True:
             owner = read_owner(self.settings.home)
             answers = await self._ask(owner, search)
-            if answers and owner is not None and not (first and await self._is_replaced(owner)):
-                self.socket = owner.socket
-                return
+            if answers and owner is not None:
+                _check_stores(self.settings, owner)  # also of the next one: it may have been started by somebody else
+                if not (first and await self._is_replaced(owner)):
+                    self.socket, self.owner = owner.socket, owner
+                    return
             first = first and not answers
             if not answers:
                 await self._start_if_needed(owner, search)
@@ -172,9 +180,8 @@ class OwnerLink:
     async def _is_replaced(self, owner: Owner) -> bool:
         """End an owner of an older version or with other settings than this caller's, if it was started by a caller.
 
-        Raises InvalidSetting where the stores differ; return whether the owner was ended.
+        Return whether it was ended.
         """
-        _check_stores(self.settings, owner)
         if owner.version is None or not owner.detached:
             return False
         ours = self.settings.environment
@@ -217,6 +224,7 @@ async def _probe(path: str) -> bool | None:
 
 
 def _check_stores(settings: OwnerSettings, owner: Owner) -> None:
+    """Raise InvalidSetting, naming both values, where an owner has other stores than the settings say."""
     if owner.version is None:
         return
     ours, theirs = store_settings(settings.environment), owner.settings

@@ -38,7 +38,7 @@ class OwnerTransport(httpx.AsyncBaseTransport):
         for _ in range(_MAX_ATTEMPTS):
             if cut and (request.method, request.url.path) == ("POST", KEYS_PATH):
                 raise OwnerUnavailable(_OWNER_LEFT_WITH_KEY)  # repeated, it would create a second key
-            path = self._link.socket or ""
+            path = await self._find_socket()
             try:
                 response = await self._transport_to(path).handle_async_request(request)
                 if response.headers.get("content-type", "").endswith("json"):
@@ -61,7 +61,7 @@ class OwnerTransport(httpx.AsyncBaseTransport):
     async def _send_stream(self, request: httpx.Request) -> httpx.Response:
         """Send a stream. It can be read only once, so it is sent again only if the connection was refused."""
         for _ in range(_MAX_ATTEMPTS):
-            path = self._link.socket or ""
+            path = await self._find_socket()
             try:
                 response = await self._transport_to(path).handle_async_request(request)
             except httpx.ConnectError:
@@ -74,6 +74,12 @@ class OwnerTransport(httpx.AsyncBaseTransport):
                 raise OwnerUnavailable(_OWNER_LEFT)
             return response
         raise OwnerUnavailable(_OWNERS_KEEP_LEAVING)
+
+    async def _find_socket(self) -> str:
+        """Return the socket of the owner. The next owner has the same one, and may be of other stores."""
+        if self._link.has_changed():
+            await self._link.find(left=self._link.socket)
+        return self._link.socket or ""
 
     def _transport_to(self, path: str) -> httpx.AsyncHTTPTransport:
         if path not in self._to:

@@ -34,8 +34,10 @@ from knowledge.wiring.open import open_knowledge
 from orchestrator import connect
 from orchestrator.server.owner import listen_on_socket
 from tests.acceptance.doors.test_opening import serving
+from tests.conftest import TEMPLATE
 from tests.support.folders import end_owner
 from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, drop_database
 from tests.support.processes import PROGRAM, Commands, embedding_by, entry, free_port, lines, until
 
 OPENS_ALONE = """
@@ -249,6 +251,24 @@ def test_settings_that_are_not_the_owners_have_one_of_their_own_and_other_stores
         serving = read_owner(commands.home)
         assert serving is not None
         assert serving.pid == server.pid, "one that a person started is not ended for it"
+
+
+def test_a_caller_whose_next_owner_has_other_stores_is_told_and_writes_nothing_there(
+    commands: Commands, postgres_dsn: str
+) -> None:
+    """Only the first owner was looked at: what was captured after it went into somebody else's database."""
+    other = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
+    elsewhere = Commands(commands.home, {**commands.settings, "HARDWON_DATABASE_URL": other})
+    with commands.program() as program:
+        assert program.ask("through the first owner")
+        end_owner(commands.home)
+        with elsewhere.serving():
+            program.say("through the next one")
+            code, out, err = program.end()
+            assert (code, out) == (1, "")
+            assert f"HARDWON_DATABASE_URL: is {commands.settings['HARDWON_DATABASE_URL']} here" in err
+            assert statuses(elsewhere) == {}
+    asyncio.run(drop_database(other))
 
 
 def test_a_server_takes_the_place_of_an_owner_that_a_command_started(commands: Commands) -> None:
