@@ -107,7 +107,7 @@ def bare_app(knowledge: Knowledge, answer: Context) -> FastAPI:
     return app
 
 
-def _asked(text: str, number: int) -> dict[str, Any]:
+def _context_body(text: str, number: int) -> dict[str, Any]:
     task = {"description": text, "type": "bugfix", "technology": "python"}
     return {"task": task, "agent_type": AGENTS[number % 4]}
 
@@ -144,13 +144,13 @@ async def measure(*, patterns: int, rounds: int, each: int, progress: Stages) ->
 
             async def context(number: int) -> float:
                 text = question(situations, number, "ours")
-                return await timed(must(ours, "/v1/contexts", _asked(text, number), 200))
+                return await timed(must(ours, "/v1/contexts", _context_body(text, number), 200))
 
             async def in_process(number: int) -> float:
                 text = question(situations, number, "raw")
                 task = Task(description=text, type="bugfix", technology="python")
                 inside = await timed(builder.build_context_for_task(task, AGENTS[number % 4]))
-                return inside + await timed(must(raw, "/contexts", _asked(text, number), 200))
+                return inside + await timed(must(raw, "/contexts", _context_body(text, number), 200))
 
             progress.stage("Capturing over HTTP")
             captures = await interleaved(captured, inserted, rounds=rounds, each=each, warm_up=40)

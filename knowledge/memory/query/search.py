@@ -253,11 +253,11 @@ async def _encode(
 
     lexical, weight = query_vector(counts, statistics)
     reading = read_query(text, statistics)
-    embedded = await _embed_by(question, embed, remote=remote)
+    embedded = await _embed_in_time(question, embed, remote=remote)
     return _EncodedQuestion(embedded=embedded, lexical=lexical, weight=weight, reading=reading, statistics=statistics)
 
 
-async def _embed_by(question: Question, embed: Callable[[], Awaitable[Vector]], *, remote: bool) -> _Embedded:
+async def _embed_in_time(question: Question, embed: Callable[[], Awaitable[Vector]], *, remote: bool) -> _Embedded:
     """Embed a question; give up where it has a deadline and is not embedded in time, or not at all.
 
     A model of this process that is late has too little of the machine; a `remote` one does not answer.
