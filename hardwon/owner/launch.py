@@ -96,7 +96,7 @@ class OwnerLink:
         await asyncio.shield(self._finding)
 
     def has_changed(self) -> bool:
-        """Return whether another process is recorded as the owner than the one that was found, on the same socket."""
+        """Return whether the record names another owner than the one that was found."""
         recorded = read_owner(self.settings.home)
         return self.owner is not None and recorded is not None and recorded.pid != self.owner.pid
 
