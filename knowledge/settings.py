@@ -119,9 +119,18 @@ class KnowledgeSettings(BaseSettings):
     pg_keep: bool = False
     """Leave the embedded Postgres running when the last process ends."""
     qdrant_url: str | None = None
-    """A Qdrant server; unset: the embedded engine."""
+    """A Qdrant server, or several nodes of one cluster with commas between; unset: the embedded engine."""
     qdrant_api_key: SecretStr | None = None
     """The key of that server."""
+    qdrant_replication: int | None = Field(default=None, ge=1, le=100)
+    """Replicas of each shard; unset: 2 where the cluster has two nodes or more. For new collections, like the next
+    three: `hardwon rebuild --layout` gives them to those that exist."""
+    qdrant_shards: int | None = Field(default=None, ge=1, le=1000)
+    """Shards of a collection; unset: as many as the cluster has nodes."""
+    qdrant_quantization: Literal["none", "int8"] = "none"
+    """int8: search among vectors of a quarter of the size, held in memory; hits are scored by the whole ones."""
+    qdrant_on_disk: bool = False
+    """Leave vectors and graphs on disk, for collections larger than memory."""
     qdrant_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,64}$")
     """Prefix of its collections; each database that shares the server needs its own."""
     embedding_model: str | None = None
@@ -276,6 +285,16 @@ class KnowledgeSettings(BaseSettings):
         except RuntimeError:
             raise ValueError(f"begins with {value.parts[0]}, and that user has no home directory") from None
 
+    @field_validator("qdrant_url")
+    @classmethod
+    def _qdrant_nodes(cls, value: str | None) -> str | None:
+        addresses = _split_addresses(value)
+        for address in addresses:
+            check_http(address)
+        if len(set(addresses)) < len(addresses):
+            raise ValueError("names the same address twice")
+        return ",".join(addresses) or None
+
     @field_validator("database_url")
     @classmethod
     def _postgres(cls, value: SecretStr | None) -> SecretStr | None:
@@ -290,9 +309,7 @@ class KnowledgeSettings(BaseSettings):
             check_port(value.get_secret_value())
         return value
 
-    @field_validator(
-        "qdrant_url", "embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url"
-    )
+    @field_validator("embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
@@ -417,9 +434,18 @@ class KnowledgeSettings(BaseSettings):
         return self.database_url is None
 
     @property
+    def qdrant_urls(self) -> tuple[str, ...]:
+        """The addresses of the Qdrant server's nodes, none with the embedded engine."""
+        return _split_addresses(self.qdrant_url)
+
+    @property
     def has_embedded_index(self) -> bool:
         """True if the vector index is in the data directory, which one process at a time owns."""
         return self.qdrant_url is None
+
+
+def _split_addresses(value: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in (value or "").split(","))))
 
 
 _ALSO_READ = frozenset({"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_POSTGRES_PASSWORD"})

@@ -106,3 +106,37 @@ class RebuildReport:
     embedded: int
     dry_run: bool = False
     passages: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionHealth:
+    """A collection of the index. `replicas`: as configured; `least_replicas`: live ones of the shard that has fewest.
+
+    `differs`: in which points it is not laid out as the settings ask. `unreadable`, `at_risk`: share of the points in
+    shards without a live replica, and in those with a single one.
+    """
+
+    name: str
+    points: int
+    shards: int = 1
+    replicas: int = 1
+    least_replicas: int = 1
+    unreadable: float = 0.0
+    at_risk: float = 1.0
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexHealth:
+    """State of the vector index. `version`: of the server, None for the embedded engine.
+
+    `nodes`: of the server's cluster, 1 without one, None where the key may not ask. `problems`: a sentence each, with
+    what to do.
+    """
+
+    version: str | None = None
+    nodes: int | None = 1
+    dead_nodes: tuple[str, ...] = ()
+    collections: tuple[CollectionHealth, ...] = ()
+    problems: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()

@@ -15,7 +15,10 @@ Vector: TypeAlias = "npt.NDArray[np.float32]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """Everything that makes two vectors comparable. Equal dimensions prove nothing; equal fingerprints do."""
+    """Everything that makes two vectors comparable. Equal dimensions prove nothing; equal fingerprints do.
+
+    `layout`: number of the layout that its collections in the index have; each new one is built beside the old.
+    """
 
     provider: str
     model: str
@@ -25,6 +28,12 @@ class EmbeddingSpace:
     query_prefix: str = ""
     document_prefix: str = ""
     fingerprint: str = ""
+    layout: int = 0
+
+    @property
+    def collection(self) -> str:
+        """The fingerprint and the layout, which together name a collection of the index."""
+        return f"{self.fingerprint}_{self.layout}" if self.layout else self.fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from hardwon.models.maintenance import IndexHealth
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 
 
@@ -31,11 +32,19 @@ class VectorIndex(Protocol):
         """
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
+        self,
+        space: EmbeddingSpace,
+        dense: Sequence[Vector],
+        where: PointFilter,
+        *,
+        limit: int,
+        at_least: float,
+        exact: bool | None = None,
     ) -> list[list[PointId]]:
         """Return for each vector the `limit` points of the highest cosine, `at_least` or more, highest first.
 
-        Many vectors take few round trips.
+        Many vectors take few round trips. `exact`: compare with every point (True) or by the graph as it is (False),
+        where an index has one; by default by a graph once that is built.
         """
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
@@ -68,6 +77,22 @@ class VectorIndex(Protocol):
         """Drop the collection of the space in use and create it empty."""
         await self.drop(space)
         await self.ensure(space)
+
+    async def wait_until_consistent(self) -> None:
+        """Wait until nodes that were away have what they missed; nothing missing may be called lost before."""
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        """Return in which points the collection is not laid out as the settings ask, in words; none if it is absent."""
+        del space
+        return []
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        """Return whether the index has finished its work on the collection, such as building a graph."""
+        del space
+        return True
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        """Return the state of the index and of the collection of a space. Raises IndexUnavailable."""
 
     async def aclose(self) -> None:
         """Flush and close the index."""

@@ -36,6 +36,7 @@ from knowledge.retrieval.calibration import default_calibration
 from knowledge.retrieval.space_mismatch import space_mismatch
 from knowledge.settings import KnowledgeSettings
 from knowledge.text.bm25 import DEFAULT_MEAN_TERMS
+from knowledge.wiring.stores import index_layout
 
 
 def open_passages(settings: KnowledgeSettings, ownership: Ownership) -> PassageIndex:
@@ -47,7 +48,8 @@ def open_passages(settings: KnowledgeSettings, ownership: Ownership) -> PassageI
     from knowledge.adapters.qdrant.passages_server import connect  # noqa: PLC0415
 
     key = settings.qdrant_api_key
-    return connect(settings.qdrant_url, key.get_secret_value() if key else None, ownership)
+    secret = key.get_secret_value() if key else None
+    return connect(settings.qdrant_urls, secret, ownership, index_layout(settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -18,6 +19,9 @@ from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.documents.ports import PassageIndex
 from knowledge.ports import Stores, VectorIndex
 from knowledge.settings import KnowledgeSettings
+
+if TYPE_CHECKING:
+    from knowledge.adapters.qdrant.cluster.layout import Layout
 
 
 async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:
@@ -62,12 +66,14 @@ async def _stop(server: AbstractContextManager[object]) -> None:
 
 def check_qdrant(settings: KnowledgeSettings) -> None:
     """Raise InvalidSetting for a remote Qdrant without a key: anyone who can reach it could read and delete all."""
-    if settings.qdrant_url is None or settings.qdrant_api_key is not None or settings.open_qdrant:
+    if settings.qdrant_api_key is not None or settings.open_qdrant:
         return
-    if not _on_this_machine(urlsplit(settings.qdrant_url).hostname or ""):
+    for address in settings.qdrant_urls:
+        if _on_this_machine(urlsplit(address).hostname or ""):
+            continue
         raise InvalidSetting(
             "HARDWON_QDRANT_API_KEY",
-            f"{settings.qdrant_url} is on another machine, so give it a key (QDRANT__SERVICE__API_KEY of the server)"
+            f"{address} is on another machine, so give it a key (QDRANT__SERVICE__API_KEY of the server)"
             " and set it here, or set HARDWON_OPEN_QDRANT=true to go without one",
         )
 
@@ -95,7 +101,20 @@ def open_index(settings: KnowledgeSettings, ownership: Ownership) -> VectorIndex
     from knowledge.adapters.qdrant.server import connect as connect_qdrant  # noqa: PLC0415
 
     key = settings.qdrant_api_key
-    return connect_qdrant(settings.qdrant_url, key.get_secret_value() if key else None, ownership)
+    secret = key.get_secret_value() if key else None
+    return connect_qdrant(settings.qdrant_urls, secret, ownership, index_layout(settings))
+
+
+def index_layout(settings: KnowledgeSettings) -> Layout:
+    """Return the layout of the collections on a Qdrant server that the settings ask for."""
+    from knowledge.adapters.qdrant.cluster.layout import Layout, Quantization  # noqa: PLC0415 - heavy
+
+    return Layout(
+        replication=settings.qdrant_replication,
+        shards=settings.qdrant_shards,
+        quantization=Quantization(settings.qdrant_quantization),
+        on_disk=settings.qdrant_on_disk,
+    )
 
 
 async def open_collections(stores: Stores, passages: PassageIndex) -> None:

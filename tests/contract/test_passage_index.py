@@ -44,7 +44,7 @@ async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             url = os.environ.get("HARDWON_TEST_QDRANT_URL")
             if not url:
                 pytest.skip("HARDWON_TEST_QDRANT_URL names no Qdrant server")
-            made = connect(url, os.environ.get("HARDWON_TEST_QDRANT_API_KEY"))
+            made = connect(url.split(","), os.environ.get("HARDWON_TEST_QDRANT_API_KEY"))
     await made.ensure(SPACE)
     yield made
     await made.drop(SPACE)

@@ -49,12 +49,12 @@ async def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         case "local":
             index = QdrantServerIndex(AsyncQdrantClient(":memory:"))
         case "loopback":
-            index = connect(request.getfixturevalue("loopback").url)
+            index = connect([request.getfixturevalue("loopback").url])
         case _:
             url = os.environ.get("HARDWON_TEST_QDRANT_URL")
             if not url:
                 pytest.skip("HARDWON_TEST_QDRANT_URL names no Qdrant server")
-            index = connect(url, os.environ.get("HARDWON_TEST_QDRANT_API_KEY"))
+            index = connect(url.split(","), os.environ.get("HARDWON_TEST_QDRANT_API_KEY"))
     yield index
     await index.aclose()
 

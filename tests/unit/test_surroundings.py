@@ -49,7 +49,7 @@ async def test_what_no_client_can_use_is_named_by_each_of_them(
     assert told.value.field == variable
     assert "hush" not in str(told.value)
     with pytest.raises(InvalidSetting, match=said):
-        connect(NOWHERE)
+        connect([NOWHERE])
     with pytest.raises(InvalidSetting, match=said):
         KnowledgeClient(NOWHERE)
 

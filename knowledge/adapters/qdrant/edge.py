@@ -27,6 +27,7 @@ from uuid import uuid4
 import qdrant_edge as edge
 
 from hardwon.errors import IndexUnavailable
+from hardwon.models.maintenance import CollectionHealth, IndexHealth
 from knowledge.adapters.qdrant import payloads as shape
 from knowledge.adapters.qdrant.edge_search import (
     expiry_filter,
@@ -126,8 +127,16 @@ class QdrantEdgeIndex(VectorIndex):
             return search_both(shard, dense.tolist(), lexical, allowed, limit)
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
+        self,
+        space: EmbeddingSpace,
+        dense: Sequence[Vector],
+        where: PointFilter,
+        *,
+        limit: int,
+        at_least: float,
+        exact: bool | None = None,
     ) -> list[list[PointId]]:
+        del exact  # there is no graph
         for vector in dense:
             shape.check_dense(space, vector, "dense")
         wanted = shape.conditions(where)
@@ -247,6 +256,14 @@ class QdrantEdgeIndex(VectorIndex):
         if not path.exists():
             return None
         return path.rename(path.with_name(f"{REMOVING_PREFIX}{path.name}-{uuid4().hex}"))
+
+    async def wait_until_consistent(self) -> None:
+        """Return at once: there is one copy."""
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        with translate_errors(await self._wait_until_created(space)):
+            points = self._shard(space).info().points_count
+        return IndexHealth(collections=(CollectionHealth(name=shape.collection_name(space), points=points),))
 
     async def aclose(self) -> None:
         if self._lock is None:

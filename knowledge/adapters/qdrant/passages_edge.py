@@ -10,6 +10,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from hardwon.models.documents import PassageId
+from hardwon.models.maintenance import IndexHealth
 from knowledge.adapters.qdrant import passage_payloads as shape
 from knowledge.adapters.qdrant import payloads as qdrant_points
 from knowledge.adapters.qdrant.edge import BATCH, RESERVE_MB, QdrantEdgeIndex
@@ -44,6 +45,15 @@ class EdgePassages(PassageIndex):
             return []
         return await self._shards.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
+    ) -> list[list[PassageId]]:
+        del exact  # there is no graph
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return [[] for _ in dense]
+        return await self._shards.nearest_of(shape.own_space(space), dense, _filter(wanted), limit=limit)
+
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
 
@@ -66,6 +76,12 @@ class EdgePassages(PassageIndex):
     async def recreate(self, space: EmbeddingSpace) -> None:
         await self._shards.recreate(shape.own_space(space), in_use=False)
         await self.ensure(space)
+
+    async def wait_until_consistent(self) -> None:
+        """Return at once: there is one copy."""
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        return await self._shards.health(shape.own_space(space))
 
     async def aclose(self) -> None:
         await self._shards.aclose()
@@ -100,6 +116,19 @@ class _Shards(QdrantEdgeIndex):
         with translate_errors(await self._wait_until_created(space)):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
+
+    async def nearest_of(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], allowed: edge.Filter, *, limit: int
+    ) -> list[list[PassageId]]:
+        """Return for each vector the points of the highest cosine."""
+        found: list[list[PassageId]] = []
+        for vector in dense:
+            query = edge.Query.Nearest(vector.tolist(), using=qdrant_points.DENSE)
+            with translate_errors(await self._wait_until_created(space)):
+                hits = self._shard(space).query(edge.QueryRequest(limit=limit, query=query, filter=allowed))
+            found.append([PassageId(UUID(str(hit.id))) for hit in hits])
+            await yield_to_loop()
+        return found
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""

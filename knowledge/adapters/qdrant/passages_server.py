@@ -8,32 +8,44 @@ from uuid import UUID
 from qdrant_client import AsyncQdrantClient, models
 
 from hardwon.models.documents import PassageId
+from hardwon.models.maintenance import IndexHealth
 from knowledge.adapters.qdrant import passage_payloads as shape
 from knowledge.adapters.qdrant import payloads as qdrant_points
+from knowledge.adapters.qdrant.cluster import session as cluster
+from knowledge.adapters.qdrant.cluster.collections import IndexParams
+from knowledge.adapters.qdrant.cluster.layout import PAGE, Layout
+from knowledge.adapters.qdrant.cluster.session import ClusterSession
 from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
-from knowledge.adapters.qdrant.server import BATCH, BATCH_NUMBERS, QdrantServerIndex, client_of, sparse
+from knowledge.adapters.qdrant.server import QdrantServerIndex, sparse
 from knowledge.documents.models import PassageHit, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
 
 
-def connect(url: str, api_key: str | None = None, ownership: Ownership = SOLE_USER) -> ServerPassages:
-    """Return an index of passages on the server at `url`. Nothing is sent yet."""
-    return ServerPassages(client_of(url, api_key), ownership)
+def connect(
+    urls: Sequence[str], api_key: str | None = None, ownership: Ownership = SOLE_USER, layout: Layout | None = None
+) -> ServerPassages:
+    """Return an index of passages on the cluster with nodes at `urls`. Nothing is sent yet."""
+    return ServerPassages(cluster.connect(urls, api_key), ownership, layout)
 
 
 class ServerPassages(PassageIndex):
     """Points on a server that any number of processes share."""
 
-    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = SOLE_USER) -> None:
-        self._collections = _Collections(client, ownership)
+    def __init__(
+        self,
+        client: ClusterSession | AsyncQdrantClient,
+        ownership: Ownership = SOLE_USER,
+        layout: Layout | None = None,
+    ) -> None:
+        self._points = _Points(client, ownership, layout)
 
     async def ensure(self, space: EmbeddingSpace) -> None:
-        await self._collections.make(shape.own_space(space))
+        await self._points.ensure(shape.own_space(space), in_use=False)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         shape.check_batch(space, points)
-        await self._collections.put(shape.own_space(space), points)
+        await self._points.put(shape.own_space(space), points)
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
@@ -43,74 +55,88 @@ class ServerPassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return await self._collections.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return await self._points.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
+    ) -> list[list[PassageId]]:
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return [[] for _ in dense]
+        return await self._points.nearest_of(shape.own_space(space), dense, _filter(wanted), limit=limit, exact=exact)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
-        await self._collections.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
+        await self._points.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        return await self._collections.count(shape.own_space(space), workspace)
+        return await self._points.count(shape.own_space(space), workspace)
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
     ) -> list[PassageId]:
         last = None if after is None else PointId(after)
-        found = await self._collections.ids(shape.own_space(space), workspace, after=last, limit=limit)
+        found = await self._points.ids(shape.own_space(space), workspace, after=last, limit=limit)
         return [PassageId(each) for each in found]
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
-        return await self._collections.find_missing(shape.own_space(space), passage_ids)
+        return await self._points.find_missing(shape.own_space(space), passage_ids)
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        await self._collections.drop(shape.own_space(space))
+        await self._points.drop(shape.own_space(space))
+
+    async def wait_until_consistent(self) -> None:
+        await self._points.wait_until_consistent()
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        return await self._points.layout_differences(shape.own_space(space))
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        return await self._points.is_built(shape.own_space(space))
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        return await self._points.health(shape.own_space(space))
 
     async def aclose(self) -> None:
-        await self._collections.aclose()
+        await self._points.aclose()
 
 
-class _Collections(QdrantServerIndex):
-    """The collections of passages."""
+class _Points(QdrantServerIndex):
+    """The points of passages, in collections with payload indexes of their own."""
 
-    async def make(self, space: EmbeddingSpace) -> None:
-        """Create the collection of the space with the payload indexes of passages, if absent."""
-        await self.ensure(space, in_use=False)
-        if not self._has_payload_indexes:
-            return
-        name = self._name(space)
-        with self._translate_errors():
-            found = await self._client.get_collection(name)
-            for field, schema in _payload_indexes().items():
-                if field not in found.payload_schema:
-                    self._check_completed(await self._client.create_payload_index(name, field, schema, wait=True))
+    @staticmethod
+    def _indexes() -> dict[str, IndexParams]:
+        return QdrantServerIndex._indexes() | _payload_indexes()  # noqa: SLF001 - of this class, too
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points."""
-        name = await self._collection(space)
-        size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
-        for start in range(0, len(points), size):
-            batch = [_to_point(point) for point in points[start : start + size]]
-            with self._translate_errors():
-                self._check_completed(await self._client.upsert(name, batch, wait=True))
+        await self._upsert(space, points, _to_point)
 
     async def search_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        found = await self._search_both(await self._collection(space), dense, lexical, allowed, limit)
+        found = await self._search(await self._collections.find(space), dense, lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
+
+    async def nearest_of(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], allowed: models.Filter, *, limit: int, exact: bool
+    ) -> list[list[PassageId]]:
+        """Return for each vector the points of the highest cosine."""
+        found = await self._nearest(space, dense, allowed, limit=limit, at_least=-1.0, exact=exact)
+        return [[PassageId(each) for each in page] for page in found]
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""
-        name, there = await self._collection(space), set[UUID]()
-        for start in range(0, len(passage_ids), BATCH):
-            batch = [str(each) for each in passage_ids[start : start + BATCH]]
-            with self._translate_errors():
+        name, there = await self._collections.find(space), set[UUID]()
+        for start in range(0, len(passage_ids), PAGE):
+            batch = [str(each) for each in passage_ids[start : start + PAGE]]
+            async with self._session.translate_errors(name):
                 found = await self._client.retrieve(name, batch, with_payload=False)
             there.update(UUID(str(each.id)) for each in found)
         return [each for each in passage_ids if each not in there]
 
 
-def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeIndexParams | models.IntegerIndexParams]:
+def _payload_indexes() -> dict[str, IndexParams]:
     keyword, moment = models.KeywordIndexType.KEYWORD, models.DatetimeIndexType.DATETIME
     number = models.IntegerIndexType.INTEGER
     return {

@@ -51,7 +51,7 @@ def collection_name(space: EmbeddingSpace) -> str:
     """Return the name of a space's collection: a directory and a part of a URL, so unsafe fingerprints are rejected."""
     if not _FINGERPRINT.fullmatch(space.fingerprint):
         raise InvalidInput("fingerprint", "an embedding space needs one of 1 to 128 letters, digits, '-' or '_'")
-    return f"hardwon_{space.fingerprint}"
+    return f"hardwon_{space.collection}"
 
 
 def format_time(when: datetime, field: str) -> str:

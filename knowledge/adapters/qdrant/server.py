@@ -1,82 +1,45 @@
-"""The vector index on a Qdrant server, through the official client. Also runs over the client's in-memory mode."""
+"""The vector index on a Qdrant server or cluster, through the official client. Also runs over its in-memory mode.
+
+REST: a search and its response take the client less than gRPC's do at this size (docs/performance.md). Responses are
+asked for uncompressed: a server sends compressed ones in small pieces, and the delayed acknowledgement of the second
+holds each back for 40 ms.
+"""
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NoReturn
-from urllib.parse import urlsplit
+from typing import Final, TypeVar
 from uuid import UUID
 
-import httpx
-from grpc import RpcError  # type: ignore[import-untyped]
 from qdrant_client import AsyncQdrantClient, models
-from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
-from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from hardwon.client.http_environment import check_http_environment
-from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
+from hardwon.models.maintenance import IndexHealth
 from knowledge.adapters.qdrant import payloads as shape
+from knowledge.adapters.qdrant.cluster import session as cluster
+from knowledge.adapters.qdrant.cluster.collections import Collections, IndexParams
+from knowledge.adapters.qdrant.cluster.layout import PAGE, QUERY_BATCH, Layout
+from knowledge.adapters.qdrant.cluster.session import ClusterSession, retry
 from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
 
-BATCH: Final = 256
-"""Points per request."""
-
-_QUERY_BATCH: Final = 64
-"""Vectors per nearest-neighbour request."""
-
 BATCH_NUMBERS: Final = 1_000_000
 """Numbers per request: 20 bytes of JSON each, and a server accepts 32 MB. Splits batches above 3,906 dimensions."""
 
-_LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
-"""The client's own default opens a connection per request to a local server; servers drop idle ones after 5 s."""
-
-_STORE: Final = "hardwon_store"
-"""The metadata key of a collection with the identifier of its store."""
-
-_CLIENT_ERRORS: Final = (
-    ApiException,
-    QdrantException,
-    httpx.HTTPError,
-    httpx.InvalidURL,
-    RpcError,
-    OSError,
-    # Raised by the in-memory mode and by the client's own checks.
-    ValueError,
-    KeyError,
-    RuntimeError,
-    AssertionError,
-)
+_T = TypeVar("_T")
 
 
 def connect(
-    url: str, api_key: str | None = None, ownership: Ownership = SOLE_USER, *, timeout_seconds: float = 10.0
+    urls: Sequence[str],
+    api_key: str | None = None,
+    ownership: Ownership = SOLE_USER,
+    layout: Layout | None = None,
+    *,
+    timeout_seconds: float | None = None,
 ) -> QdrantServerIndex:
-    """Return an index on the server at `url` (with the port: 6333 unless given). Nothing is sent yet.
-
-    `timeout_seconds` is per request, rounded up to whole seconds, as the client requires.
-    """
-    return QdrantServerIndex(client_of(url, api_key, timeout_seconds=timeout_seconds), ownership)
-
-
-def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> AsyncQdrantClient:
-    """Return a client of the server at `url`. Nothing is sent yet."""
-    check_http_environment()
-    with warnings.catch_warnings():
-        # A key over http is usual inside a compose network; a warning at each start helps nobody.
-        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        return AsyncQdrantClient(
-            url=url,
-            api_key=api_key,
-            timeout=math.ceil(timeout_seconds),
-            check_compatibility=False,  # it prints a warning from a thread
-            limits=_LIMITS,
-        )
+    """Return an index on the cluster with nodes at `urls` (port 6333 unless given). Nothing is sent yet."""
+    return QdrantServerIndex(cluster.connect(urls, api_key, timeout_seconds=timeout_seconds), ownership, layout)
 
 
 class QdrantServerIndex(VectorIndex):
@@ -86,34 +49,40 @@ class QdrantServerIndex(VectorIndex):
     StoreIncompatible if the collection belongs to another store: each would delete the other's points as unknown.
     """
 
-    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = SOLE_USER) -> None:
-        self._client = client
-        self._address = _address(client)
-        self._ownership = ownership
-        self._alias = ownership.prefix + shape.ALIAS
-        self._owned: set[str] = set()
+    def __init__(
+        self,
+        client: ClusterSession | AsyncQdrantClient,
+        ownership: Ownership = SOLE_USER,
+        layout: Layout | None = None,
+    ) -> None:
+        self._session = client if isinstance(client, ClusterSession) else ClusterSession(client)
+        self._client = self._session.client
+        self._collections = Collections(self._session, ownership, layout or Layout())
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
-        name = self._name(space)
-        with self._translate_errors():
-            await self._create_if_absent(name, space)
-            found = await self._client.get_collection(name)
-            await self._check_owner(name, found)
-            self._check_dims(found, name, space)
-            for field, schema in _payload_indexes().items():
-                if self._has_payload_indexes and field not in found.payload_schema:
-                    self._check_completed(await self._client.create_payload_index(name, field, schema, wait=True))
-            if in_use:
-                await self._set_alias(name)
+        await self._collections.make(space, self._indexes(), in_use=in_use)
+
+    @staticmethod
+    def _indexes() -> dict[str, IndexParams]:
+        """Return the payload indexes of a collection by field."""
+        return _payload_indexes()
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
-        name = await self._collection(space)
-        size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
+        await self._upsert(space, points, _to_point)
+
+    async def _upsert(
+        self, space: EmbeddingSpace, points: Sequence[_T], to_point: Callable[[_T], models.PointStruct]
+    ) -> None:
+        name = await self._collections.find(space)
+        size = min(PAGE, max(1, BATCH_NUMBERS // space.dims))
         for start in range(0, len(points), size):
-            batch = [_to_point(point) for point in points[start : start + size]]
-            with self._translate_errors():
-                self._check_completed(await self._client.upsert(name, batch, wait=True))
+            batch = [to_point(point) for point in points[start : start + size]]
+            async with self._session.translate_errors(name):
+                self._session.check_completed(await self._send_batch(name, batch))
+
+    async def _send_batch(self, name: str, batch: list[models.PointStruct]) -> models.UpdateResult:
+        return await retry(lambda: self._client.upsert(name, batch, wait=True))
 
     async def search(
         self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
@@ -122,280 +91,213 @@ class QdrantServerIndex(VectorIndex):
             shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
-        name = await self._collection(space)
+        name = await self._collections.find(space)
         if limit < 1 or wanted.impossible:
             return []
-        if dense is None:
-            return await self._search_words(name, lexical, _filter(wanted), limit)
-        found = await self._search_both(name, dense, lexical, _filter(wanted), limit)
+        found = await self._search(name, dense, lexical, _filter(wanted), limit)
         return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
-    async def _search_words(self, name: str, lexical: SparseVector, allowed: models.Filter, limit: int) -> list[Hit]:
-        """Return the points nearest by their words, by id, with a cosine of 0."""
-        if not lexical.indices:
-            return []
-        with self._translate_errors():
-            found = await self._client.query_points(
-                name, query=sparse(lexical), using=shape.LEXICAL, query_filter=allowed, limit=limit, with_payload=False
-            )
-        hits = [Hit(point_id=PointId(UUID(str(each.id))), cosine=0.0, lexical=each.score) for each in found.points]
-        return sorted(hits, key=lambda hit: hit.point_id)
-
-    async def _search_both(
-        self, name: str, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
+    async def _search(
+        self, name: str, dense: Vector | None, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[tuple[UUID, float, float]]:
-        """Return the union of both top lists, by id, with both scores of each: cosine and lexical."""
-        requests = _both_requests(dense.tolist(), lexical, allowed, limit)
-        with self._translate_errors():
-            pages = await self._client.query_batch_points(name, requests=requests)
-        by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
-        words = by_words[0] if by_words else {}
-        return sorted((each, cosine, words.get(each, 0.0)) for each, cosine in by_sense.items())
+        """Return the union of both top lists, by id, with both scores of each: cosine and lexical.
+
+        Each list is a root query: a server merges the shards by the score of the root. Hits of one list that the other
+        lacks are scored by id; none of them has a score in a list that was not full.
+        """
+        queries = {}
+        if dense is not None:
+            queries[shape.DENSE] = dense.tolist()
+        if lexical.indices:
+            queries[shape.LEXICAL] = sparse(lexical)
+        if not queries:
+            return []
+        params = await self._collections.params(name)
+        scores = await self._score(name, queries, dict.fromkeys(queries, allowed), limit, params)
+        union = set().union(*scores.values())
+        missing = {using: union - found.keys() for using, found in scores.items() if len(found) >= limit}
+        if unscored := {using: _has_any_id(ids) for using, ids in missing.items() if ids}:
+            exact = {using: queries[using] for using in unscored}
+            rest = await self._score(name, exact, unscored, 2 * limit, self._collections.params_of(exact=True))
+            for using, found in rest.items():
+                scores[using].update(found)
+        cosines, words = scores.get(shape.DENSE, {}), scores.get(shape.LEXICAL, {})
+        return sorted((each, cosines.get(each, 0.0), words.get(each, 0.0)) for each in union)
+
+    async def _score(
+        self,
+        name: str,
+        queries: Mapping[str, list[float] | models.SparseVector],
+        allowed: Mapping[str, models.Filter],
+        limit: int,
+        params: models.SearchParams | None,
+    ) -> dict[str, dict[UUID, float]]:
+        """Return the best points of each query with their scores, in one request."""
+        requests = [
+            models.QueryRequest(
+                query=vector,
+                using=using,
+                filter=allowed[using],
+                params=params if using == shape.DENSE else None,
+                limit=limit,
+                with_payload=False,
+                with_vector=False,
+            )
+            for using, vector in queries.items()
+        ]
+        async with self._session.translate_errors(name):
+            pages = await retry(lambda: self._client.query_batch_points(name, requests=requests))
+        return {
+            using: {UUID(str(found.id)): found.score for found in page.points}
+            for using, page in zip(queries, pages, strict=True)
+        }
 
     async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
+        self,
+        space: EmbeddingSpace,
+        dense: Sequence[Vector],
+        where: PointFilter,
+        *,
+        limit: int,
+        at_least: float,
+        exact: bool | None = None,
     ) -> list[list[PointId]]:
-        for vector in dense:
-            shape.check_dense(space, vector, "dense")
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
-        name, allowed = await self._collection(space), _filter(wanted)
+        return await self._nearest(space, dense, _filter(wanted), limit=limit, at_least=at_least, exact=exact)
+
+    async def _nearest(
+        self,
+        space: EmbeddingSpace,
+        dense: Sequence[Vector],
+        allowed: models.Filter,
+        *,
+        limit: int,
+        at_least: float,
+        exact: bool | None,
+    ) -> list[list[PointId]]:
+        for vector in dense:
+            shape.check_dense(space, vector, "dense")
+        name = await self._collections.find(space)
+        params = await self._collections.params(name) if exact is None else self._collections.params_of(exact=exact)
         found: list[list[PointId]] = []
-        for start in range(0, len(dense), _QUERY_BATCH):
+        for start in range(0, len(dense), QUERY_BATCH):
             requests = [
                 models.QueryRequest(
                     query=vector.tolist(),
                     using=shape.DENSE,
                     filter=allowed,
+                    params=params,
                     limit=limit,
                     score_threshold=at_least,
                     with_payload=False,
                     with_vector=False,
                 )
-                for vector in dense[start : start + _QUERY_BATCH]
+                for vector in dense[start : start + QUERY_BATCH]
             ]
-            with self._translate_errors():
-                pages = await self._client.query_batch_points(name, requests=requests)
-            found += [[_id(hit.id) for hit in page.points] for page in pages]
+            found += await self._ids_of_batch(name, requests)
         return found
 
+    async def _ids_of_batch(self, name: str, requests: list[models.QueryRequest]) -> list[list[PointId]]:
+        async with self._session.translate_errors(name):
+            pages = await retry(lambda: self._client.query_batch_points(name, requests=requests))
+        return [[_id(hit.id) for hit in page.points] for page in pages]
+
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        name = await self._collection(space)
-        if not await self._exists(name):
+        name = await self._collections.find(space)
+        if not await self._collections.exists(name):
             return
-        for start in range(0, len(point_ids), BATCH):
-            chosen: list[int | str | UUID] = list(map(str, point_ids[start : start + BATCH]))
-            with self._translate_errors():
-                selector = models.PointIdsList(points=chosen)
-                self._check_completed(await self._client.delete(name, points_selector=selector, wait=True))
+        for start in range(0, len(point_ids), PAGE):
+            chosen: list[int | str | UUID] = list(map(str, point_ids[start : start + PAGE]))
+            await self._delete(name, models.PointIdsList(points=chosen))
+
+    async def _delete(self, name: str, selector: models.PointIdsList | models.FilterSelector) -> None:
+        async with self._session.translate_errors(name):
+            self._session.check_completed(
+                await retry(lambda: self._client.delete(name, points_selector=selector, wait=True))
+            )
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        name = await self._collection(space)
+        name = await self._collections.find(space)
         shape.format_time(now, "now")
         until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
         expired = _workspace_filter(workspace, until)
-        if not await self._exists(name):
+        if not await self._collections.exists(name):
             return 0
-        with self._translate_errors():
-            counted = await self._client.count(name, count_filter=expired, exact=True)
-            if counted.count:
-                selector = models.FilterSelector(filter=expired)
-                self._check_completed(await self._client.delete(name, points_selector=selector, wait=True))
-            return counted.count
+        # Deleted whatever the count: that of a node that has just come back may be 0.
+        number = await self._count(name, expired)
+        await self._delete(name, models.FilterSelector(filter=expired))
+        return number
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        name = await self._collection(space)
-        with self._translate_errors():
-            mine = _workspace_filter(workspace)
-            return (await self._client.count(name, count_filter=mine, exact=True)).count
+        return await self._count(await self._collections.find(space), _workspace_filter(workspace))
+
+    async def _count(self, name: str, counted: models.Filter) -> int:
+        async with self._session.translate_errors(name):
+            return (await retry(lambda: self._client.count(name, count_filter=counted, exact=True))).count
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
-        name = await self._collection(space)
-        start = None if after is None else shape.id_after(after)
-        if limit < 1 or (after is not None and start is None):
-            return []
-        with self._translate_errors():
-            page, _ = await self._client.scroll(
-                name,
-                scroll_filter=_workspace_filter(workspace),
-                limit=limit,
-                offset=None if start is None else str(start),
-                with_payload=True,
-                with_vectors=True,
-            )
-        return [(_id(found.id), shape.read_point(_id(found.id), found.payload, found.vector)) for found in page]
+        found = await self._scroll(space, workspace, after, limit, whole=True)
+        return [(_id(each.id), shape.read_point(_id(each.id), each.payload, each.vector)) for each in found]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
+        return [_id(each.id) for each in await self._scroll(space, workspace, after, limit, whole=False)]
+
+    async def _scroll(
+        self, space: EmbeddingSpace, workspace: str, after: PointId | None, limit: int, *, whole: bool
+    ) -> list[models.Record]:
+        """Return up to `limit` points above `after`, ascending by id; `whole`: with payload and vectors."""
+        name = await self._collections.find(space)
+        records: list[models.Record] = []
         start = None if after is None else shape.id_after(after)
-        if limit < 1 or (after is not None and start is None):
-            return []
-        name = await self._collection(space)
-        with self._translate_errors():
-            page, _ = await self._client.scroll(
-                name,
-                scroll_filter=_workspace_filter(workspace),
-                limit=limit,
-                offset=None if start is None else str(start),
-                with_payload=False,
+        while len(records) < limit and (after is None or start is not None):
+            page = await self._page(name, workspace, start, min(PAGE, limit - len(records)), whole=whole)
+            records += page
+            if len(page) < min(PAGE, limit - len(records) + len(page)):
+                break
+            after = _id(page[-1].id)
+            start = shape.id_after(after)
+        return records
+
+    async def _page(
+        self, name: str, workspace: str, start: UUID | None, limit: int, *, whole: bool
+    ) -> list[models.Record]:
+        async with self._session.translate_errors(name):
+            page, _ = await retry(
+                lambda: self._client.scroll(
+                    name,
+                    scroll_filter=_workspace_filter(workspace),
+                    limit=limit,
+                    offset=None if start is None else str(start),
+                    with_payload=whole,
+                    with_vectors=whole,
+                )
             )
-        return [_id(found.id) for found in page]
+        return page
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        name = await self._collection(space)
-        with self._translate_errors():
-            await self._client.delete_collection(name)
-            self._owned.discard(name)
+        await self._collections.drop(await self._collections.find(space))
+
+    async def wait_until_consistent(self) -> None:
+        await self._session.wait_until_consistent()
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        return await self._collections.layout_differences(space)
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        return await self._collections.is_built(space)
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        return await self._collections.health(space)
 
     async def aclose(self) -> None:
-        with self._translate_errors():
-            await self._client.close()
-
-    def _name(self, space: EmbeddingSpace) -> str:
-        return self._ownership.prefix + shape.collection_name(space)
-
-    async def _collection(self, space: EmbeddingSpace) -> str:
-        """Return the name of a space's collection; check its owner, once, if it exists."""
-        name = self._name(space)
-        if self._ownership.store is not None and name not in self._owned:
-            with self._translate_errors():
-                if await self._client.collection_exists(name):
-                    await self._check_owner(name, await self._client.get_collection(name))
-        return name
-
-    async def _check_owner(self, name: str, found: models.CollectionInfo) -> None:
-        """Raise StoreIncompatible for a collection of another store; claim one without an owner."""
-        ours = self._ownership.store
-        if ours is None:
-            return
-        metadata = found.config.metadata or {}
-        if metadata.get(_STORE, ours) != ours:
-            raise StoreIncompatible(
-                f"The collection {name} at {self._address} is another database's, and two that share one delete each"
-                " other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database moved here and"
-                " the one before is gone, delete that collection and hardwon's other one there"
-                " (hardwon_... and hardwon_documents_...), and run `hardwon rebuild`."
-            )
-        if _STORE not in metadata:
-            await self._client.update_collection(name, metadata={**metadata, _STORE: ours})
-        self._owned.add(name)
-
-    async def _exists(self, name: str) -> bool:
-        with self._translate_errors():
-            return await self._client.collection_exists(name)
-
-    async def _create_if_absent(self, name: str, space: EmbeddingSpace) -> None:
-        if await self._client.collection_exists(name):
-            return
-        try:
-            await self._client.create_collection(
-                name,
-                vectors_config={shape.DENSE: models.VectorParams(size=space.dims, distance=models.Distance.COSINE)},
-                # No idf modifier: the query's weights carry the idf, the score must be the plain dot product.
-                sparse_vectors_config={shape.LEXICAL: models.SparseVectorParams()},
-                # One graph per workspace and none over all of them, since no search crosses workspaces.
-                hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-                metadata=None if self._ownership.store is None else {_STORE: self._ownership.store},
-            )
-        except (UnexpectedResponse, RpcError, ValueError):
-            # Another process was faster, and each server version reports that in its own words.
-            if not await self._client.collection_exists(name):
-                raise
-
-    def _check_dims(self, found: models.CollectionInfo, name: str, space: EmbeddingSpace) -> None:
-        vectors = found.config.params.vectors
-        dense = vectors.get(shape.DENSE) if isinstance(vectors, dict) else None
-        if dense is None or dense.size != space.dims:
-            raise StoreIncompatible(
-                f"The collection {name} at {self._address} does not hold vectors of {space.dims} dimensions; it holds "
-                "nothing that Postgres lacks: delete it and run `hardwon rebuild`."
-            )
-
-    async def _set_alias(self, name: str) -> None:
-        known = {alias.alias_name: alias.collection_name for alias in (await self._client.get_aliases()).aliases}
-        if known.get(self._alias) == name:
-            return
-        create = models.CreateAliasOperation(
-            create_alias=models.CreateAlias(collection_name=name, alias_name=self._alias)
-        )
-        delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._alias))
-        # One request, so that there is no moment without the alias.
-        await self._client.update_collection_aliases([delete, create] if self._alias in known else [create])
-
-    @property
-    def _has_payload_indexes(self) -> bool:
-        """True on a server: the in-memory mode has no payload indexes and warns about each."""
-        return self._client.init_options.get("location") != ":memory:" and not self._client.init_options.get("path")
-
-    def _check_completed(self, result: models.UpdateResult) -> None:
-        if result.status != models.UpdateStatus.COMPLETED:
-            raise IndexUnavailable(
-                f"Qdrant at {self._address} took a change but did not make it in time ({result.status.value}); "
-                "try again."
-            )
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except HardwonError:
-            raise
-        except _CLIENT_ERRORS as exc:
-            self._raise(exc)
-
-    def _raise(self, exc: Exception) -> NoReturn:
-        source = exc.source if isinstance(exc, ResponseHandlingException) else exc
-        status = _status(exc)
-        if status in {401, 403}:
-            raise IndexUnavailable(
-                f"Qdrant at {self._address} refuses the key ({status}); set HARDWON_QDRANT_API_KEY "
-                "to one that may write."
-            ) from exc
-        if status == 404:
-            raise IndexUnavailable(f"Qdrant at {self._address} lacks the collection; run `hardwon rebuild`.") from exc
-        if isinstance(exc, ResourceExhaustedResponse):
-            problem = f"asks to wait {exc.retry_after_s} s"
-        elif status is not None:
-            problem = f"answered {status}: {_shorten(exc)}"
-        elif isinstance(source, httpx.TimeoutException):
-            problem = "did not answer in time"
-        elif isinstance(source, httpx.HTTPError | OSError):
-            problem = (
-                f"cannot be reached ({_shorten(source) or type(source).__name__}): start it, or set HARDWON_QDRANT_URL"
-            )
-        else:
-            problem = f"refused to work: {_shorten(source) or type(source).__name__}"
-        raise IndexUnavailable(f"Qdrant at {self._address} {problem}.") from exc
+        await self._session.aclose()
 
 
-def _status(exc: Exception) -> int | None:
-    """Return the HTTP status of a response, or the one that corresponds to a gRPC code."""
-    if isinstance(exc, UnexpectedResponse):
-        return exc.status_code
-    code = getattr(exc, "code", None)
-    if isinstance(exc, RpcError) and callable(code):
-        return {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404}.get(code().name)
-    if isinstance(exc, ValueError) and str(exc).endswith(" not found"):  # the in-memory mode's message for it
-        return 404
-    return None
-
-
-def _shorten(exc: Exception) -> str:
-    text = exc.content.decode(errors="replace") if isinstance(exc, UnexpectedResponse) else str(exc)
-    return " ".join(text.split())[:200].rstrip(".")
-
-
-def _address(client: AsyncQdrantClient) -> str:
-    """Return the address of a client's server, without a password."""
-    options = client.init_options
-    address = options.get("url") or options.get("location") or options.get("path") or options.get("host") or "localhost"
-    parts = urlsplit(str(address))
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeIndexParams]:
+def _payload_indexes() -> dict[str, IndexParams]:
     keyword, moment = models.KeywordIndexType.KEYWORD, models.DatetimeIndexType.DATETIME
     return {
         shape.TENANT: models.KeywordIndexParams(type=keyword, is_tenant=True),
@@ -429,6 +331,10 @@ def _one_of(field: str, values: Collection[str]) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
 
 
+def _has_any_id(ids: Collection[UUID]) -> models.Filter:
+    return models.Filter(must=[models.HasIdCondition(has_id=list(map(str, sorted(ids))))])
+
+
 def _workspace_filter(
     workspace: str, *conditions: models.Condition, without: Collection[PointId] = ()
 ) -> models.Filter:
@@ -445,22 +351,3 @@ def _filter(wanted: shape.Conditions) -> models.Filter:
         for field, values in wanted.same_or_absent
     ]
     return _workspace_filter(wanted.workspace, *required, live, *same_or_absent, without=wanted.without)
-
-
-def _both_requests(
-    dense: list[float], lexical: SparseVector, allowed: models.Filter, limit: int
-) -> list[models.QueryRequest]:
-    """Return the requests for both scores of the union of both top lists: each list scored by both vectors.
-
-    A point without a shared term is missing from the second response. Without terms there is only the first request.
-    """
-    nearest: list[tuple[str, list[float] | models.SparseVector]] = [(shape.DENSE, dense)]
-    if lexical.indices:
-        nearest.append((shape.LEXICAL, sparse(lexical)))
-    tops = [models.Prefetch(query=vector, using=name, filter=allowed, limit=limit) for name, vector in nearest]
-    return [
-        models.QueryRequest(
-            prefetch=tops, query=vector, using=name, limit=2 * limit, with_payload=False, with_vector=False
-        )
-        for name, vector in nearest
-    ]

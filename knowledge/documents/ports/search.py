@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hardwon.models.documents import Document, DocumentId, Finding, LogLine, Passage, PassageId
 from hardwon.models.log_query import LineFilter
+from hardwon.models.maintenance import IndexHealth
 from knowledge.documents.access import Scope
 from knowledge.documents.models import (
     PartitionVersion,
@@ -113,6 +114,14 @@ class PassageIndex(Protocol):
     ) -> list[PassageHit]:
         """Return the union of the `limit` nearest points by each vector, both raw scores of each."""
 
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
+    ) -> list[list[PassageId]]:
+        """Return for each vector the `limit` points of the highest cosine, highest first.
+
+        `exact`: compare with every point, else by the graph as it is, where the index has one.
+        """
+
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         """Delete points; absent ids are ignored."""
 
@@ -134,6 +143,22 @@ class PassageIndex(Protocol):
 
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
+
+    async def wait_until_consistent(self) -> None:
+        """Wait until nodes that were away have what they missed; nothing missing may be called lost before."""
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        """Return in which points the collection is not laid out as the settings ask, in words; none if it is absent."""
+        del space
+        return []
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        """Return whether the index has finished its work on the collection, such as building a graph."""
+        del space
+        return True
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        """Return the state of the index and of the collection of a space. Raises IndexUnavailable."""
 
     async def aclose(self) -> None:
         """Flush and close the index."""

@@ -1,0 +1,201 @@
+"""A Qdrant server or cluster behind the official client: what it is, who is in it, and its errors as sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
+
+from hardwon.client.http_environment import check_http_environment
+from hardwon.errors import HardwonError, IndexUnavailable
+from hardwon.event_log import get_logger
+from knowledge.adapters.qdrant.cluster.error_translation import (
+    CLIENT_ERRORS,
+    has_lost_replicas,
+    is_being_made,
+    status_of,
+    translate,
+)
+from knowledge.adapters.qdrant.cluster.layout import check_cluster, check_version, check_versions
+from knowledge.adapters.qdrant.cluster.members import (
+    Members,
+    Replicas,
+    describe_collection,
+    find_problems,
+    read_members,
+    read_replicas,
+)
+from knowledge.adapters.qdrant.cluster.nodes import READ_SECONDS, WRITE_SECONDS, Nodes
+
+log = get_logger(__name__)
+
+_LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
+"""The client's own default opens a connection per request to a local server; servers drop idle ones after 5 s."""
+_RETRIES: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Waits in seconds, until the replicas of a new collection are made."""
+_DIAGNOSIS_SECONDS: Final = 1.0
+
+_T = TypeVar("_T")
+
+
+class ClusterSession:
+    """A client of one cluster, with the nodes that it sends to. `version`: of the server, None until it is checked."""
+
+    def __init__(self, client: AsyncQdrantClient, nodes: Nodes | None = None, api_key: str | None = None) -> None:
+        self.client = client
+        self.nodes = nodes
+        self.address = _address(client, nodes)
+        self.version: str | None = None
+        self._api_key = api_key
+
+    @property
+    def is_server(self) -> bool:
+        """False for the in-memory mode, which has no payload indexes, graphs or nodes."""
+        return self.client.init_options.get("location") != ":memory:" and not self.client.init_options.get("path")
+
+    async def check(self) -> None:
+        """Check, once, the version of the server, and that all addresses are of one cluster."""
+        if self.version is not None or not self.is_server:
+            return
+        version = (await self.client.info()).version
+        check_version(version, self.address)
+        await self._check_nodes()
+        self.version = version
+
+    async def _check_nodes(self) -> None:
+        if self.nodes is None or len(self.nodes.nodes) == 1:
+            return
+        versions: dict[str, str] = {}
+        members: dict[str, frozenset[int]] = {}
+        for node in self.nodes.nodes:
+            client = connect([node.url], self._api_key).client
+            try:
+                async with asyncio.timeout(_DIAGNOSIS_SECONDS):
+                    versions[node.url] = (await client.info()).version
+                    status = (await client.http.distributed_api.cluster_status()).result
+                members[node.url] = frozenset(read_members(status).addresses) if status else frozenset()
+            except (*CLIENT_ERRORS, TimeoutError) as exc:
+                log.warning("index_node_not_checked", node=node.url, reason=type(exc).__name__)
+            finally:
+                await client.close()
+        check_versions(versions)
+        check_cluster(members)
+
+    async def members(self) -> Members:
+        """Return the members of the cluster; unknown where the key may not ask."""
+        try:
+            status = (await self.client.http.distributed_api.cluster_status()).result
+        except CLIENT_ERRORS as exc:
+            if status_of(exc) in {403, 404}:
+                return Members(known=False)
+            raise
+        return Members() if status is None else read_members(status)
+
+    async def replicas(self, name: str, members: Members) -> Replicas:
+        try:
+            info = (await self.client.http.distributed_api.collection_cluster_info(name)).result
+        except CLIENT_ERRORS as exc:
+            if status_of(exc) in {403, 404}:
+                return Replicas(points={}, live={})
+            raise
+        assert info is not None  # noqa: S101 - a response without an error has a result
+        return read_replicas(info, members)
+
+    def check_completed(self, result: models.UpdateResult) -> None:
+        if result.status != models.UpdateStatus.COMPLETED:
+            raise IndexUnavailable(
+                f"Qdrant at {self.address} took a change but did not make it in time ({result.status.value}); "
+                "try again."
+            )
+
+    @asynccontextmanager
+    async def translate_errors(self, name: str | None = None) -> AsyncIterator[None]:
+        try:
+            yield
+        except HardwonError:
+            raise
+        except CLIENT_ERRORS as exc:
+            lost = await self._describe_lost(name) if name and has_lost_replicas(exc) else None
+            raise translate(exc, self.address, lost=lost) from exc
+
+    async def _describe_lost(self, name: str) -> str | None:
+        """Return a sentence about the replicas that a request needed, None where nobody can tell."""
+        try:
+            async with asyncio.timeout(_DIAGNOSIS_SECONDS):
+                members = await self.members()
+                found = await self.client.get_collection(name)
+                replicas = await self.replicas(name, members)
+        except (*CLIENT_ERRORS, TimeoutError):
+            return None
+        problems = find_problems(members, describe_collection(name, found, replicas, ()), replicas)
+        return f"cannot do it: {'; '.join(problems)}; then try again." if problems else None
+
+    async def wait_until_consistent(self) -> None:
+        """Wait until each node that came back has what it missed meanwhile."""
+        if self.nodes is not None:
+            await self.nodes.wait_until_consistent()
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        async with self.translate_errors():
+            if self.nodes is not None:
+                await self.nodes.aclose()
+            await self.client.close()
+
+
+def connect(
+    urls: Sequence[str], api_key: str | None = None, *, timeout_seconds: float | None = None
+) -> ClusterSession:
+    """Return a session with the cluster whose nodes are at `urls` (port 6333 unless given). Nothing is sent yet.
+
+    `timeout_seconds`: for each response, instead of `READ_SECONDS` and `WRITE_SECONDS`.
+    """
+    check_http_environment()
+    nodes = Nodes.of(urls, timeout_seconds)
+    with warnings.catch_warnings():
+        # A key over http is usual inside a compose network; a warning at each start helps nobody.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = AsyncQdrantClient(
+            url=urlsplit(nodes.nodes[0].url)._replace(path="").geturl(),
+            api_key=api_key,
+            timeout=math.ceil(max(READ_SECONDS, WRITE_SECONDS)),
+            check_compatibility=False,  # it prints a warning from a thread
+            limits=_LIMITS,
+            headers={"Accept-Encoding": "identity"},
+        )
+    client.http.client.add_middleware(nodes.send)
+    return ClusterSession(client, nodes, api_key)
+
+
+async def retry(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Return what a request returns, repeated while the replicas of its collection are being made."""
+    for wait in _RETRIES:
+        try:
+            return await ask()
+        except UnexpectedResponse as exc:
+            if not is_being_made(exc):
+                raise
+            await asyncio.sleep(wait)
+    return await ask()
+
+
+def _address(client: AsyncQdrantClient, nodes: Nodes | None) -> str:
+    """Return the addresses of a client's server, without a password."""
+    if nodes is not None:
+        return ", ".join(_hide_password(node.url) for node in nodes.nodes)
+    options = client.init_options
+    address = options.get("url") or options.get("location") or options.get("path") or options.get("host") or "localhost"
+    return _hide_password(str(address))
+
+
+def _hide_password(address: str) -> str:
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
