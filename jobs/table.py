@@ -158,6 +158,16 @@ async def _prune_keys(knowledge: Knowledge) -> None:
     await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
 
 
+async def _measure_recall(knowledge: Knowledge) -> int:
+    async def measure(one: Knowledge) -> int:
+        report = await one.upkeep.measure_recall()
+        if not report.sound:
+            log.warning("index_recall_low", workspace=one.workspace, recall=report.least, advice=list(report.advice))
+        return sum(sample.searches for sample in report.samples)
+
+    return await for_each_workspace(knowledge, measure)
+
+
 _MINUTE = timedelta(minutes=1)
 _ENTRIES = ("entry", "entries")
 _DOCUMENTS = ("document", "documents")
@@ -179,6 +189,15 @@ JOBS = {
         retry_after=20 * _MINUTE,
         work=_prune,
         item_names=_ENTRIES,
+    ),
+    "recall": Job(
+        name="recall",
+        description="compares what searches find with what an exact one finds",
+        cron={"hour": "4", "minute": "30"},
+        slot=timedelta(days=1),
+        retry_after=20 * _MINUTE,
+        work=_measure_recall,
+        item_names=("search", "searches"),
     ),
     "index": Job(
         name="index",

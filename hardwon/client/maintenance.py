@@ -13,7 +13,15 @@ from hardwon.client.fields import LAST, Limit
 from hardwon.client.operations import Envelope, Operation, Service, Wire
 from hardwon.client.transport import ARCHIVE_PATH, ENTRIES_PATH, watch_progress
 from hardwon.models.ids import EntryId
-from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
+from hardwon.models.maintenance import (
+    ImportReport,
+    IndexHealth,
+    ModelChoice,
+    RebuildReport,
+    RecallReport,
+    ReembedReport,
+    VerifyReport,
+)
 from hardwon.models.reports import DeadEntry, Progress, PruneReport
 
 
@@ -36,8 +44,21 @@ class RemoteUpkeep(Service, name="upkeep", tag="operations", scopes=("admin",)):
     """`KnowledgeUpkeepService` over HTTP, but for its parts."""
 
     @Operation("POST", "/v1/verify", problems=(409, 502), in_query=True)
-    async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
-        """Compare every point of the workspace with Postgres; with `repair`, correct the differences."""
+    async def verify(
+        self, *, repair: bool = False, recall: bool = False, progress: Progress | None = None
+    ) -> VerifyReport:
+        """Compare every point of the workspace with Postgres; with `repair`, correct the differences.
+
+        With `recall` also compare what searches find with what an exact one finds.
+        """
+
+    @Operation("POST", "/v1/recall", problems=(409, 502), in_query=True)
+    async def measure_recall(self, limit: Limit = 50) -> RecallReport:
+        """Search for stored situations as queries do and exactly, and compare what they find."""
+
+    @Operation("GET", "/v1/index", problems=(409, 502))
+    async def index_health(self) -> IndexHealth:
+        """Return the state of the vector index: nodes, replicas, what would be lost, what to do."""
 
     @Operation("POST", "/v1/dead:retry", problems=(409,), answer=Staged)
     async def retry_dead(self) -> int:
@@ -65,6 +86,10 @@ class RemoteStoreUpkeep(Service, name="store_upkeep", tag="operations", scopes=(
     @Operation("POST", "/v1/rebuild", problems=(409, 502), in_query=True)
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
         """Drop the index of the store and fill it again from Postgres, or return the cost of it."""
+
+    @Operation("POST", "/v1/layout", problems=(409, 502), in_query=True)
+    async def rebuild_layout(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
+        """Give the collections of a Qdrant server the layout of the settings, without a moment without answers."""
 
     @Operation("POST", "/v1/reembed", operation_id="reembed", problems=(409, 502))
     async def reembed_to(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from hardwon.models.ids import PointId
+
+LEAST_RECALL: Final = 0.98
+"""Recall of a search below which the index is reported; a sound one has 1.00 (docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +67,42 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSample:
+    """Recall of searches by sense under some conditions: the share of the 10 nearest points that they found.
+
+    `collection`: patterns or passages. `conditions`: the fields that the searches were limited by.
+    """
+
+    collection: str
+    conditions: str
+    searches: int
+    recall: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallReport:
+    """Recall of the index against an exact search, for texts that it holds. `advice`: a sentence each."""
+
+    samples: tuple[RecallSample, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def least(self) -> float:
+        """The lowest recall of any sample, 1 where nothing was searched."""
+        return min((sample.recall for sample in self.samples), default=1.0)
+
+    @property
+    def sound(self) -> bool:
+        """True where searches find what they should, and there is nothing to do."""
+        return self.least >= LEAST_RECALL and not self.advice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
     """Differences between index and Postgres: points that are missing, have no row, another expiry, other content.
 
     `examples`: some ids of each. `repaired`: number of repaired points. `passages`: points of documents; `points`:
-    those of entries.
+    those of entries. `recall`: that of the searches, where it was measured.
     """
 
     points: int
@@ -81,6 +115,7 @@ class VerifyReport:
     passages_orphan: int = 0
     repaired: int = 0
     examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
+    recall: RecallReport | None = None
 
     @property
     def wrong(self) -> dict[str, int]:
@@ -99,13 +134,14 @@ class VerifyReport:
 class RebuildReport:
     """Result of a rebuild, or its cost where `dry_run`. `embedded`: texts without a stored vector.
 
-    `passages`: points of documents; `points`: those of entries.
+    `passages`: points of documents; `points`: those of entries. `layout_changes`: what a new layout changes, in words.
     """
 
     points: int
     embedded: int
     dry_run: bool = False
     passages: int = 0
+    layout_changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,27 +24,28 @@ class VectorIndex(Protocol):
         """Write all points or raise; on return they survive a kill and are found. A bad point rejects the batch."""
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
-    ) -> list[Hit]:
-        """Return the union of the `limit` nearest points by each vector, with both raw scores, in one round trip.
-
-        Ordered by point id; the caller ranks. Without a dense vector those by words alone, with a cosine of 0.
-        """
-
-    async def nearest(
         self,
         space: EmbeddingSpace,
-        dense: Sequence[Vector],
+        dense: Vector | None,
+        lexical: SparseVector,
         where: PointFilter,
         *,
         limit: int,
-        at_least: float,
         exact: bool | None = None,
+    ) -> list[Hit]:
+        """Return the union of the `limit` nearest points by each vector, with both raw scores, in few round trips.
+
+        Ordered by point id; the caller ranks. Without a dense vector those by words alone, with a cosine of 0. `exact`:
+        compare with every point (True) or by the graph as it is (False), where an index has one; by default by a graph
+        once that is built.
+        """
+
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
         """Return for each vector the `limit` points of the highest cosine, `at_least` or more, highest first.
 
-        Many vectors take few round trips. `exact`: compare with every point (True) or by the graph as it is (False),
-        where an index has one; by default by a graph once that is built.
+        Many vectors take few round trips.
         """
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
+from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
 from knowledge.access.keys import describe_other_pepper
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
 
+_SERVER_FROM = 200_000
+"""Points from which a Qdrant server answers sooner than the embedded engine (docs/performance.md)."""
+_RECALL_SAMPLE = 10
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
 
@@ -54,6 +58,8 @@ async def examine() -> list[Finding]:
             await check("clocks", lambda: compare_clocks(opened[0]))
             await check("keys", lambda: _check_keys(opened[0]))
             await check("workspaces", lambda: _check_row_security(opened[0]))
+            await check("index", lambda: _check_index(opened[0], settings))
+            await check("recall", lambda: _check_recall(opened[0]))
             await check("a question", lambda: _check_query(opened[0]))
     return findings
 
@@ -133,6 +139,48 @@ async def _check_row_security(knowledge: KnowledgeClient) -> str:
             )
         case _:
             return f"isolated by hardwon's own conditions alone: this user bypasses row security. {_MAKE_ROLE}"
+
+
+async def _check_index(knowledge: KnowledgeClient, settings: KnowledgeSettings) -> str:
+    """Describe nodes and replicas of the index, and what would be lost if one more node died."""
+    try:
+        health = await knowledge.upkeep.index_health()
+    except AccessDenied:
+        return "not examined, as this key may not"
+    if health.problems:
+        raise IndexUnavailable(". ".join([*health.problems, *health.advice]))
+    points = sum(each.points for each in health.collections)
+    if health.version is None:
+        found = f"the embedded engine holds {count_of(points, 'point')}"
+        if settings.has_embedded_index and points > _SERVER_FROM:
+            return f"{found}: from {_SERVER_FROM:,} on a Qdrant server answers sooner; set HARDWON_QDRANT_URL"
+        return found
+    nodes = "" if health.nodes is None else f", {count_of(health.nodes, 'node')}"
+    shards = "; ".join(
+        f"{each.name}: {count_of(each.points, 'point')}, {count_of(each.shards, 'shard')},"
+        f" {count_of(each.replicas, 'replica')} of each"
+        for each in health.collections
+    )
+    loss = "" if health.nodes == 1 else f". If one more node died, {_loss(health)}"
+    return ". ".join([f"Qdrant {health.version}{nodes}; {shards}{loss}", *health.advice])
+
+
+def _loss(health: IndexHealth) -> str:
+    at_risk = max((each.at_risk for each in health.collections), default=0.0)
+    return f"up to {at_risk:.0%} of the points could not be read" if at_risk else "nothing would be lost"
+
+
+async def _check_recall(knowledge: KnowledgeClient) -> str:
+    """Compare a few searches with exact ones."""
+    try:
+        report = await knowledge.upkeep.measure_recall(_RECALL_SAMPLE)
+    except AccessDenied:
+        return "not measured, as this key may not"
+    if not report.sound:
+        raise IndexUnavailable(". ".join(report.advice))
+    if not report.samples:
+        return "nothing is embedded yet"
+    return f"searches find {report.least:.0%} of what exact ones find"
 
 
 async def _check_query(knowledge: KnowledgeClient) -> str:

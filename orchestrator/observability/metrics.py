@@ -75,6 +75,8 @@ class Metrics:
         self.staged = gauge("staged_entries", "Entries that wait for a checkpoint, in all workspaces.")
         self.workspaces = gauge("workspaces", "Workspaces that hold anything.")
         self.breakers = gauge("breakers_open", "Workspaces whose circuit breaker for contexts is open.")
+        self.recall = gauge("index_recall", "Lowest recall of searches when last measured here; NaN before.")
+        self.recall.set(float("nan"))
         self._begin: dict[str, _Begin] = {
             "capture": lambda *_: self._count_refused_capture,
             "capture_all": lambda *_: self._count_refused_captures,
@@ -83,6 +85,7 @@ class Metrics:
             "context": self._begin_context,
             "record_outcomes": self._begin_outcomes,
             "prune": lambda *_: self._count_pruned,
+            "measure_recall": lambda *_: self._note_recall,
             "embed_batch": _make_timer(self.batch_seconds.labels("embed_batch")),
             "store_batch": self._begin_batch,
             **{name: _make_timer(self.query_seconds.labels(name)) for name in QUERIES},
@@ -181,6 +184,10 @@ class Metrics:
                 self.outcomes.labels("worked" if outcome.worked else "failed").inc()
 
         return end
+
+    def _note_recall(self, returned: object, _: BaseException | None) -> None:
+        if isinstance(returned, RecallReport):
+            self.recall.set(returned.least)
 
     def _count_pruned(self, returned: object, _: BaseException | None) -> None:
         if isinstance(returned, PruneReport) and not returned.dry_run:

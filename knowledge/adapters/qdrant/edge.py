@@ -111,8 +111,16 @@ class QdrantEdgeIndex(VectorIndex):
         await self._sync(space, len(points))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector | None,
+        lexical: SparseVector,
+        where: PointFilter,
+        *,
+        limit: int,
+        exact: bool | None = None,
     ) -> list[Hit]:
+        del exact  # there is no graph
         if dense is not None:
             shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
@@ -127,16 +135,8 @@ class QdrantEdgeIndex(VectorIndex):
             return search_both(shard, dense.tolist(), lexical, allowed, limit)
 
     async def nearest(
-        self,
-        space: EmbeddingSpace,
-        dense: Sequence[Vector],
-        where: PointFilter,
-        *,
-        limit: int,
-        at_least: float,
-        exact: bool | None = None,
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
-        del exact  # there is no graph
         for vector in dense:
             shape.check_dense(space, vector, "dense")
         wanted = shape.conditions(where)

@@ -36,23 +36,22 @@ class EdgePassages(PassageIndex):
         await self._shards.put(shape.own_space(space), points)
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector,
+        lexical: SparseVector,
+        where: PassageWhere,
+        *,
+        limit: int,
+        exact: bool | None = None,
     ) -> list[PassageHit]:
+        del exact  # there is no graph
         qdrant_points.check_dense(space, dense, "dense")
         qdrant_points.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
         return await self._shards.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
-
-    async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
-    ) -> list[list[PassageId]]:
-        del exact  # there is no graph
-        wanted = shape.conditions(where)
-        if limit < 1 or wanted.impossible:
-            return [[] for _ in dense]
-        return await self._shards.nearest_of(shape.own_space(space), dense, _filter(wanted), limit=limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -116,19 +115,6 @@ class _Shards(QdrantEdgeIndex):
         with translate_errors(await self._wait_until_created(space)):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
-
-    async def nearest_of(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], allowed: edge.Filter, *, limit: int
-    ) -> list[list[PassageId]]:
-        """Return for each vector the points of the highest cosine."""
-        found: list[list[PassageId]] = []
-        for vector in dense:
-            query = edge.Query.Nearest(vector.tolist(), using=qdrant_points.DENSE)
-            with translate_errors(await self._wait_until_created(space)):
-                hits = self._shard(space).query(edge.QueryRequest(limit=limit, query=query, filter=allowed))
-            found.append([PassageId(UUID(str(hit.id))) for hit in hits])
-            await yield_to_loop()
-        return found
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""

@@ -48,22 +48,23 @@ class ServerPassages(PassageIndex):
         await self._points.put(shape.own_space(space), points)
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector,
+        lexical: SparseVector,
+        where: PassageWhere,
+        *,
+        limit: int,
+        exact: bool | None = None,
     ) -> list[PassageHit]:
         qdrant_points.check_dense(space, dense, "dense")
         qdrant_points.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return await self._points.search_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
-
-    async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
-    ) -> list[list[PassageId]]:
-        wanted = shape.conditions(where)
-        if limit < 1 or wanted.impossible:
-            return [[] for _ in dense]
-        return await self._points.nearest_of(shape.own_space(space), dense, _filter(wanted), limit=limit, exact=exact)
+        return await self._points.search_both(
+            shape.own_space(space), dense, lexical, _filter(wanted), limit, exact=exact
+        )
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._points.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -112,18 +113,19 @@ class _Points(QdrantServerIndex):
         await self._upsert(space, points, _to_point)
 
     async def search_both(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector,
+        lexical: SparseVector,
+        allowed: models.Filter,
+        limit: int,
+        *,
+        exact: bool | None,
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        found = await self._search(await self._collections.find(space), dense, lexical, allowed, limit)
+        name = await self._collections.find(space)
+        found = await self._search(name, dense, lexical, allowed, limit, exact=exact)
         return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
-
-    async def nearest_of(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], allowed: models.Filter, *, limit: int, exact: bool
-    ) -> list[list[PassageId]]:
-        """Return for each vector the points of the highest cosine."""
-        found = await self._nearest(space, dense, allowed, limit=limit, at_least=-1.0, exact=exact)
-        return [[PassageId(each) for each in page] for page in found]
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""

@@ -85,7 +85,14 @@ class QdrantServerIndex(VectorIndex):
         return await retry(lambda: self._client.upsert(name, batch, wait=True))
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector | None, lexical: SparseVector, where: PointFilter, *, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector | None,
+        lexical: SparseVector,
+        where: PointFilter,
+        *,
+        limit: int,
+        exact: bool | None = None,
     ) -> list[Hit]:
         if dense is not None:
             shape.check_dense(space, dense, "dense")
@@ -94,11 +101,18 @@ class QdrantServerIndex(VectorIndex):
         name = await self._collections.find(space)
         if limit < 1 or wanted.impossible:
             return []
-        found = await self._search(name, dense, lexical, _filter(wanted), limit)
+        found = await self._search(name, dense, lexical, _filter(wanted), limit, exact=exact)
         return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
     async def _search(
-        self, name: str, dense: Vector | None, lexical: SparseVector, allowed: models.Filter, limit: int
+        self,
+        name: str,
+        dense: Vector | None,
+        lexical: SparseVector,
+        allowed: models.Filter,
+        limit: int,
+        *,
+        exact: bool | None,
     ) -> list[tuple[UUID, float, float]]:
         """Return the union of both top lists, by id, with both scores of each: cosine and lexical.
 
@@ -112,13 +126,13 @@ class QdrantServerIndex(VectorIndex):
             queries[shape.LEXICAL] = sparse(lexical)
         if not queries:
             return []
-        params = await self._collections.params(name)
+        params = await self._params(name, exact=exact)
         scores = await self._score(name, queries, dict.fromkeys(queries, allowed), limit, params)
         union = set().union(*scores.values())
         missing = {using: union - found.keys() for using, found in scores.items() if len(found) >= limit}
         if unscored := {using: _has_any_id(ids) for using, ids in missing.items() if ids}:
-            exact = {using: queries[using] for using in unscored}
-            rest = await self._score(name, exact, unscored, 2 * limit, self._collections.params_of(exact=True))
+            again = {using: queries[using] for using in unscored}
+            rest = await self._score(name, again, unscored, 2 * limit, self._collections.params_of(exact=True))
             for using, found in rest.items():
                 scores[using].update(found)
         cosines, words = scores.get(shape.DENSE, {}), scores.get(shape.LEXICAL, {})
@@ -153,34 +167,15 @@ class QdrantServerIndex(VectorIndex):
         }
 
     async def nearest(
-        self,
-        space: EmbeddingSpace,
-        dense: Sequence[Vector],
-        where: PointFilter,
-        *,
-        limit: int,
-        at_least: float,
-        exact: bool | None = None,
-    ) -> list[list[PointId]]:
-        wanted = shape.conditions(where)
-        if limit < 1 or wanted.impossible:
-            return [[] for _ in dense]
-        return await self._nearest(space, dense, _filter(wanted), limit=limit, at_least=at_least, exact=exact)
-
-    async def _nearest(
-        self,
-        space: EmbeddingSpace,
-        dense: Sequence[Vector],
-        allowed: models.Filter,
-        *,
-        limit: int,
-        at_least: float,
-        exact: bool | None,
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
     ) -> list[list[PointId]]:
         for vector in dense:
             shape.check_dense(space, vector, "dense")
-        name = await self._collections.find(space)
-        params = await self._collections.params(name) if exact is None else self._collections.params_of(exact=exact)
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return [[] for _ in dense]
+        name, allowed = await self._collections.find(space), _filter(wanted)
+        params = await self._params(name, exact=None)
         found: list[list[PointId]] = []
         for start in range(0, len(dense), QUERY_BATCH):
             requests = [
@@ -198,6 +193,11 @@ class QdrantServerIndex(VectorIndex):
             ]
             found += await self._ids_of_batch(name, requests)
         return found
+
+    async def _params(self, name: str, *, exact: bool | None) -> models.SearchParams | None:
+        if exact is None:
+            return await self._collections.params(name)
+        return self._collections.params_of(exact=exact)
 
     async def _ids_of_batch(self, name: str, requests: list[models.QueryRequest]) -> list[list[PointId]]:
         async with self._session.translate_errors(name):

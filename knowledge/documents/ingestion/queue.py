@@ -237,8 +237,8 @@ class DocumentIndexing:
             for number, (passage, chunk) in enumerate(zip(indexed.passage_ids, indexed.chunks, strict=True))
         ]
         await self.index.upsert(active.space, points)
-        if (await self.active_space()).space.fingerprint != active.space.fingerprint:
-            raise EmbedderUnavailable("The embedding model was changed meanwhile: the document will be indexed again.")
+        if (await self.active_space()).space.collection != active.space.collection:
+            raise EmbedderUnavailable("The index was changed meanwhile: the document will be indexed again.")
         if not await self.store.activate(job, active.space, indexed.notes):
             if await self.store.is_superseded(job):  # its points may have been removed before these were written
                 await self.index.delete(active.space, indexed.passage_ids)

@@ -5,19 +5,25 @@ Passages keep their texts and ids; only their vectors change, and the index that
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Final, Protocol
 
 from hardwon.event_log import get_logger
+from hardwon.models.maintenance import IndexHealth, RecallSample
 from knowledge.documents.ingestion.queue import ActiveSpace, max_passage_tokens
 from knowledge.documents.ingestion.reconcile import DocumentUpkeep
-from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
+from knowledge.documents.models import PassageWhere
+from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, SparseVector, Vector
 from knowledge.ports import Embedder, Progress
+from knowledge.retrieval.recall import RECALL_AT, recall_at_k
 
 log = get_logger(__name__)
 
 _BATCH: Final = 64
+_NO_WORDS: Final = SparseVector(indices=(), values=())
 
 
 class MovingStore(Protocol):
@@ -99,6 +105,41 @@ class DocumentMoves:
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
         return await self.store.sample_in_both(one, other, limit)
+
+    async def recall(self, space: EmbeddingSpace, limit: int) -> list[RecallSample]:
+        """Search for up to `limit` passages as questions do and exactly; return the recall by conditions."""
+        index, stored = (
+            self.upkeep.indexing.index,
+            await self.upkeep.indexing.store.points(space, after=None, limit=limit),
+        )
+        recalls: defaultdict[str, list[float]] = defaultdict(list)
+        for point, _ in stored:
+            base = PassageWhere(workspace=point.workspace, partitions=(point.partition,))
+            document = replace(base, documents=frozenset([point.document_id]))
+            for conditions, where in (("knowledge base", base), ("knowledge base, document", document)):
+                exact, found = [
+                    await index.search(space, point.dense, _NO_WORDS, where, limit=RECALL_AT, exact=exact)
+                    for exact in (True, False)
+                ]
+                recalls[conditions].append(recall_at_k([hit.cosine for hit in exact], [hit.cosine for hit in found]))
+        return [
+            RecallSample(collection="passages", conditions=conditions, searches=len(each), recall=fmean(each))
+            for conditions, each in recalls.items()
+        ]
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        """Return the state of the collection of a space. Raises IndexUnavailable."""
+        if not (await self._has_documents()):
+            return IndexHealth()
+        return await self.upkeep.indexing.index.health(space)
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        """Return in which points the collection of a space is not laid out as the settings ask, in words."""
+        return await self.upkeep.indexing.index.layout_differences(space)
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        """Return whether the index has finished its work on the collection of a space; True where there is none."""
+        return await self.upkeep.indexing.index.is_built(space)
 
     async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Record that another space is in use now, and is filled.

@@ -110,16 +110,19 @@ class PassageIndex(Protocol):
         """Write all points or raise; once it returns they survive a kill and can be found."""
 
     async def search(
-        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+        self,
+        space: EmbeddingSpace,
+        dense: Vector,
+        lexical: SparseVector,
+        where: PassageWhere,
+        *,
+        limit: int,
+        exact: bool | None = None,
     ) -> list[PassageHit]:
-        """Return the union of the `limit` nearest points by each vector, both raw scores of each."""
+        """Return the union of the `limit` nearest points by each vector, both raw scores of each.
 
-    async def nearest(
-        self, space: EmbeddingSpace, dense: Sequence[Vector], where: PassageWhere, *, limit: int, exact: bool
-    ) -> list[list[PassageId]]:
-        """Return for each vector the `limit` points of the highest cosine, highest first.
-
-        `exact`: compare with every point, else by the graph as it is, where the index has one.
+        `exact`: compare with every point (True) or by the graph as it is (False), where an index has one; by default by
+        a graph once that is built.
         """
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:

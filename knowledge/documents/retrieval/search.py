@@ -80,7 +80,7 @@ class DocumentSearch(Searcher):
             try:
                 return await self._search_space(active, query, scope)
             except IndexUnavailable:
-                if (await self.active_space()).space.fingerprint == active.space.fingerprint:
+                if (await self.active_space()).space.collection == active.space.collection:
                     raise
 
     async def _correct_spelling(

@@ -59,7 +59,7 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, previous: Spac
         await refuse_remote(stores, space)
         length = await asyncio.to_thread(_mean_terms, entries)
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=default_calibration(space.model))
-    if previous is None or previous.bound.space.fingerprint != bound.space.fingerprint:
+    if previous is None or previous.bound.space.collection != bound.space.collection:
         await stores.index.ensure(bound.space)
     return SpaceInUse(bound=bound, embedder=WorkspaceEmbedder(stores, await stores.embedder.embedder_for(bound.space)))
 
@@ -71,9 +71,9 @@ def _mean_terms(entries: Sequence[Entry]) -> float:
 
 
 async def is_retired(stores: Stores, bound: BoundSpace) -> bool:
-    """Return whether another space is in use now; the index of this one may have been dropped."""
+    """Return whether another collection is in use now; that of this space may have been dropped."""
     now = await stores.spaces.bound()
-    return now is not None and now.space.fingerprint != bound.space.fingerprint
+    return now is not None and now.space.collection != bound.space.collection
 
 
 async def _embedder_of(stores: Stores, bound: BoundSpace) -> Embedder | None:

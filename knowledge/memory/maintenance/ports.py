@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
+from hardwon.models.maintenance import IndexHealth, RecallSample
 from knowledge.models import EmbeddingSpace, IndexDrift, RefillReport, Vector
 from knowledge.ports import Embedder, Progress
 
@@ -34,6 +35,18 @@ class DocumentUpkeep(Protocol):
 
     async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
         """Return vectors of up to `limit` texts in two spaces, (n, dims) each, in the same order."""
+
+    async def recall(self, space: EmbeddingSpace, limit: int) -> list[RecallSample]:
+        """Search for up to `limit` passages as questions do and exactly; return the recall by conditions."""
+
+    async def health(self, space: EmbeddingSpace) -> IndexHealth:
+        """Return the state of the collection of a space. Raises IndexUnavailable."""
+
+    async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
+        """Return in which points the collection of a space is not laid out as the settings ask, in words."""
+
+    async def is_built(self, space: EmbeddingSpace) -> bool:
+        """Return whether the index has finished its work on the collection of a space; True where there is none."""
 
     async def note_switch(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Record that another, filled space is in use now."""

@@ -15,6 +15,8 @@ from hardwon.models.maintenance import ModelChoice, RebuildReport, ReembedReport
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.index.embedding_space import space_in_use
 from knowledge.memory.index.residency import refuse_remote
+from knowledge.memory.maintenance.layout import build_layout, drop_older_layouts, write_rest
+from knowledge.memory.maintenance.recall import layout_differences
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
 from knowledge.models import BoundSpace, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, Progress
@@ -124,6 +126,30 @@ class StoreUpkeepService:
         log.info("index_rebuilt", points=report.points, passages=report.passages, embedded=report.embedded)
         return report
 
+    async def rebuild_layout(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
+        """Give the collections the layout that the settings ask for, beside those in use, then switch to them at once.
+
+        Queries, captures and checkpoints continue. Can be interrupted and called again. Does nothing where the layout
+        is as asked for, as it is with the embedded engine.
+        """
+        every = await self._list_upkeeps()
+        in_use = await space_in_use(every[0].stores) if every else None
+        if in_use is None:
+            return RebuildReport(points=0, embedded=0, dry_run=dry_run)
+        async with AsyncExitStack() as locks:
+            if not dry_run:
+                await locks.enter_async_context(every[0].upkeep.lock_model_change())
+            differences = await layout_differences(every[0].stores, every[0].documents, in_use.bound.space)
+            cost = replace(await self._rebuild_cost(), embedded=0, layout_changes=differences)
+            if dry_run or not differences:
+                return cost if dry_run else replace(cost, dry_run=False, points=0, passages=0)
+            into = await build_layout(every, in_use.bound, in_use.embedder, progress=progress)
+            async with every[0].upkeep.begin_switch(into.space):
+                await write_rest(await self._list_upkeeps(), into)
+            await self._finish(into.space, in_use.embedder)
+        log.info("index_laid_out", collection=into.space.collection, changes=differences)
+        return replace(cost, dry_run=False)
+
     async def _drop_in_use(self) -> bool:
         """Recreate the collections in use, empty; return False where nothing was ever embedded."""
         async for upkeep in self._each():
@@ -215,7 +241,9 @@ class StoreUpkeepService:
         this process embeds with another model.
         """
         every = await self._list_upkeeps()
-        if not every or not await every[0].upkeep.find_unused_spaces():
+        if not every or not (
+            await every[0].upkeep.find_unused_spaces() or await every[0].upkeep.has_unfinished_change()
+        ):
             return False
         async with AsyncExitStack() as locks:
             try:
@@ -245,7 +273,7 @@ class StoreUpkeepService:
             await self.use(embedder)
             from_model = None if bound is None else bound.space.model
             embedded = (
-                0 if bound is None else await self._finish(space, embedder)
+                0 if bound is None else await self._finish(bound.space, embedder)
             )  # an earlier switch may have been killed
             return ReembedReport(
                 from_model=from_model, to_model=space.model, embedded=embedded, kept=1.0, switched=False
@@ -256,6 +284,7 @@ class StoreUpkeepService:
         into = await every[0].upkeep.prepare(
             space, mean_terms=bound.mean_terms, calibration=default_calibration(space.model)
         )
+        space = into.space  # with the layout that it had when it was last in use
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)
         while (more := await _backfill(every, into, embedder, only_missing=True)) > MAX_DURING_SWITCH:
@@ -299,6 +328,7 @@ class StoreUpkeepService:
         await every[0].stores.index.ensure(space)
         for upkeep in every:  # deleted or changed since they were written, now or when the space was last in use
             await upkeep.verify(repair=True)
+        await drop_older_layouts(every, space)
         await every[0].upkeep.mark_change_finished()
         return embedded
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from hardwon.errors import TextRejected
 from hardwon.event_log import get_logger
-from hardwon.models.maintenance import Fault, RebuildReport, VerifyReport
+from hardwon.models.maintenance import Fault, IndexHealth, RebuildReport, RecallReport, VerifyReport
 from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.index.embedding_space import SpaceInUse, space_in_use
@@ -25,6 +25,7 @@ from knowledge.memory.index.points import from_stored, model_text, point_text
 from knowledge.memory.index.reconcile import settle, settle_points
 from knowledge.memory.index.residency import WorkspaceEmbedder
 from knowledge.memory.maintenance.ports import DocumentUpkeep
+from knowledge.memory.maintenance.recall import examine_index, measure_recall
 from knowledge.models import (
     BoundSpace,
     DeadEntry,
@@ -37,6 +38,7 @@ from knowledge.models import (
     Vector,
 )
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
+from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import yield_to_loop
 
 log = get_logger(__name__)
@@ -72,12 +74,19 @@ class KnowledgeUpkeepService:
     documents: DocumentUpkeep
     audit: Auditor = NO_AUDIT
 
-    async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
+    async def verify(
+        self, *, repair: bool = False, recall: bool = False, progress: Progress | None = None
+    ) -> VerifyReport:
         """Compare every point with Postgres, exactly; with `repair` correct the differences.
 
         A second repair writes nothing. Points that a checkpoint is embedding are skipped, and differences are checked
-        twice, so that concurrent work is not reported as a fault.
+        twice, so that concurrent work is not reported as a fault. With `recall` the searches are measured as well,
+        before anything is changed.
         """
+        measured = await self.measure_recall() if recall else None
+        return replace(await self._verify(repair=repair, progress=progress), recall=measured)
+
+    async def _verify(self, *, repair: bool, progress: Progress | None) -> VerifyReport:
         in_use = await space_in_use(self.stores)
         if in_use is None:
             return VerifyReport(points=0)
@@ -109,6 +118,18 @@ class KnowledgeUpkeepService:
         report = _with_documents(report, await self.documents.verify(repair=repair), repair=repair)
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
+
+    @step("measure_recall")
+    async def measure_recall(self, limit: int = 50) -> RecallReport:
+        """Search for up to `limit` stored situations, and as many passages, as queries do and exactly; compare both.
+
+        Changes nothing, and in particular not a layout that is found wanting.
+        """
+        return await measure_recall(self.stores, self.documents, as_integer("limit", limit, least=1, most=1000))
+
+    async def index_health(self) -> IndexHealth:
+        """Return the state of the index: nodes, replicas, what would be lost. Raises IndexUnavailable."""
+        return await examine_index(self.stores, self.documents)
 
     async def refill(self, *, recount: bool = True, progress: Progress | None = None) -> RebuildReport:
         """Write every point of the workspace from Postgres to the index, ids unchanged; `recount`: recount its terms.

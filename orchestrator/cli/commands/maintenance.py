@@ -18,9 +18,14 @@ _VERIFY = OperationCommand(
     "upkeep.verify",
     "memory_report:print_verify",
     "Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end.",
-    options={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
+    options={
+        "repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")],
+        "recall": Annotated[
+            bool, typer.Option("--recall", help="Compare what searches find with what an exact one finds.")
+        ],
+    },
     stage="Verifying",
-    is_failure=lambda report: not report.sound,
+    is_failure=lambda report: not report.sound or (report.recall is not None and not report.recall.sound),
 )
 _DEAD = OperationCommand(
     "upkeep.dead",
@@ -49,16 +54,30 @@ def add_upkeep(app: typer.Typer) -> None:
 
 def rebuild(
     *,
+    layout: Annotated[
+        bool,
+        typer.Option(
+            "--layout",
+            help="Give the collections of a Qdrant server the replicas, shards and quantization of the settings, beside"
+            " those in use: queries miss nothing meanwhile.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: Json = False,
 ) -> None:
     """Drop the index and fill it again from Postgres. Ids stay; queries find less meanwhile."""
-    from orchestrator.cli.reports.memory_report import note_rebuild, print_rebuild
+    from orchestrator.cli.reports.memory_report import note_rebuild, print_layout, print_rebuild
     from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
         async with connect() as knowledge:
+            if layout:
+                with stages(quiet=as_json) as progress:
+                    copying = progress.stage("Building the new layout")
+                    report = await knowledge.store_upkeep.rebuild_layout(dry_run=dry_run, progress=copying)
+                print_layout(report, as_json=as_json)
+                return
             cost = await knowledge.store_upkeep.rebuild(dry_run=True)
             if dry_run:
                 print_rebuild(cost, as_json=as_json)

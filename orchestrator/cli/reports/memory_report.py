@@ -30,7 +30,14 @@ from orchestrator.cli.support.terminal import (
 )
 
 if TYPE_CHECKING:
-    from hardwon.models.maintenance import ImportReport, ModelChoice, RebuildReport, ReembedReport, VerifyReport
+    from hardwon.models.maintenance import (
+        ImportReport,
+        ModelChoice,
+        RebuildReport,
+        RecallReport,
+        ReembedReport,
+        VerifyReport,
+    )
     from hardwon.models.reports import Lift
     from orchestrator.evaluation.demo import DemoReport
     from orchestrator.evaluation.doctor import Finding
@@ -297,6 +304,8 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report) | {"sound": report.sound})
         return
+    if report.recall is not None:
+        _print_recall(report.recall)
     if not report.wrong:
         print_text(f"{_points(report.points, report.passages)}, all as in Postgres")
         return
@@ -305,6 +314,19 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
     for name, ids in report.examples.items():
         notes.print(f"{name}: {', '.join(map(str, ids))}")
+
+
+def _print_recall(report: RecallReport) -> None:
+    """Print the recall of the searches by conditions, and what to do where it is low."""
+    if not report.samples:
+        print_text("nothing is embedded yet: there is nothing to search")
+    for sample in report.samples:
+        print_text(
+            f"{sample.collection} by {sample.conditions}: {sample.recall:.3f} of the nearest are found"
+            f" ({count_of(sample.searches, 'search')})"
+        )
+    for advice in report.advice:
+        print_text(advice)
 
 
 def note_rebuild(cost: RebuildReport) -> None:
@@ -334,6 +356,20 @@ def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
     else:
         points = _points(report.points, report.passages)
         print_text(f"{points} are back in the index, {report.embedded:,} of them embedded again")
+
+
+def print_layout(report: RebuildReport, *, as_json: bool) -> None:
+    """Print what a new layout changed, or would change."""
+    if as_json:
+        print_json(report)
+    elif not report.layout_changes:
+        print_text("the index is laid out as the settings ask: nothing to do")
+    else:
+        verb = "would be written" if report.dry_run else "were written"
+        print_text(
+            f"{'; '.join(report.layout_changes)}: {_points(report.points, report.passages)} {verb} from Postgres,"
+            " nothing is embedded"
+        )
 
 
 def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) -> None:

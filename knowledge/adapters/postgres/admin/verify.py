@@ -140,7 +140,8 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK), limit))
             yield
             await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
-            use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
+            chosen = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
+            use = chosen.values(active=True, space=asdict(space))
             if not (await connection.execute(use)).rowcount:
                 raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
             await connection.execute(insert(job_run).values(job=_CHANGE, slot=sa.func.now()))

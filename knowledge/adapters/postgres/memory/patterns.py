@@ -32,7 +32,7 @@ from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
 from knowledge.adapters.postgres.memory.records import select_records, to_record
-from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
+from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK, select_collection
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
     checkpoints,
@@ -383,9 +383,7 @@ _SWITCH_QUEUE = "the store, whose model is changed"
 
 _OF_SPACE_IN_USE = sa.or_(
     ~sa.exists().where(embedding_spaces.c.active).correlate(None),
-    sa.exists()
-    .where(embedding_spaces.c.active, embedding_spaces.c.fingerprint == sa.bindparam("space", type_=sa.Text))
-    .correlate(None),
+    select_collection().scalar_subquery() == sa.bindparam("space", type_=sa.Text),
 )
 """False if the space was switched while entries were embedded: their points went into the index of another space."""
 
@@ -511,7 +509,7 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         params = {
             "entries": list(entry_ids),
             "token": token,
-            "space": space.fingerprint,
+            "space": space.collection,
             "from": embedded_at,
             "until": expires_at,
         }

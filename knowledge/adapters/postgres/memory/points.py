@@ -24,7 +24,7 @@ from knowledge.adapters.postgres.memory.entry_rows import (
     supports_point,
     to_entry,
 )
-from knowledge.adapters.postgres.memory.spaces import add_terms, to_bound
+from knowledge.adapters.postgres.memory.spaces import add_terms, select_collection, to_bound
 from knowledge.adapters.postgres.memory_tables import TIME, embedding_spaces, knowledge_staging, points, vectors
 from knowledge.models import (
     MAX_POINTS,
@@ -140,7 +140,7 @@ _ANY_OVERTAKEN = sa.select(
 
 
 _SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
-_IN_USE = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active)
+_IN_USE = select_collection()
 
 
 def _upsert_vectors() -> sa.Insert:
@@ -251,7 +251,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 stored=stored,
                 gone=tuple(PointId(i) for i in sorted(gone)),
             )
-            if await connection.scalar(_IN_USE) != in_use.fingerprint:
+            if await connection.scalar(_IN_USE) != bound.space.collection:
                 raise SpaceSwitched("another embedding space came into use meanwhile")
             settled = sa.update(points).where(is_any_of(_T.id, [each.point_id for each in stored])).values(look_at=None)
             await connection.execute(settled)
@@ -339,7 +339,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 fitting_points = admit_points(texts, there[entry.pattern_id])
                 await self._write_points(connection, entry, fitting_points, space)
                 attached += bool(fitting_points)
-            if await connection.scalar(_IN_USE) != space.fingerprint:
+            if await connection.scalar(_IN_USE) != space.collection:
                 raise SpaceSwitched("another embedding space came into use meanwhile")
             return attached
 

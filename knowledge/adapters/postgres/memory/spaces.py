@@ -37,6 +37,12 @@ def select_spaces() -> sa.Select[Any]:
     return sa.select(_S.fingerprint, _S.space, _S.mean_terms, _S.calibration, _S.probes)
 
 
+def select_collection() -> sa.Select[Any]:
+    """Select the name of the collection in use, as `EmbeddingSpace.collection` has it."""
+    layout = sa.func.coalesce("_" + sa.func.nullif(_S.space["layout"].astext, "0"), "")
+    return sa.select(_S.fingerprint + layout).where(_S.active)
+
+
 def to_bound(row: sa.Row[Any]) -> BoundSpace:
     """Convert a row of `select_spaces`."""
     return _to_bound(row.space, row.mean_terms, row.calibration, row.probes)
@@ -129,7 +135,7 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
                     },
                 )
             )
-        return BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
+            return to_bound((await connection.execute(select_spaces().where(_S.active))).one())
 
     @staticmethod
     async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:

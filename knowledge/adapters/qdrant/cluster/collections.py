@@ -95,7 +95,8 @@ class Collections:
     async def drop(self, name: str) -> None:
         """Delete a collection, if there is one."""
         async with self._session.translate_errors(name):
-            await self._client.delete_collection(name)
+            if await self._client.collection_exists(name):
+                await self._client.delete_collection(name)
             self._known.pop(name, None)
 
     async def params(self, name: str) -> models.SearchParams | None:
@@ -126,6 +127,8 @@ class Collections:
     async def is_built(self, space: EmbeddingSpace) -> bool:
         name = self.name(space)
         async with self._session.translate_errors(name):
+            if not await self._client.collection_exists(name):
+                return True
             return (await self._client.get_collection(name)).status == models.CollectionStatus.GREEN
 
     async def health(self, space: EmbeddingSpace) -> IndexHealth:
@@ -133,6 +136,8 @@ class Collections:
         async with self._session.translate_errors(name):
             await self._session.check()
             members = await self._session.members()
+            if not await self._client.collection_exists(name):
+                return IndexHealth(version=self._session.version, nodes=members.nodes_or_none)
             found = await self._client.get_collection(name)
             differs = self._layout.differences(found, members.nodes_or_none)
             replicas = await self._session.replicas(name, members)
@@ -177,8 +182,8 @@ class Collections:
         if metadata.get(_STORE, ours) != ours:
             raise StoreIncompatible(
                 f"The collection {name} at {self._session.address} is another database's, and two that share one"
-                " delete each other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database moved"
-                " here and the one before is gone, delete that collection and hardwon's other one there"
+                " delete each other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database"
+                " moved here and the one before is gone, delete that collection and hardwon's other one there"
                 " (hardwon_... and hardwon_documents_...), and run `hardwon rebuild`."
             )
         if _STORE not in metadata:
