@@ -177,9 +177,9 @@ class QdrantOverEdge:
         body = json.loads(raw) if raw else {}
         call = Call(name, body, query.get("wait") == "true", int(query.get("timeout", 10)))
         if kind in {"manage", "create", "index"}:
-            verdict = self.member.judge_change(creates=kind == "create", timeout=call.timeout)
+            verdict = self.member.judge_change(name, creates=kind == "create", timeout=call.timeout)
         elif kind == "read":
-            verdict = self.member.judge_read(self._find(call))
+            verdict = self.member.judge_read(self.storage.real(name), self._find(call))
         else:
             verdict = Verdict()
         if kind in {"read", "write"}:

@@ -41,7 +41,7 @@ class Membership:
         """Return the reads of a collection as this server sees it."""
         return collection.read()
 
-    def judge_read(self, collection: Collection) -> Verdict:
+    def judge_read(self, name: str, collection: Collection) -> Verdict:
         """Return how a read of all shards fares."""
         return Verdict()
 
@@ -49,7 +49,7 @@ class Membership:
         """Return how a write to some shards fares."""
         return Verdict()
 
-    def judge_change(self, *, creates: bool, timeout: int) -> Verdict:
+    def judge_change(self, name: str, *, creates: bool, timeout: int) -> Verdict:
         """Return how a change that all nodes must agree on fares."""
         return Verdict()
 
