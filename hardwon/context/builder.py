@@ -25,7 +25,10 @@ _OVERRUN_SECONDS = 5.0
 
 
 class Cause(StrEnum):
-    """The reason for a degraded context: late, circuit open, invalid task, stores unavailable, a bug, words alone."""
+    """The reason for a degraded context.
+
+    Late, circuit open, invalid task, stores unavailable, a bug, found by words alone, found without the index.
+    """
 
     LATE = "late"
     RESTING = "resting"
@@ -33,6 +36,7 @@ class Cause(StrEnum):
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
     WORDS_ONLY = "words_only"
+    KNOWN_ONLY = "known_only"
 
 
 @runtime_checkable
@@ -51,6 +55,8 @@ class RemoteContexts(Protocol):
 class BuildState:
     """Progress of one context: the context `found` so far, and `returned` once a result went to the caller.
 
+    `cause`: why it lacks something, where that is another reason than words alone.
+
     `began` and `deadline` are times of the event loop.
     """
 
@@ -58,6 +64,7 @@ class BuildState:
     deadline: float
     found: Context | None = None
     returned: bool = False
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ class ContextBuilder:
             self.breaker.record_failure(str(error) or type(error).__name__)
             return _degrade(context, error), Cause.FAILED
         self.breaker.record_success()
-        return built, Cause.WORDS_ONLY if built.degraded is not None else None
+        return built, (state.cause or Cause.WORDS_ONLY) if built.degraded is not None else None
 
     @property
     def deadline_ms(self) -> float:

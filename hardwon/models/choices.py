@@ -111,6 +111,8 @@ class Hint:
 
     `choice` is None where nothing was found at all. `words_only`: the question was not embedded, so that only its words
     were compared; `embedder_failed`: because the embedder did not answer, not because this machine is busy.
+    `index_error`: why the index was not used, so that only what is known word for word was found; `index_failed`:
+    because it did not answer.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -118,3 +120,5 @@ class Hint:
     choice: Choice | None = None
     words_only: bool = False
     embedder_failed: bool = False
+    index_error: str | None = None
+    index_failed: bool = False

@@ -79,6 +79,8 @@ from knowledge.models.records import MIN_OUTCOMES as MIN_OUTCOMES
 from knowledge.models.records import PRIOR_WEIGHTS as PRIOR_WEIGHTS
 from knowledge.models.records import SILENCE as SILENCE
 from knowledge.models.records import Experience as Experience
+from knowledge.models.records import KnownKeys as KnownKeys
+from knowledge.models.records import KnownPlaces as KnownPlaces
 from knowledge.models.records import LiftCounts as LiftCounts
 from knowledge.models.records import SearchStart as SearchStart
 from knowledge.models.records import TrialRecord as TrialRecord

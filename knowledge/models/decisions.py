@@ -11,6 +11,7 @@ from hardwon.models.entries import Entry, EntryTexts, EntryType, NewEntry
 from hardwon.models.ids import EntryId, PatternId, PointId
 from hardwon.models.patterns import EntryProfile, Evidence, LinkKind
 from knowledge.models.points import TextPoint, View
+from knowledge.models.records import KnownKeys
 from knowledge.models.spaces import Vector
 
 
@@ -69,7 +70,7 @@ class Decision:
     """The pattern that an entry joins or founds, and the points of its texts there.
 
     `why` gives the reasons for joining in plain words; `links` are related patterns that it did not join.
-    `situation_key` is that of its record.
+    `situation_key` is that of its record, `known_keys` are those by which it is found without the index.
     """
 
     entry: Entry
@@ -78,6 +79,7 @@ class Decision:
     founds: bool
     points: tuple[TextPoint, ...]
     situation_key: str
+    known_keys: KnownKeys
     profile: EntryProfile
     why: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()

@@ -72,6 +72,25 @@ class LiftCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKeys:
+    """The keys of an entry's task description and of its error's signature, empty where it has none."""
+
+    task: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPlaces:
+    """Answer of Postgres alone to a question: points of its situation or error, and patterns of its task's text.
+
+    Trusted entries come first, then the latest. They may be of entries that expired or were never embedded.
+    """
+
+    points: tuple[PointId, ...] = ()
+    task_patterns: tuple[PatternId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStart:
     """The data of a search before the index is asked: the space in use, and the statistics of the question's terms.
 

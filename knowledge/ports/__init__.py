@@ -43,7 +43,10 @@ from knowledge.ports.spending import SpendingStore as SpendingStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """The open ports of one workspace."""
+    """The open ports of one workspace.
+
+    `index_is_remote`: the index is a server, whose silence is an outage, not a lack of this machine's time.
+    """
 
     workspace: str
     entries: EntryStore
@@ -58,3 +61,4 @@ class Stores:
     index: VectorIndex
     embedder: Embedder
     clock: Clock
+    index_is_remote: bool = False

@@ -97,6 +97,11 @@ class PointStore(Protocol):
         stores nothing, if another space came into use by the end.
         """
 
+    async def find_live(
+        self, space: EmbeddingSpace, point_ids: Sequence[PointId], *, now: datetime
+    ) -> list[StoredPoint]:
+        """Return those of the ids that are unexpired points of embedded entries, with their vectors in the space."""
+
     async def count_words(self, words: Mapping[PointId, Collection[int]]) -> None:
         """Add the distinct words of these points to the lexicon; each point is counted once, by whoever comes first."""
 

@@ -11,6 +11,8 @@ from knowledge.models import (
     ChoiceRecord,
     ContextId,
     EntryTexts,
+    KnownKeys,
+    KnownPlaces,
     LiftCounts,
     PatternId,
     PointId,
@@ -37,6 +39,14 @@ class RecordStore(Protocol):
 
         `terms`: those of the question; `situation`: its key. With `unasked` also the workspace's experience with hints
         to agents of a type, which leaves out what agents' keys reported.
+        """
+        ...
+
+    async def find_known(self, situation: str, error: str) -> KnownPlaces:
+        """Return what is known of a situation or task with this very text, by its key, or of an error, by its key.
+
+        At most a few dozen of each, whoever reported them: trusted entries first, then the latest. An empty `error` has
+        no places.
         """
         ...
 
@@ -78,6 +88,14 @@ class RecordStore(Protocol):
 
     async def name_arms(self, arms: Mapping[UUID, str]) -> None:
         """Store the arms of records."""
+        ...
+
+    async def without_keys(self, limit: int) -> Mapping[UUID, EntryTexts]:
+        """Return up to `limit` records of entries without known keys, each with the texts of its entry."""
+        ...
+
+    async def store_keys(self, keys: Mapping[UUID, KnownKeys]) -> None:
+        """Store the known keys of records."""
         ...
 
     async def lift(self) -> LiftCounts:

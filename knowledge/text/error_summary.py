@@ -260,3 +260,60 @@ def _neighbours(selected: Sequence[int], lines: int) -> list[int]:
     """Return the indices next to the selected lines, following ones first: expected values, the failing code."""
     near = [index + step for step in (1, -1) for index in selected if 0 <= index + step < lines]
     return [index for index in dict.fromkeys(near) if index not in selected][:_MAX_NEIGHBOURS]
+
+
+_MAX_SIGNATURE_LINES = 4
+"""Lines of a signature; ours: a trace with its causes has two or three."""
+_MAX_END_CHARS = 8_000
+"""Characters read of a text, from each end."""
+_MIN_SIGNATURE_WORDS = 2
+"""Words of a signature: `AssertionError` alone is said of anything."""
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_HOST = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/'\"<>)\]]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?|\blocalhost\b(?::\d+)?"
+)
+_DIRECTORY = re.compile(r"(?:\b[A-Za-z]:)?[\w.~@+-]{0,80}[/\\](?:[\w.~@+-]{1,80}[/\\])*")
+_VARYING = re.compile(
+    r"(?P<code>\b(?:code|status|errno|signal|exit(?:ed with)?|http(?:/\d(?:\.\d)?)?|sqlstate|error(?= \d{3,5}\b))"
+    r"(?: code)?[ :=#(\[]{0,3}\d+)"
+    r"|0x[0-9a-f]+|\b(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{8,}\b(?!\.)|(?<=_)\d{2,}|(?<!\w)(?<!(?-i:[A-Z]{2})-)\d+(?:[.,:]\d+)*",
+    re.IGNORECASE,
+)
+"""A number that is no code: a line, a port, a limit, an id that mixes letters and digits."""
+
+
+def error_signature(error: str | None, description: str = "") -> str:
+    """Return the lines that name an error, without what differs between two runs of it; empty where none does.
+
+    Masked are directories, hosts, ids, addresses, times and numbers; names, messages, and the codes of errors stay.
+
+    Of a description, which says more than its error, only lines that name one count.
+    """
+    if error and error.strip():
+        _, lines = _best_lines(_both_ends(error))
+    else:
+        names_error, lines = _best_lines(_both_ends(description))
+        lines = lines if names_error else []
+    masked = dict.fromkeys(_mask_line(line) for line in lines[:_MAX_SIGNATURE_LINES])
+    signature = "\n".join(line for line in masked if line)
+    return signature if len(_LETTERS.findall(signature)) >= _MIN_SIGNATURE_WORDS else ""
+
+
+def _best_lines(text: str) -> tuple[bool, list[str]]:
+    """Return whether a text names an error, and its distinct lines that say best what went wrong, masked, in order.
+
+    All lines of a text that says nothing of the kind.
+    """
+    lines = _read(text)
+    best = min((line.worth for line in lines), default=_Worth.OTHER)
+    return best is _Worth.NAMED, [line.text for line in lines if line.worth is best]
+
+
+def _mask_line(line: str) -> str:
+    line = _DIRECTORY.sub("", _HOST.sub("_", line))
+    line = _VARYING.sub(lambda match: match["code"] or "0", line)
+    return " ".join(line.casefold().split())
+
+
+def _both_ends(text: str) -> str:
+    return text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"

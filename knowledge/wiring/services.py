@@ -77,6 +77,7 @@ def make_stores(
         index=index,
         embedder=embedder,
         clock=clock,
+        index_is_remote=settings.qdrant_url is not None,
     )
 
 

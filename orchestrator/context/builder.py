@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from hardwon.context.builder import BuildState, Cause, ContextBuilder, RemoteContexts
 from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.event_log import get_logger
 from hardwon.settings import ContextSettings
 from knowledge.memory.query.context_log import check_task
+from knowledge.memory.query.known import Patience
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.memory.rules.hints import is_held_out
 from knowledge.models import (
@@ -30,6 +32,8 @@ from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import gather_all, run_in_thread_if_long
 from orchestrator.context.admission import DeadlineQueue
 from orchestrator.context.rendering import render
+
+log = get_logger(__name__)
 
 
 def select_patterns(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
@@ -96,6 +100,10 @@ def _find_same_solutions(found: Sequence[Pattern]) -> list[PatternId]:
 _EMBEDDING_SHARE = 0.7
 """Share of the deadline after which a task is compared by its words alone; ours: the rest of the work takes a tenth."""
 _WORDS_ONLY = "found by words alone: the task was not embedded in time"
+_KNOWN_SHARE, _INDEX_SHARE = 0.5, 0.85
+"""Shares of the deadline after which a context waits for the index no longer: where the task or its error is known word
+for word, and where not; ours: what Postgres knows is found and rendered in 20 ms."""
+_KNOWN_ONLY = "found by the same text or error alone"
 _MAX_EXPLAINED = 5
 """Candidates that a context names, the first ones; the stored choice has more."""
 
@@ -103,12 +111,20 @@ _MAX_EXPLAINED = 5
 class Queries(Protocol):
     """The queries of the builder, in process or over HTTP."""
 
-    async def hint_for_task(self, task: Task, agent_type: str, *, embed_by: float | None = None) -> Hint:
+    async def hint_for_task(
+        self, task: Task, agent_type: str, *, embed_by: float | None = None, patience: Patience | None = None
+    ) -> Hint:
         """Return the patterns to know before a task is assigned, and why, or why none."""
         ...
 
     async def hint_for_failure(
-        self, failure: Entry, task: Task, agent_type: str, *, embed_by: float | None = None
+        self,
+        failure: Entry,
+        task: Task,
+        agent_type: str,
+        *,
+        embed_by: float | None = None,
+        patience: Patience | None = None,
     ) -> Hint:
         """Return the patterns that solved failures like this one of the task, and why, or why none."""
         ...
@@ -159,6 +175,8 @@ class OrchestratorContextBuilder(ContextBuilder):
     _: KW_ONLY
     embedding: CircuitBreaker = field(default_factory=CircuitBreaker)
     """Of the embedder: while it is open, tasks are compared by their words alone."""
+    index: CircuitBreaker = field(default_factory=CircuitBreaker)
+    """Of the index: while it is open, only what Postgres knows word for word is looked up."""
     queue: DeadlineQueue = field(default_factory=DeadlineQueue)
     deadline: timedelta | None = None
     """Of a caller who says how long it waits; else that of the settings."""
@@ -180,15 +198,16 @@ class OrchestratorContextBuilder(ContextBuilder):
         if isinstance(self.knowledge, RemoteContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
-        rests = self.embedding.refusal_reason() is not None
-        embed_by = state.began + (0.0 if rests else _EMBEDDING_SHARE * (state.deadline - state.began))
         knowledge, settings = self.knowledge, self.knowledge.settings
         async with self.queue.admit(state.deadline):
-            hint = await _find_hint(knowledge, task, agent_type, embed_by)
-            if hint.embedder_failed:
-                self.embedding.record_failure(_WORDS_ONLY)
-            elif not hint.words_only:
-                self.embedding.record_success()
+            hint = await _find_hint(knowledge, task, agent_type, self._limits(state))
+            self._note_failures(hint)
+            if hint.reason is Reason.DEGRADED:
+                state.cause = Cause.UNAVAILABLE
+                log.warning("context_degraded", context_id=str(context.context_id), reason=hint.index_error)
+                return replace(context, reason=hint.reason.value, degraded=hint.index_error)
+            if hint.index_error is not None:
+                state.cause = Cause.KNOWN_ONLY
             if hint.reason is Reason.SPOKE and not task.urgent and is_held_out(context.context_id, settings.holdout):
                 hint = replace(hint, patterns=(), reason=Reason.HELD_OUT)
             built = _explain(await _add_patterns(context, hint.patterns, settings), hint)
@@ -197,19 +216,46 @@ class OrchestratorContextBuilder(ContextBuilder):
             await knowledge.contexts.record(built, task, agent_type, hint.choice)
         return built
 
+    def _limits(self, state: BuildState) -> _Limits:
+        """Return how long a context waits for the embedder and the index; not at all while their breakers are open."""
+        seconds = state.deadline - state.began
+        embedding = 0.0 if self.embedding.refusal_reason() is not None else _EMBEDDING_SHARE
+        known, index = (0.0, 0.0) if self.index.refusal_reason() is not None else (_KNOWN_SHARE, _INDEX_SHARE)
+        return _Limits(
+            embed_by=state.began + embedding * seconds,
+            patience=Patience(known_by=state.began + known * seconds, index_by=state.began + index * seconds),
+        )
 
-async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str, embed_by: float) -> Hint:
+    def _note_failures(self, hint: Hint) -> None:
+        if hint.embedder_failed:
+            self.embedding.record_failure(_WORDS_ONLY)
+        elif not hint.words_only:
+            self.embedding.record_success()
+        if hint.index_failed:
+            self.index.record_failure(hint.index_error or "")
+        elif hint.index_error is None:
+            self.index.record_success()
+
+
+class _Limits(TypedDict):
+    """Times up to which a hint waits for the embedder and the index, as the queries take them."""
+
+    embed_by: float
+    patience: Patience
+
+
+async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str, limits: _Limits) -> Hint:
     """Return the hint for a task; if it failed before, first the patterns for that failure.
 
     A task says what is to be done, a failure what is in the way: most lessons are about failures. Solutions that were
     tried for this task without success come last, whichever pattern holds them. If only a key of low trust reported
     the failure, just one of its patterns is used, after those of the task: such a key could report any failure.
     """
-    for_task = knowledge.queries.hint_for_task(task, agent_type, embed_by=embed_by)
+    for_task = knowledge.queries.hint_for_task(task, agent_type, **limits)
     if not task.project_id or not task.task_id:
         return await for_task
     (failure, for_failure), (_, found) = await gather_all(
-        [_find_failure_and_hint(knowledge, task, agent_type, embed_by), _without_failure(for_task)]
+        [_find_failure_and_hint(knowledge, task, agent_type, limits), _without_failure(for_task)]
     )
     if failure is None:
         return found
@@ -226,6 +272,8 @@ async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str, embe
         patterns=tuple(patterns),
         words_only=found.words_only or for_failure.words_only,
         embedder_failed=found.embedder_failed or for_failure.embedder_failed,
+        index_error=found.index_error or for_failure.index_error,
+        index_failed=found.index_failed or for_failure.index_failed,
     )
 
 
@@ -234,13 +282,13 @@ async def _without_failure(found: Awaitable[Hint]) -> tuple[None, Hint]:
 
 
 async def _find_failure_and_hint(
-    knowledge: OpenKnowledge, task: Task, agent_type: str, embed_by: float
+    knowledge: OpenKnowledge, task: Task, agent_type: str, limits: _Limits
 ) -> tuple[Entry | None, Hint]:
     """Return the open failure of a task and the hint for it; None and an empty hint if it has none."""
     failure = await knowledge.contexts.find_open_failure(task)
     if failure is None or failure.failure_description is None:
         return None, Hint()
-    return failure, await knowledge.queries.hint_for_failure(failure, task, agent_type, embed_by=embed_by)
+    return failure, await knowledge.queries.hint_for_failure(failure, task, agent_type, **limits)
 
 
 _WITHHELD = {
@@ -255,7 +303,10 @@ _WITHHELD = {
 
 def _explain(context: Context, hint: Hint) -> Context:
     """Return a context with its reason and what was weighed for it."""
-    degraded = _WORDS_ONLY if hint.words_only else None
+    notes = [_WORDS_ONLY] if hint.words_only else []
+    if hint.index_error is not None:
+        notes.append(f"{_KNOWN_ONLY}: {hint.index_error}")
+    degraded = "; ".join(notes) or None
     if hint.choice is None:
         return replace(context, reason=hint.reason.value, degraded=degraded)
     shown = {pattern.pattern_id for pattern in context.patterns}

@@ -16,7 +16,7 @@ from knowledge.adapters.postgres.engine.database import autocommit, make_engine,
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging
 from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.memory.rules import embedding_text
-from knowledge.memory.rules.arms import situation_key
+from knowledge.memory.rules.arms import known_keys, situation_key
 from knowledge.memory.rules.entry_profile import build_profile
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
@@ -94,6 +94,7 @@ def decision(
         founds=chosen == own,
         profile=build_profile(entry),
         situation_key=situation_key(embedding_text.situation(entry)),
+        known_keys=known_keys(entry),
         points=tuple(text_point(workspace, chosen, text, view) for view, text in told.items())
         + tuple(text_point(workspace, chosen, text) for text in points or ()),
     )

@@ -501,6 +501,8 @@ records = sa.Table(
     sa.Column("recorded_at", TIME, nullable=False),
     sa.Column("recorded_by", sa.String(100)),
     sa.Column("low_trust", sa.Boolean, nullable=False),
+    sa.Column("task_key", sa.String(64)),
+    sa.Column("error_key", sa.String(64)),
     sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["outcome_id"], ["outcomes.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
@@ -510,7 +512,9 @@ records = sa.Table(
 """Trials of an arm in a situation, each with what it came from: an entry, an outcome, or a context without a hint.
 
 `arm_key`: of a resolution, empty for silence, NULL until the next checkpoint computes it. `point_id` is no foreign key:
-a point may be gone from the index while its record stays.
+a point may be gone from the index while its record stays. `task_key`, `error_key`: of an entry's task description and
+of its error (`rules.arms`), by which it is found while the index is down; empty where it has none, NULL until the
+next checkpoint computes them.
 """
 
 sa.Index("ix_records_point", records.c.point_id, records.c.low_trust, records.c.recorded_at.desc())
@@ -525,6 +529,21 @@ sa.Index(
 sa.Index("ix_records_entry", records.c.entry_id, postgresql_where=sa.text("entry_id IS NOT NULL"))
 sa.Index("ix_records_outcome", records.c.outcome_id, postgresql_where=sa.text("outcome_id IS NOT NULL"))
 sa.Index("ix_records_context", records.c.context_id, postgresql_where=sa.text("context_id IS NOT NULL"))
+for _key in ("task", "error"):
+    sa.Index(
+        f"ix_records_{_key}",
+        records.c.workspace,
+        records.c[f"{_key}_key"],
+        records.c.low_trust,
+        records.c.recorded_at.desc(),
+        postgresql_where=sa.text(f"{_key}_key IS NOT NULL AND {_key}_key <> ''"),
+    )
+sa.Index(
+    "ix_records_without_keys",
+    records.c.workspace,
+    records.c.id,
+    postgresql_where=sa.text("entry_id IS NOT NULL AND error_key IS NULL"),
+)
 sa.Index("ix_records_without_arm", records.c.workspace, records.c.id, postgresql_where=sa.text("arm_key IS NULL"))
 
 job_run = sa.Table(

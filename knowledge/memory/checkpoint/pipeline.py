@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from uuid import UUID
 
 from hardwon.errors import IndexUnavailable, StorageRejected
 from hardwon.event_log import get_logger
@@ -25,7 +26,7 @@ from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, recal
 from knowledge.memory.index.points import to_point
 from knowledge.memory.index.reconcile import settle_if_possible, settle_points
 from knowledge.memory.rules import embedding_text
-from knowledge.memory.rules.arms import arm_key
+from knowledge.memory.rules.arms import arm_key, known_keys
 from knowledge.memory.rules.hints import MAX_OUTCOMES, fit_weights
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
@@ -36,6 +37,8 @@ from knowledge.models import (
     Decision,
     Entry,
     EntryId,
+    EntryTexts,
+    KnownKeys,
     Point,
     PointId,
     Vector,
@@ -403,10 +406,12 @@ async def _points(
 
 
 _UNNAMED_BATCH = 500
+_MAX_KEY_BATCHES = 20
+"""Batches of entries of an earlier release that a checkpoint computes keys of; ours: they take seconds."""
 
 
 async def update_experience(stores: Stores) -> None:
-    """Compute the arms of records that lack one, and fit the weights of hints to the outcomes so far."""
+    """Compute the arms and keys of records that lack them, and fit the weights of hints to the outcomes so far."""
     while missing := await stores.records.without_arm(_UNNAMED_BATCH):
         arms = {
             record: arm_key(embedding_text.resolution(words), embedding_text.situation(words))
@@ -415,6 +420,16 @@ async def update_experience(stores: Stores) -> None:
         await stores.records.name_arms(arms)
         if len(missing) < _UNNAMED_BATCH:
             break
+    for _ in range(_MAX_KEY_BATCHES):
+        lacking = await stores.records.without_keys(_UNNAMED_BATCH)
+        if lacking:
+            await stores.records.store_keys(await asyncio.to_thread(_known_keys, lacking))
+        if len(lacking) < _UNNAMED_BATCH:
+            break
     told = await stores.records.hints(MAX_OUTCOMES)
     if len(told) >= MIN_OUTCOMES:
         await stores.records.save_weights(fit_weights(told))
+
+
+def _known_keys(lacking: Mapping[UUID, EntryTexts]) -> dict[UUID, KnownKeys]:
+    return {record: known_keys(words) for record, words in lacking.items()}

@@ -20,7 +20,7 @@ import numpy as np
 from knowledge.memory.consolidation.comparison import MIN_COSINE, TextComparer, Verdict
 from knowledge.memory.index.points import text_points
 from knowledge.memory.rules import embedding_text
-from knowledge.memory.rules.arms import situation_key
+from knowledge.memory.rules.arms import known_keys, situation_key
 from knowledge.memory.rules.entry_profile import build_profile
 from knowledge.memory.rules.similarity import BestCase, Judgement
 from knowledge.models import (
@@ -30,6 +30,7 @@ from knowledge.models import (
     EntryProfile,
     EntryType,
     Founder,
+    KnownKeys,
     Link,
     LinkKind,
     PatternId,
@@ -63,6 +64,7 @@ class Embedding:
     wording_key: str = field(init=False)
     profile: EntryProfile = field(init=False)
     situation_key: str = field(init=False)
+    known_keys: KnownKeys = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
     gists: Mapping[View, Mapping[int, int]] = field(init=False)
 
@@ -72,6 +74,7 @@ class Embedding:
         object.__setattr__(self, "wording_key", embedding_text.wording_key(self.entry))
         situation = embedding_text.situation(self.entry)
         object.__setattr__(self, "situation_key", situation_key(situation))
+        object.__setattr__(self, "known_keys", known_keys(self.entry))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.views.items()})
         object.__setattr__(self, "profile", build_profile(self.entry, counts=self.counts))
         gists = {view: term_counts(text) for view, text in self.read.items() if text != self.views[view]}
@@ -209,6 +212,7 @@ def decide(
             links=choice.links,
             profile=embedding.profile,
             situation_key=embedding.situation_key,
+            known_keys=embedding.known_keys,
         )
     return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
 

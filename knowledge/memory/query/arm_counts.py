@@ -20,7 +20,8 @@ class SearchResult:
     near it; `weights`: of the matches' situations at the question, 0..1; `exact`: those with the question's own text,
     the trusted ones where there are any.
     `experience`: the workspace's, of a question asked unasked. `crowd`: as in `JudgedMatches`. `words_only`: the
-    question was not embedded in time; `embedder_failed`: as the embedder did not answer.
+    question was not embedded in time; `embedder_failed`: as the embedder did not answer. `index_error`: why the index
+    was not used, and only what is known word for word is here; `index_failed`: as it did not answer.
     """
 
     matches: tuple[Match, ...] = ()
@@ -34,6 +35,8 @@ class SearchResult:
     experience: Experience = field(default_factory=Experience)
     words_only: bool = False
     embedder_failed: bool = False
+    index_error: str | None = None
+    index_failed: bool = False
 
 
 def count_arms(

@@ -15,6 +15,7 @@ from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, use_space
 from knowledge.memory.query.arm_counts import SearchResult, count_arms
 from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, count_retellings_once, judge, to_candidate
+from knowledge.memory.query.known import NO_ANSWER, IndexLate, Patience, Recall, find_in_time, find_known, is_outage
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import (
     situation_key,
@@ -66,7 +67,9 @@ class Question:
     `asked_by`: the type of the agent whose experience with hints counts. `situation`: the whole text, where only the
     gist of it is searched for; the text itself by default. Patterns known not to apply, by the `facts`, are excluded;
     with `unasked` also those of another error. Patterns of the project `project_id` rank higher. `embed_by`: the time
-    of the event loop after which only words are compared.
+    of the event loop after which only words are compared. `error_key` computes that of its error.
+    With `patience` a question is answered without the index where that is down or slow; another raises where nothing is
+    known word for word.
     """
 
     text: str
@@ -79,6 +82,8 @@ class Question:
     facts: Facts = NOTHING_KNOWN
     unasked: bool = False
     embed_by: float | None = None
+    error_key: Callable[[], str] = str
+    patience: Patience | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +123,8 @@ class _Nearest:
 
     `spare`: number of points at the end that are only read where earlier ones do not apply. `complete`: nothing else in
     the workspace is relevant, so that a search with more conditions finds nothing more. `beyond`: the points after
-    these, read only where an agent's key crowds the others out. `in_index`: the index returned any.
+    these, read only where an agent's key crowds the others out. `in_index`: the index returned any. `failure`: why
+    it was not used.
     """
 
     points: tuple[ScoredPoint, ...]
@@ -126,6 +132,7 @@ class _Nearest:
     complete: bool
     in_index: bool
     beyond: tuple[FusedHit, ...] = ()
+    failure: IndexUnavailable | None = None
 
 
 async def search(stores: Stores, question: Question) -> SearchResult:
@@ -182,29 +189,94 @@ async def _search(
     where, exact = question.where, start.exact
     bound = await _find_scale(stores, start.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
-    nearest = await _find(stores, bound, encoded, question, anywhere, exact=set(exact) - where.without)
-    if not nearest.in_index:
-        await _refuse_lost(stores, bound)
+    nearest = await _find_or_recall(
+        stores, bound, encoded, question, anywhere, text=text, exact=set(exact) - where.without
+    )
+    failure = nearest.failure
     judged, records = await _judge(stores, bound, encoded, nearest, question)
     matches = _with_fit(judged.matches, question)
     relevant = [match for match in matches if match.relevance >= question.floor]
-    if anywhere != where and not nearest.complete and not has_enough(relevant, question):
-        narrow = await _find(stores, bound, encoded, question, where)
-        pattern_ids = {match.evidence.pattern_id for match in matches}
-        more, more_records = await _judge(stores, bound, encoded, narrow, question)
-        matches += [
-            match
-            for match in _with_fit(more.matches, question)
-            if match.relevance >= question.floor and match.evidence.pattern_id not in pattern_ids
-        ]
-        records = [*dict.fromkeys([*records, *more_records])]
+    if anywhere != where and failure is None and not nearest.complete and not has_enough(relevant, question):
+        narrow, failure = await _find_narrow(stores, bound, encoded, question)
+        if narrow is not None:
+            pattern_ids = {match.evidence.pattern_id for match in matches}
+            more, more_records = await _judge(stores, bound, encoded, narrow, question)
+            matches += [
+                match
+                for match in _with_fit(more.matches, question)
+                if match.relevance >= question.floor and match.evidence.pattern_id not in pattern_ids
+            ]
+            records = [*dict.fromkeys([*records, *more_records])]
     with Span("ranking"):
         return replace(
             count_arms(matches, records, judged, text, known=exact, workspace=stores.workspace),
             experience=start.experience,
             words_only=encoded.embedded.vector is None,
             embedder_failed=encoded.embedded.failed,
+            index_error=None if failure is None else str(failure),
+            index_failed=is_outage(failure, remote=stores.index_is_remote),
         )
+
+
+async def _find_or_recall(
+    stores: Stores,
+    bound: BoundSpace,
+    encoded: _EncodedQuestion,
+    question: Question,
+    where: PointFilter,
+    *,
+    text: str,
+    exact: Collection[PointId],
+) -> _Nearest:
+    """Search; where the index is down, or takes too long, use what Postgres knows word for word.
+
+    Raises IndexUnavailable where that is nothing, unless the question has a deadline.
+    """
+
+    async def find() -> _Nearest:
+        nearest = await _find(stores, bound, encoded, question, where, exact=exact)
+        if not nearest.in_index:
+            await _refuse_lost(stores, bound)
+        return nearest
+
+    recall = Recall(
+        partial(
+            find_known,
+            stores,
+            bound,
+            text=text,
+            error_key=question.error_key,
+            dense=encoded.embedded.vector,
+            lexical=encoded.lexical,
+            where=where,
+        )
+    )
+    try:
+        return await find_in_time(find, recall, question.patience)
+    except IndexUnavailable as error:
+        if await is_retired(stores, bound):
+            raise
+        known = await recall.hits()
+        if not known and question.patience is None:
+            raise
+        log.warning("index_not_used", reason=reason_of(error), known=len(known))
+        found = _rank_hits(known, bound, encoded, question, exact if known else ())
+        return replace(found, failure=error)
+
+
+async def _find_narrow(
+    stores: Stores, bound: BoundSpace, encoded: _EncodedQuestion, question: Question
+) -> tuple[_Nearest | None, IndexUnavailable | None]:
+    """Search with the conditions; None and the reason where there is no time left, or the index went down meanwhile."""
+    try:
+        async with asyncio.timeout_at(None if question.patience is None else question.patience.index_by):
+            return await _find(stores, bound, encoded, question, question.where), None
+    except TimeoutError:
+        return None, IndexLate(NO_ANSWER)
+    except IndexUnavailable as error:
+        if question.patience is None or await is_retired(stores, bound):
+            raise
+        return None, error
 
 
 async def _find_scale(stores: Stores, bound: BoundSpace) -> BoundSpace:
@@ -302,6 +374,17 @@ async def _find(
     """
     with Span("index"):
         hits = await stores.index.search(bound.space, encoded.embedded.vector, encoded.lexical, where, limit=CANDIDATES)
+    return _rank_hits(hits, bound, encoded, question, exact)
+
+
+def _rank_hits(
+    hits: Sequence[Hit],
+    bound: BoundSpace,
+    encoded: _EncodedQuestion,
+    question: Question,
+    exact: Collection[PointId],
+) -> _Nearest:
+    """Return the points of hits, highest fused score first; `exact` as in `_find`."""
     if encoded.embedded.vector is None:
         hits = [replace(hit, cosine=coverage(hit.lexical, encoded.weight)) for hit in hits]
     factor = stretch_factor(bound) if encoded.embedded.vector is not None else None

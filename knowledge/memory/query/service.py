@@ -12,8 +12,10 @@ from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, 
 from knowledge.memory.capture.outcomes import merge_target
 from knowledge.memory.query.arm_counts import SearchResult
 from knowledge.memory.query.choice import choose
+from knowledge.memory.query.known import Patience
 from knowledge.memory.query.search import Question, search
 from knowledge.memory.rules import embedding_text
+from knowledge.memory.rules.arms import error_key
 from knowledge.memory.rules.conditions import read_facts
 from knowledge.memory.rules.ranking import Match, rank, rank_for_gate
 from knowledge.models import (
@@ -25,6 +27,7 @@ from knowledge.models import (
     PatternId,
     PointFilter,
     PointId,
+    Reason,
     Task,
     TaskFacts,
     View,
@@ -97,10 +100,13 @@ class RAGQueryService:
         return await self._answer(question)
 
     @step("query_for_task")
-    async def hint_for_task(self, task: Task, agent_type: str, *, embed_by: float | None = None) -> Hint:
+    async def hint_for_task(
+        self, task: Task, agent_type: str, *, embed_by: float | None = None, patience: Patience | None = None
+    ) -> Hint:
         """Return the patterns to give with a task, if any, and the choice; for contexts. Raises as `query_for_task`.
 
-        `embed_by`: the time of the event loop after which the question is compared by its words alone.
+        `embed_by`: the time of the event loop after which the question is compared by its words alone. `patience`: how
+        long it waits for the index; with it no IndexUnavailable is raised, and the hint tells the reason.
         """
         question = self._task_question(
             task.description,
@@ -110,7 +116,7 @@ class RAGQueryService:
             max_results=_TASK_HINTS,
             facts=task.facts,
         )
-        return await self._hint(replace(question, embed_by=embed_by), agent_type)
+        return await self._hint(replace(question, embed_by=embed_by, patience=patience), agent_type)
 
     def _task_question(
         self,
@@ -127,6 +133,7 @@ class RAGQueryService:
         return Question(
             text=_query_text("task_description", task_description),
             situation=task_description,
+            error_key=partial(self._error_key, task_description),
             where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_relevance_floor(min_relevance, self.task_relevance),
             max_results=_parse_limit(max_results),
@@ -168,7 +175,13 @@ class RAGQueryService:
 
     @step("query_for_failure")
     async def hint_for_failure(
-        self, failure: Entry, task: Task, agent_type: str, *, embed_by: float | None = None
+        self,
+        failure: Entry,
+        task: Task,
+        agent_type: str,
+        *,
+        embed_by: float | None = None,
+        patience: Patience | None = None,
     ) -> Hint:
         """Return the patterns to give with a task after its failure, if any, and the choice; raises likewise."""
         question = await self._failure_question(
@@ -180,7 +193,7 @@ class RAGQueryService:
             max_results=_FAILURE_HINTS,
             facts=task.facts,
         )
-        return await self._hint(replace(question, embed_by=embed_by), agent_type)
+        return await self._hint(replace(question, embed_by=embed_by, patience=patience), agent_type)
 
     async def _failure_question(
         self,
@@ -198,6 +211,7 @@ class RAGQueryService:
         return Question(
             text=await self._failure_text(failure_description, error_message),
             situation=embedding_text.failure_situation(failure_description, error_message),
+            error_key=partial(self._error_key, failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_relevance_floor(min_relevance, self.failure_relevance),
             max_results=_parse_limit(max_results),
@@ -279,12 +293,15 @@ class RAGQueryService:
         question = replace(self._redact_question(question), unasked=True, asked_by=agent_type)
         result = await search(self.stores, question)
         ranked = choose(result, question, margin=self.margin)
+        is_unknown = result.index_error is not None and ranked.reason is Reason.NOTHING_NEAR
         return Hint(
             patterns=tuple(_to_patterns(ranked.shown)),
-            reason=ranked.reason,
+            reason=Reason.DEGRADED if is_unknown else ranked.reason,
             choice=ranked.choice,
             words_only=result.words_only,
             embedder_failed=result.embedder_failed,
+            index_error=result.index_error,
+            index_failed=result.index_failed,
         )
 
     async def _failure_text(self, failure: str, error: str | None) -> str:
@@ -310,6 +327,12 @@ class RAGQueryService:
         if self.redaction:  # before truncation: half a secret is not recognised
             failure, error = _redact_together(failure, error)
         return embedding_text.failure_gist(failure, error)
+
+    def _error_key(self, description: str, error: str | None = None) -> str:
+        """Return the key of the error of a question, as of an entry."""
+        if self.redaction:
+            description, error = _redact_together(description, error or "")
+        return error_key(error, description)
 
     def _redact_question(self, question: Question) -> Question:
         """Return the question redacted, as entries are stored."""

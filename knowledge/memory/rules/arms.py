@@ -16,7 +16,8 @@ from functools import lru_cache
 from hashlib import sha256
 
 from knowledge.memory.rules.embedding_text import normalise
-from knowledge.models import PointId, TrialRecord
+from knowledge.models import EntryTexts, EntryType, KnownKeys, NewEntry, PointId, TrialRecord
+from knowledge.text.error_summary import error_signature
 
 TEMPERATURE = 4.0
 """Nats of likeness by which a situation's weight falls to 1/e; 3 to 6 perform alike (docs/evaluation.md)."""
@@ -65,6 +66,21 @@ def _arm_key(resolution: str, situation: str) -> str:
 def situation_key(text: str) -> str:
     """Return the key of a situation's normalised text, as sha256 in hexadecimal."""
     return sha256(normalise(text).encode()).hexdigest()
+
+
+def known_keys(entry: NewEntry | EntryTexts) -> KnownKeys:
+    """Return the keys of an entry; empty where it has no task description, and where it names no error."""
+    error = ""
+    if entry.entry_type is EntryType.FAILURE_SOLUTION:
+        error = error_key(entry.error_message, entry.failure_description or "")
+    task = entry.task_description
+    return KnownKeys(task=situation_key(task) if task else "", error=error)
+
+
+def error_key(error: str | None, description: str) -> str:
+    """Return the key of an error's signature, as sha256 in hexadecimal; empty where none is named."""
+    signature = error_signature(error, description)
+    return sha256(signature.encode()).hexdigest() if signature else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

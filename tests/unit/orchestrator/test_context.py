@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from hardwon.errors import IndexUnavailable, TextRejected
+from knowledge.memory.query.known import Patience
 from knowledge.memory.rules.hints import is_held_out
 from knowledge.models import (
     Choice,
@@ -59,13 +60,21 @@ class Answers:
     def contexts(self) -> Answers:
         return self
 
-    async def hint_for_task(self, task: Task, agent_type: str, *, embed_by: float | None = None) -> Hint:
+    async def hint_for_task(
+        self, task: Task, agent_type: str, *, embed_by: float | None = None, patience: Patience | None = None
+    ) -> Hint:
         self.asked.append((task, agent_type))
         await asyncio.sleep(self.seconds)
         return hint(self.answer())
 
     async def hint_for_failure(
-        self, failure: Entry, task: Task, agent_type: str, *, embed_by: float | None = None
+        self,
+        failure: Entry,
+        task: Task,
+        agent_type: str,
+        *,
+        embed_by: float | None = None,
+        patience: Patience | None = None,
     ) -> Hint:
         self.asked.append((failure, task, agent_type))
         return hint(self.mended())

@@ -40,6 +40,7 @@ STAYS: Final = frozenset(
 _LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
     "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
     "points": ("look_at",),
+    "records": ("task_key", "error_key"),
     "embedding_spaces": ("probes",),
     "kb_partitions": ("version",),
     "kb_documents": ("lease_token", "lease_until"),

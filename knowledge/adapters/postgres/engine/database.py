@@ -389,7 +389,7 @@ _DIALECT = AsyncpgDialect()  # type: ignore[no-untyped-call]
 class CompiledQuery:
     """A query compiled once, for `Store._fetch`: its text for the driver, and the names of its parameters in order."""
 
-    def __init__(self, query: sa.Select[Any]) -> None:
+    def __init__(self, query: sa.SelectBase) -> None:
         compiled = query.compile(dialect=_DIALECT)
         self.text = str(compiled)
         self._names: Sequence[str] = compiled.positiontup or ()

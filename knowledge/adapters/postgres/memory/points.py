@@ -212,6 +212,13 @@ class PostgresPoints(WorkspaceStore, PointStore):
         async with exclusive_transaction(self._engine, self._workspace) as connection:
             return await mark_dirty(connection, *late)
 
+    async def find_live(
+        self, space: EmbeddingSpace, point_ids: Sequence[PointId], *, now: datetime
+    ) -> list[StoredPoint]:
+        query = select_stored_points(space).where(self._ours(), is_any_of(_T.id, point_ids), _T.expires_at > now)
+        found = [to_stored_point(row) for row in await self._all(query)]
+        return [each for each in found if each.settled]
+
     @asynccontextmanager
     async def begin_reconciliation(
         self,

@@ -45,6 +45,8 @@ from knowledge.models import (
     EntryTexts,
     EntryType,
     Experience,
+    KnownKeys,
+    KnownPlaces,
     LiftCounts,
     PatternId,
     PointId,
@@ -62,6 +64,8 @@ _MAX_OF_POINT: Final = 100
 nothing (`rules.arms`)."""
 _MAX_EXACT: Final = 8
 """Points of one situation, each of another pattern: more resolutions of the same text than are shown."""
+_MAX_KNOWN: Final = 24
+"""Entries read by one key while the index is down: as many as answers show, several times."""
 _MAX_UNAIDED: Final = 200
 """Tasks without a hint that the rate of unaided success is taken from, the latest first."""
 
@@ -130,6 +134,32 @@ def _select_exact() -> sa.Select[Any]:
     )
 
 
+def _select_known() -> sa.CompoundSelect[Any]:
+    """Select the points of a situation or an error, and the patterns of a task's text, from the records of entries.
+
+    A branch each, so that each reads the first rows of its own index.
+    """
+    situation, error = sa.bindparam("situation", type_=sa.Text), sa.bindparam("error", type_=sa.Text)
+    ours = (_R.workspace == sa.bindparam("workspace", type_=sa.Text), _R.entry_id.is_not(None))
+
+    def latest(*conditions: sa.ColumnElement[bool]) -> sa.Subquery:
+        order = (_R.low_trust, _R.recorded_at.desc())
+        return (
+            sa.select(_R.point_id, _R.entry_id).where(*ours, *conditions).order_by(*order).limit(_MAX_KNOWN).subquery()
+        )
+
+    none = sa.cast(None, UUID_TYPE)
+    keyed = [
+        latest(_R.situation_key == situation, _R.is_exact),
+        latest(_R.error_key == error, _R.error_key != sa.literal_column("''"), _R.is_exact),
+    ]
+    of_task = latest(_R.task_key == situation, _R.task_key != sa.literal_column("''"))
+    return sa.union_all(
+        *(sa.select(each.c.point_id, none.label("pattern_id")) for each in keyed),
+        sa.select(none, _E.pattern_id).select_from(of_task.join(knowledge_staging, _E.id == of_task.c.entry_id)),
+    )
+
+
 def _select_experience() -> sa.Select[Any]:
     workspace = sa.bindparam("workspace", type_=sa.Text)
     agent = sa.bindparam("agent_type", type_=sa.Text)
@@ -176,6 +206,7 @@ def _select_start(*, unasked: bool) -> sa.Select[Any]:
 
 # Built once: compiling such a statement takes longer than Postgres takes to answer it.
 _NEAR = CompiledQuery(_select_near())
+_KNOWN = CompiledQuery(_select_known())
 _STARTS = {unasked: CompiledQuery(_select_start(unasked=unasked)) for unasked in (False, True)}
 
 
@@ -193,7 +224,10 @@ _OF_ENTRY = (
     "recorded_at",
     "recorded_by",
     "low_trust",
+    "task_key",
+    "error_key",
 )
+_REWRITTEN = ("arm_key", "point_id", "situation_key", "is_exact", "low_trust", "task_key", "error_key")
 
 
 def _write_of_entries() -> sa.Insert:
@@ -201,7 +235,7 @@ def _write_of_entries() -> sa.Insert:
     each = [sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(_R[name].type))) for name in _OF_ENTRY]
     rows = sa.select(sa.bindparam("workspace", type_=sa.Text), sa.true(), *each)
     new = insert(records).from_select(["workspace", "worked", *_OF_ENTRY], rows)
-    updated = {name: new.excluded[name] for name in ("arm_key", "point_id", "situation_key", "is_exact", "low_trust")}
+    updated = {name: new.excluded[name] for name in _REWRITTEN}
     return new.on_conflict_do_update(index_elements=[_R.id], set_=updated)
 
 
@@ -249,6 +283,8 @@ async def write_entry_records(
                 "recorded_at": entry.captured_at,
                 "recorded_by": entry.source or entry.resolved_by or entry.captured_by,
                 "low_trust": entry.low_trust,
+                "task_key": decision.known_keys.task,
+                "error_key": decision.known_keys.error,
             }
         )
     rows.sort(key=lambda row: str(row["id"]))  # in one order, to avoid deadlocks
@@ -349,6 +385,13 @@ class PostgresRecords(WorkspaceStore, RecordStore):
             statistics=statistics_of(dict(zip(found or (), documents or (), strict=True))),
             exact=tuple(map(PointId, exact)),
             experience=_to_experience(*experience) if unasked else Experience(),
+        )
+
+    async def find_known(self, situation: str, error: str) -> KnownPlaces:
+        rows = await self._fetch(_KNOWN, {"workspace": self._workspace, "situation": situation, "error": error})
+        return KnownPlaces(
+            points=tuple(dict.fromkeys(PointId(point) for point, _ in rows if point is not None)),
+            task_patterns=tuple(dict.fromkeys(PatternId(pattern) for _, pattern in rows if pattern is not None)),
         )
 
     @step("record_unaided")
@@ -473,6 +516,32 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         named = sa.update(records).where(_R.id == given.c.id, _R.workspace == self._workspace)
         async with transaction(self._engine) as connection:
             await connection.execute(named.values(arm_key=given.c.arm))
+
+    async def without_keys(self, limit: int) -> Mapping[UUID, EntryTexts]:
+        query = (
+            sa.select(_R.id, *(_E[name] for name in EntryTexts._fields))
+            .join(knowledge_staging, _E.id == _R.entry_id)
+            .where(_R.workspace == self._workspace, _R.error_key.is_(None))
+            .limit(limit)
+        )
+        return {
+            row[0]: EntryTexts(*row[1:])._replace(entry_type=EntryType(row.entry_type))
+            for row in await self._all(query)
+        }
+
+    async def store_keys(self, keys: Mapping[UUID, KnownKeys]) -> None:
+        ids = sorted(keys)
+        columns = {
+            "id": (ids, UUID_TYPE),
+            "task": ([keys[each].task for each in ids], sa.Text),
+            "error": ([keys[each].error for each in ids], sa.Text),
+        }
+        given = sa.select(
+            *(sa.func.unnest(sa.literal(told, sa.ARRAY(kind))).label(name) for name, (told, kind) in columns.items())
+        ).subquery("given")
+        stored = sa.update(records).where(_R.id == given.c.id, _R.workspace == self._workspace)
+        async with transaction(self._engine) as connection:
+            await connection.execute(stored.values(task_key=given.c.task, error_key=given.c.error))
 
     async def lift(self) -> LiftCounts:
         ours = _C.workspace == self._workspace
