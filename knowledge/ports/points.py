@@ -43,7 +43,7 @@ class PointStore(Protocol):
     async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
         """Return the number of points the index must hold in a space: live, with a vector, and not dirty.
 
-        `roughly`: in a tenth of the time, and rather too many than too few.
+        `roughly`: without counting, and rather too many than too few: those are with it that are expired.
         """
 
     async def index_membership(

@@ -99,5 +99,5 @@ class RecordStore(Protocol):
         ...
 
     async def lift(self) -> LiftCounts:
-        """Return the numbers of tasks with a hint and of those held out, by trusted reports."""
+        """Return the numbers of tasks with a hint and of those held out, by trusted reports, the latest of many."""
         ...

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from hardwon.context.builder import Cause
 from hardwon.errors import Conflict, InvalidInput
+from hardwon.models.maintenance import RecallReport
 from knowledge.memory.checkpoint.pipeline import StoredBatch
 from knowledge.models import (
     CaptureOutcome,

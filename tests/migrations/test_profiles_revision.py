@@ -17,6 +17,7 @@ from knowledge.wiring.open import Knowledge
 from knowledge.wiring.stores import migration_scripts
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens
+from tests.support.before_counters import BEFORE_COUNTERS
 from tests.support.entries import approval, failure, learn, rejection
 
 CART = failure(task_id="T-1", run_id="2", solution_steps="Run `hardwon fix --cart`")
@@ -32,7 +33,12 @@ TOLD = [
     approval(task_id="T-6"),
 ]
 WITHOUT_KEYS = "ALTER TABLE records DROP COLUMN task_key, DROP COLUMN error_key"
-BACK = (WITHOUT_KEYS, "DROP TABLE entry_profiles", "UPDATE alembic_version SET version_num = '0027'")
+BACK = (
+    *BEFORE_COUNTERS,
+    WITHOUT_KEYS,
+    "DROP TABLE entry_profiles",
+    "UPDATE alembic_version SET version_num = '0027'",
+)
 QUESTIONS = ("the total of the cart is wrong", "Fix the total", "a disk is full", "dying users, get_user2", "URL")
 
 
@@ -99,7 +105,7 @@ async def test_reasons_of_before_get_their_final_names(opens: Opens, engine: Asy
             task = Task(description=f"Fix the total {number}", project_id="shop", task_id=f"T-{number}")
             await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
     before = "UPDATE contexts SET reason = (ARRAY['shown', 'unsure', 'alone', 'held_out'])[right(task_id, 1)::int + 1]"
-    await run(engine, before, WITHOUT_KEYS, "UPDATE alembic_version SET version_num = '0028'")
+    await run(engine, *BEFORE_COUNTERS, before, WITHOUT_KEYS, "UPDATE alembic_version SET version_num = '0028'")
     assert await migrate(engine, migration_scripts())
     async with transaction(engine) as connection:
         found = (await connection.execute(sa.text("SELECT reason FROM contexts ORDER BY task_id"))).scalars().all()

@@ -22,6 +22,7 @@ from knowledge.wiring.open import Knowledge
 from knowledge.wiring.stores import migration_scripts
 from tests.conftest import Opens, SetClock
 from tests.migrations.test_schema import catalog, database
+from tests.support.before_counters import BEFORE_COUNTERS
 from tests.support.entries import approval, capture, failure, learn, pattern, rejection
 from tests.support.stores import numbered
 
@@ -55,7 +56,7 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
 
 async def go_back(engine: AsyncEngine) -> None:
     async with transaction(engine) as connection:
-        for statement in BACK.split(";"):
+        for statement in (*BEFORE_COUNTERS, *BACK.split(";")):
             await connection.execute(sa.text(statement))
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.embedding.switch import EmbedderSwitch
 from knowledge.adapters.postgres.engine.database import make_engine, transaction
-from knowledge.adapters.postgres.memory_tables import metadata
+from knowledge.adapters.postgres.memory_tables import counters, metadata
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH
 from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
@@ -140,4 +140,5 @@ async def empty_engine(shared_engine: AsyncEngine) -> AsyncEngine:
     async with transaction(shared_engine) as connection:
         for table in reversed(metadata.sorted_tables):
             await connection.execute(sa.delete(table))
+        await connection.execute(sa.delete(counters))  # the deletions were counted
     return shared_engine

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
+from knowledge.adapters.postgres.engine.counters import COUNTING
 from knowledge.adapters.postgres.engine.row_security import policies
 from knowledge.models import ERROR_CODE, ERROR_NAME
 
@@ -70,8 +71,13 @@ workspaces = sa.Table(
     sa.Column("workspace", sa.String(200), primary_key=True),
     sa.Column("local_only", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("hint_weights", sa.ARRAY(sa.Float)),
+    sa.Column("profile_rules", sa.Integer),
+    sa.Column("profiled_until", TIME),
 )
-"""Settings of a workspace, and the weights fitted to its hints; one without a row has the defaults."""
+"""Settings of a workspace, and the weights fitted to its hints; one without a row has the defaults.
+
+All embedded entries that expire before `profiled_until` have a profile by `profile_rules`.
+"""
 
 spending = sa.Table(
     "spending",
@@ -180,6 +186,12 @@ sa.Index(
     _entries.workspace,
     _entries.pattern_id,
     postgresql_where=sa.text("status = 'embedded' AND point_ids = '{}'::uuid[]"),
+)
+sa.Index(
+    "ix_knowledge_staging_decided",
+    _entries.workspace,
+    _entries.pattern_id,
+    postgresql_where=sa.text("status = 'staged' AND pattern_id IS NOT NULL"),
 )
 sa.Index(
     "ix_knowledge_staging_pending_project",
@@ -309,6 +321,7 @@ reconciled with the index; `counted`: the words of the text are in the lexicon.
 sa.Index("ix_points_pattern", points.c.pattern_id)
 sa.Index("ix_points_look_at", points.c.workspace, points.c.look_at, postgresql_where=sa.text("look_at IS NOT NULL"))
 sa.Index("ix_points_uncounted", points.c.workspace, postgresql_where=sa.text("NOT counted"))
+sa.Index("ix_points_page", points.c.workspace, points.c.id)
 sa.Index("ix_points_expiry", points.c.workspace, points.c.expires_at)
 
 vectors = sa.Table(
@@ -410,7 +423,7 @@ before deletes and moves entries too, and knows nothing of distillations."""
 
 @sa.event.listens_for(metadata, "after_create")
 def _create_triggers_and_policies(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
-    for statement in (*FORGETTING, *policies()):
+    for statement in (*FORGETTING, *COUNTING, *policies()):
         connection.execute(sa.text(statement))
 
 
@@ -430,6 +443,7 @@ checkpoints = sa.Table(
     ),
 )
 sa.Index("ix_checkpoints_started", checkpoints.c.workspace, checkpoints.c.started_at)
+sa.Index("ix_checkpoints_finished", checkpoints.c.workspace, checkpoints.c.finished_at)
 
 contexts = sa.Table(
     "contexts",
@@ -457,6 +471,10 @@ All three are NULL in contexts of before revision 0027.
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
 sa.Index("ix_contexts_created", contexts.c.workspace, contexts.c.created_at)
+sa.Index(
+    "ix_contexts_project", contexts.c.workspace, contexts.c.project_id, contexts.c.created_at.desc(), contexts.c.id
+)
+sa.Index("ix_contexts_reason", contexts.c.workspace, contexts.c.reason, contexts.c.created_at.desc(), contexts.c.id)
 
 outcomes = sa.Table(
     "outcomes",
@@ -480,6 +498,14 @@ outcomes = sa.Table(
 
 sa.Index("ix_outcomes_pattern", outcomes.c.pattern_id)
 sa.Index("ix_outcomes_context", outcomes.c.context_id)
+sa.Index(
+    "ix_outcomes_recorded",
+    outcomes.c.workspace,
+    outcomes.c.recorded_at.desc(),
+    outcomes.c.id,
+    postgresql_where=sa.text("NOT low_trust"),
+)
+sa.Index("ix_outcomes_project", outcomes.c.workspace, outcomes.c.project_id)
 
 records = sa.Table(
     "records",
@@ -525,6 +551,12 @@ sa.Index(
     records.c.agent_type,
     records.c.recorded_at.desc(),
     postgresql_where=sa.text("entry_id IS NULL"),
+)
+sa.Index(
+    "ix_records_silent",
+    records.c.workspace,
+    records.c.recorded_at.desc(),
+    postgresql_where=sa.text("entry_id IS NULL AND arm_key = ''"),
 )
 sa.Index("ix_records_entry", records.c.entry_id, postgresql_where=sa.text("entry_id IS NOT NULL"))
 sa.Index("ix_records_outcome", records.c.outcome_id, postgresql_where=sa.text("outcome_id IS NOT NULL"))
@@ -586,6 +618,16 @@ lexicon = sa.Table(
     sa.Column("documents", sa.BigInteger, nullable=False),
 )
 """The number of a workspace's situations that contain a term, since the last rebuild; row -1 counts the situations."""
+
+counters = sa.Table(
+    "counters",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    sa.Column("name", sa.String(100), nullable=False),
+    sa.Column("change", sa.BigInteger, nullable=False),
+)
+"""Changes of counters, which triggers write (`engine.counters`): a counter is the sum of its rows."""
 
 api_keys = sa.Table(
     "api_keys",

@@ -214,6 +214,8 @@ class _PostgresRestore(Restore):
         new = {table: await self._insert(table) for table in _MERGE}
         await _refuse_other_rows(connection)
         new |= {table: await self._insert(table) for table in TABLES if table not in _MERGE}
+        # profiles stay behind, and the next prune computes those of the entries that came
+        await connection.execute(sa.update(memory_tables.workspaces).values(profiled_until=None))
         for each in TABLES.values():  # else what follows is planned as if the tables were empty
             await connection.execute(Analyze(each))
         await _count_all_terms(connection)

@@ -31,13 +31,14 @@ from knowledge.models import (
 
 STAYS: Final = frozenset(
     [
-        *("api_keys", "audit_log", "answer_cache", "distillations", "distilled_from", "entry_profiles", "job_run"),
-        *("kb_terms", "spending"),
+        *("api_keys", "audit_log", "answer_cache", "counters", "distillations", "distilled_from", "entry_profiles"),
+        *("job_run", "kb_terms", "spending"),
     ]
 )
 """Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
 
 _LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
+    "workspaces": ("profile_rules", "profiled_until"),
     "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
     "points": ("look_at",),
     "records": ("task_key", "error_key"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,6 +31,8 @@ _C = contexts.c
 _O = outcomes.c
 _P = patterns.c
 _R = records.c
+_CLOCK_SKEW = timedelta(days=1)
+"""By which the clocks of processes may differ, and more; ours."""
 _MAX_NAMED = 5
 """Patterns that an alarm names."""
 _TASK = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
@@ -170,6 +172,10 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
         )
         async with transaction(self._engine) as connection:
             await connection.execute(_ROOM)
+            # no context shows an entry before it is captured; as a parameter: no index is asked for what is computed
+            first = await connection.scalar(sa.select(sa.func.min(_E.timestamp)).where(*self._entry_conditions(chosen)))
+            if first is not None:
+                query = query.where(_C.created_at >= first - _CLOCK_SKEW)
             if after is not None:
                 at = await self._context_time(connection, after)
                 query = query.where(sa.or_(_C.created_at < at, sa.and_(_C.created_at == at, _C.id > after)))

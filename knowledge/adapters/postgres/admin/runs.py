@@ -20,9 +20,18 @@ from knowledge.adapters.postgres.document_tables import (
 )
 from knowledge.adapters.postgres.engine.analyze import Vacuum
 from knowledge.adapters.postgres.engine.database import Store, WorkspaceStore, autocommit
+from knowledge.adapters.postgres.memory.counters import (
+    CHECKPOINTS,
+    ENTRIES,
+    PATTERNS,
+    VECTORS,
+    fold_counters,
+    read_counters,
+)
 from knowledge.adapters.postgres.memory_tables import (
     checkpoints,
     contexts,
+    counters,
     embedding_spaces,
     job_run,
     knowledge_staging,
@@ -45,10 +54,58 @@ from knowledge.ports import CANCELLED, RUN_RETENTION, CheckpointStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
-_PRUNED = (knowledge_staging, vectors, patterns, points, contexts, outcomes, checkpoints)
+_PRUNED = (knowledge_staging, vectors, patterns, points, contexts, outcomes, checkpoints, counters)
 _CONTENT_TABLES = (projects, kb_partitions, kb_sources)
 _RECORD_TABLES = (points, contexts, checkpoints, qa_events, answer_feedback)
 """Tables that may have rows of an otherwise empty workspace; each has an index that begins with the workspace."""
+
+
+_SPACE_IN_USE = sa.select(embedding_spaces.c.fingerprint, embedding_spaces.c.space).where(embedding_spaces.c.active)
+_OURS = sa.bindparam("workspace", type_=sa.Text)
+
+
+def _first(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select a column of one row: what Postgres looks up for each row, where it may read a whole table for `EXISTS`."""
+    return sa.select(column).where(*conditions).limit(1).scalar_subquery()
+
+
+def _select_stats() -> sa.Select[Any]:
+    """Select what is no counter, each by one end of an index."""
+    of_project = sa.and_(_E.workspace == projects.c.workspace, _E.project_id == projects.c.project_id)
+    has_entries = _first(sa.true(), of_project).is_not(None)  # a project may outlive its last entry
+    # a pattern that a checkpoint is founding has its count already, and no embedded entry
+    is_decided = (_E.workspace == _OURS, _E.status == sa.literal_column("'staged'"), _E.pattern_id.is_not(None))
+    decided = sa.select(_E.pattern_id).where(*is_decided).distinct().subquery("decided")
+    embedded = sa.and_(_E.pattern_id == patterns.c.id, _E.status == sa.literal_column("'embedded'"))
+    founding = (
+        sa.select(sa.func.count())
+        .select_from(decided.join(patterns, patterns.c.id == decided.c.pattern_id))
+        .where(patterns.c.success_count > 0, _first(sa.true(), embedded).is_(None))
+    )
+    staged = sa.select(sa.func.min(_E.timestamp)).where(
+        _E.workspace == _OURS, _E.status == sa.literal_column("'staged'")
+    )
+    expiry = sa.select(sa.func.min(_E.expires_at)).where(
+        _E.workspace == _OURS, _E.status == sa.literal_column("'embedded'")
+    )
+    finished = sa.select(sa.func.max(checkpoints.c.finished_at)).where(checkpoints.c.workspace == _OURS)
+    of_projects = sa.select(sa.func.count().filter(has_entries)).where(projects.c.workspace == _OURS)
+    return sa.select(
+        of_projects.scalar_subquery().label("projects"),
+        founding.scalar_subquery().label("founding"),
+        staged.scalar_subquery().label("oldest_staged_at"),
+        expiry.scalar_subquery().label("next_expiry_at"),
+        finished.scalar_subquery().label("last_checkpoint_at"),
+    )
+
+
+_STATS = _select_stats()
+_DEAD = (
+    sa.select(_E.id, _E.dead_reason)
+    .where(_E.workspace == _OURS, _E.status == sa.literal_column("'dead'"))  # a literal, for the partial index
+    .order_by(_E.timestamp.desc(), _E.id)
+    .limit(MAX_DEAD_SHOWN)
+)
 
 
 class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
@@ -75,7 +132,9 @@ class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
             .where(checkpoints.c.workspace == self._workspace, checkpoints.c.id == report.checkpoint_id)
             .values(finished_at=report.finished_at, report=_REPORT.dump_python(report, mode="json"))
         )
-        await self._write(update)
+        async with autocommit(self._engine) as connection:
+            await connection.execute(update)
+            await fold_counters(connection, self._workspace)
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         query = sa.select(checkpoints.c.report).where(
@@ -89,60 +148,40 @@ class PostgresCheckpoints(WorkspaceStore, CheckpointStore):
     async def prune(self, before: datetime, *, limit: int) -> int:
         of = checkpoints.c
         old = sa.select(of.id).where(of.workspace == self._workspace, of.started_at < before).limit(limit)
-        return await self._write(sa.delete(checkpoints).where(of.id.in_(old)))
+        async with autocommit(self._engine) as connection:
+            pruned = await connection.execute(sa.delete(checkpoints).where(of.id.in_(old)))
+            await fold_counters(connection, self._workspace)
+            return pruned.rowcount
 
     async def stats(self) -> WorkspaceStats:
         async with autocommit(self._engine) as connection:
-
-            async def one(column: sa.ColumnElement[Any], table: sa.Table) -> Any:
-                return await connection.scalar(sa.select(column).where(table.c.workspace == self._workspace))
-
-            by_status = (
-                sa.select(_E.status, sa.func.count().label("number"))
-                .where(_E.workspace == self._workspace)
-                .group_by(_E.status)
-            )
-            entries = {row.status: row.number for row in await connection.execute(by_status)}
-            of_project = sa.and_(_E.workspace == projects.c.workspace, _E.project_id == projects.c.project_id)
-            has_entries = sa.exists().where(of_project).correlate(projects)  # a project may outlive its last entry
-            # one that a checkpoint is founding has its count already
-            embedded = sa.and_(_E.pattern_id == patterns.c.id, _E.status == sa.literal_column("'embedded'"))
-            is_live = sa.exists().where(embedded).correlate(patterns)
-            staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
-            in_use = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active).scalar_subquery()
-            length = sa.func.sum(sa.func.length(vectors.c.vector))
-            of_vectors = (
-                sa.select(length, length.filter(vectors.c.space.is_distinct_from(in_use)))
-                .join(points, points.c.id == vectors.c.point_id)
-                .where(points.c.workspace == self._workspace)
-            )
-            vector_bytes, unused_bytes = (await connection.execute(of_vectors)).one()
-            dead = (
-                sa.select(_E.id, _E.dead_reason)
-                .where(_E.workspace == self._workspace, _E.status == "dead")
-                .order_by(_E.timestamp.desc(), _E.id)
-                .limit(MAX_DEAD_SHOWN)
-            )
-            refused = [
-                DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in await connection.execute(dead)
-            ]
-            space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
-            return WorkspaceStats(
-                workspace=self._workspace,
-                projects=await one(sa.func.count().filter(has_entries), projects),
-                entries=entries,
-                patterns=await one(sa.func.count().filter(patterns.c.success_count > 0, is_live), patterns),
-                points=None,
-                checkpoints=await one(sa.func.count(), checkpoints),
-                oldest_staged_at=await one(staged, knowledge_staging),
-                last_checkpoint_at=await one(sa.func.max(checkpoints.c.finished_at), checkpoints),
-                next_expiry_at=await one(sa.func.min(_E.expires_at), knowledge_staging),
-                vector_bytes=vector_bytes or 0,
-                embedding_model=space and space["model"],
-                dims=space and space["dims"],
-                unused_vector_bytes=unused_bytes or 0,
-                dead_entries=tuple(refused),
-            )
+            space = (await connection.execute(_SPACE_IN_USE)).first()
+            ours = {"workspace": self._workspace}
+            counts = await read_counters(connection, self._workspace)
+            of_store = (await connection.execute(_STATS, ours)).one()
+            dead = (await connection.execute(_DEAD, ours)).all()
+        by_space = {name: number for name, number in counts.items() if name.startswith(VECTORS)}
+        in_use = 0 if space is None else by_space.get(f"{VECTORS}{space.fingerprint}", 0)
+        return WorkspaceStats(
+            workspace=self._workspace,
+            projects=of_store.projects,
+            entries={
+                name.removeprefix(ENTRIES): number
+                for name, number in sorted(counts.items())
+                if name.startswith(ENTRIES) and number
+            },
+            patterns=counts.get(PATTERNS, 0) - of_store.founding,
+            points=None,
+            checkpoints=counts.get(CHECKPOINTS, 0),
+            oldest_staged_at=of_store.oldest_staged_at,
+            last_checkpoint_at=of_store.last_checkpoint_at,
+            next_expiry_at=of_store.next_expiry_at,
+            vector_bytes=sum(by_space.values()),
+            embedding_model=None if space is None else space.space["model"],
+            dims=None if space is None else space.space["dims"],
+            unused_vector_bytes=sum(by_space.values()) - in_use,
+            dead_entries=tuple(DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in dead),
+        )
 
 
 def _update_running(job: str, slot: datetime, tried: int) -> sa.Update:

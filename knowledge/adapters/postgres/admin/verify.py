@@ -102,7 +102,7 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
     async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
         query = (
             sa.select(_E.id, _E.dead_reason)
-            .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
+            .where(_E.workspace == self._workspace, _E.status == sa.literal_column("'dead'"))  # for the partial index
             .order_by(_E.timestamp.desc(), _E.id)
             .limit(limit)
         )

@@ -35,6 +35,7 @@ WORKSPACE_TABLES: Final = (
     "outcomes",
     "records",
     "lexicon",
+    "counters",
     "audit_log",
     "kb_partitions",
     "kb_grants",

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -50,6 +50,7 @@ from knowledge.adapters.postgres.memory_tables import (
     records,
     vectors,
     vouched,
+    workspaces,
 )
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
@@ -81,6 +82,8 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 _PROJECT = sa.bindparam("project", type_=sa.Text)
+_MAX_CHECKPOINT = timedelta(days=1)
+"""More than passes between the time of embedding that a checkpoint gives an entry and its mark; ours."""
 _D = distillations.c
 _DISTILLED = {
     field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
@@ -574,13 +577,30 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         return evidence, list(itertools.chain.from_iterable(near.values()))
 
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
+        of = workspaces.c
+        ours = (of.workspace == self._workspace, of.profile_rules == rules)
         current = sa.exists().where(entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)
         query = sa.select(_E.id, *(_E[name] for name in EntryTexts._fields))
         query = query.where(_E.workspace == self._workspace, EMBEDDED, ~current).limit(limit)
-        return {
-            EntryId(entry_id): EntryTexts(EntryType(entry_type), *texts)
-            for entry_id, entry_type, *texts in await self._all(query)
-        }
+        async with autocommit(self._engine) as connection:
+            until = await connection.scalar(sa.select(of.profiled_until).where(*ours))
+            if until is not None:
+                query = query.where(_E.expires_at >= until)
+            rows = (await connection.execute(query)).all()
+            if not rows:
+                await self._note_profiled(connection, rules)
+        return {EntryId(entry_id): EntryTexts(EntryType(entry_type), *texts) for entry_id, entry_type, *texts in rows}
+
+    async def _note_profiled(self, connection: AsyncConnection, rules: int) -> None:
+        """Note that all entries have a profile, but for those of a checkpoint that may be about to mark them."""
+        latest = sa.select(sa.func.max(_E.expires_at)).where(_E.workspace == self._workspace, EMBEDDED)
+        until = await connection.scalar(latest)
+        if until is not None:
+            new = insert(workspaces).values(
+                workspace=self._workspace, profile_rules=rules, profiled_until=until - _MAX_CHECKPOINT
+            )
+            values = {name: new.excluded[name] for name in ("profile_rules", "profiled_until")}
+            await connection.execute(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_=values))
 
     async def store_profiles(self, profiles: Mapping[EntryId, EntryProfile]) -> None:
         ids = sorted(profiles)  # in one order, to avoid deadlocks
@@ -601,10 +621,11 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            stale = (
-                sa.select(_T.id).where(self._is_stale(now)).order_by(_T.id).limit(limit).with_for_update().cte("stale")
-            )
-            delete_stale = sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))).returning(_T.pattern_id)
+            stale = sa.select(_T.id).where(self._is_stale(now)).order_by(_T.id).limit(limit).with_for_update()
+            stale_ids = (await connection.execute(stale)).scalars().all()
+            # before the points, all at once: a trigger does so for each point
+            await connection.execute(sa.delete(vectors).where(is_any_of(vectors.c.point_id, stale_ids)))
+            delete_stale = sa.delete(points).where(is_any_of(_T.id, stale_ids)).returning(_T.pattern_id)
             stale_points = (await connection.execute(delete_stale)).scalars().all()
             expired = await self._delete_entries(connection, self._is_expired(knowledge_staging, now), limit)
             unresolved = await self._delete_entries(
@@ -661,6 +682,7 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
 
         stays = sa.exists().where(others.c.pattern_id == _E.pattern_id, ~going(others))
         lonely = sa.select(_E.pattern_id).where(going(knowledge_staging), _E.pattern_id.is_not(None), ~stays).distinct()
+        leaving = (self._is_stale(now), _T.pattern_id.in_(lonely))  # by an index each; with OR by none
         async with autocommit(self._engine) as connection:
 
             async def count(table: sa.FromClause, *which: sa.ColumnElement[bool]) -> int:
@@ -668,7 +690,9 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
 
             return PruneReport(
                 entries=await count(knowledge_staging, self._is_expired(knowledge_staging, now)),
-                points=await count(points, IS_CLEAN, sa.or_(self._is_stale(now), _T.pattern_id.in_(lonely))),
+                points=await count(
+                    sa.union(*(sa.select(_T.id).where(IS_CLEAN, which) for which in leaving)).subquery()
+                ),
                 patterns=await count(lonely.subquery()),
                 never_resolved=await count(knowledge_staging, self._is_unresolved(knowledge_staging, open_before))
                 + await count(knowledge_staging, self._is_dead(knowledge_staging, open_before)),

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import SpaceSwitched
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
+from knowledge.adapters.postgres.memory.counters import POINTS, read_counter
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, lock_in_order, recount
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
@@ -116,8 +117,14 @@ def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
 
 def _is_required(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]:
     """Return the condition that the index must hold a point in a space."""
-    is_stored = sa.exists().where(_V.point_id == _T.id, _V.space == space.fingerprint)
-    return sa.and_(_is_live(now), is_stored, ~sa.exists().where(supports_point(EntryStatus.STAGED)))
+    is_stored = _first(sa.true(), _V.point_id == _T.id, _V.space == space.fingerprint).is_not(None)
+    is_pending = _first(sa.true(), supports_point(EntryStatus.STAGED)).is_not(None)
+    return sa.and_(_is_live(now), is_stored, ~is_pending)
+
+
+def _first(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select a column of one row that belongs to a point: looked up for each, where `EXISTS` reads all for a page."""
+    return sa.select(column).where(*conditions).limit(1).correlate(points).scalar_subquery()
 
 
 def _is_live(now: datetime) -> sa.ColumnElement[bool]:
@@ -182,8 +189,10 @@ class PostgresPoints(WorkspaceStore, PointStore):
             return await mark_dirty(connection, self._ours(), _T.look_at.is_(None), look_at=DROPPED)
 
     async def min_count(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
-        is_required = _is_live(now) if roughly else _is_required(space, now)
-        query = sa.select(sa.func.count()).select_from(points).where(self._ours(), is_required)
+        if roughly:
+            async with autocommit(self._engine) as connection:
+                return await read_counter(connection, self._workspace, POINTS)
+        query = sa.select(sa.func.count()).select_from(points).where(self._ours(), _is_required(space, now))
         return await self._scalar(query) or 0
 
     async def index_membership(

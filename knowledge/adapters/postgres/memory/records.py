@@ -69,6 +69,13 @@ _MAX_KNOWN: Final = 24
 _MAX_UNAIDED: Final = 200
 """Tasks without a hint that the rate of unaided success is taken from, the latest first."""
 
+_HINTS_FROM: Final = 10
+"""Outcomes that hints are taken from, for each one wanted: of the others another pattern was the first candidate."""
+_MAX_OF_LIFT: Final = 10_000
+"""Outcomes that the lift is counted from, the latest: a rate of so many is exact to a percent. Ours."""
+_SILENCE: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{SILENCE}'")
+"""As a literal, for the partial index."""
+
 _R = records.c
 _C = contexts.c
 _E = knowledge_staging.c
@@ -164,10 +171,12 @@ def _select_experience() -> sa.Select[Any]:
     workspace = sa.bindparam("workspace", type_=sa.Text)
     agent = sa.bindparam("agent_type", type_=sa.Text)
     trusted = sa.and_(_R.workspace == workspace, _R.entry_id.is_(None), ~_R.low_trust)
-    some = sa.select(sa.literal_column("1")).where(trusted).limit(MIN_OUTCOMES).subquery("some")
+    # in the order of an index: the planner takes the whole table to begin with enough of them, and it may not
+    in_order = (_R.workspace, _R.agent_type, _R.recorded_at.desc())
+    some = sa.select(_R.id).where(trusted).order_by(*in_order).limit(MIN_OUTCOMES).subquery("some")
     unaided = (
         sa.select(_R.worked)
-        .where(trusted, _R.arm_key == SILENCE, sa.or_(agent.is_(None), _R.agent_type == agent))
+        .where(trusted, _R.arm_key == _SILENCE, sa.or_(agent.is_(None), _R.agent_type == agent))
         .order_by(_R.recorded_at.desc())
         .limit(_MAX_UNAIDED)
         .subquery("unaided")
@@ -460,17 +469,25 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         return {PatternId(UUID(each["pattern_id"])): each["arm"] for each in found or ()}
 
     async def hints(self, limit: int) -> list[tuple[tuple[float, ...], bool]]:
-        first = _C.choice["candidates"][0]["pattern_id"].astext
-        query = (
-            sa.select(_C.choice["features"].label("features"), _O.worked)
-            .join(contexts, _C.id == _O.context_id)
-            .where(
-                _O.workspace == self._workspace,
-                ~_O.low_trust,
-                _C.choice.is_not(None),
-                sa.cast(_O.pattern_id, sa.Text) == first,
-            )
+        latest = (
+            sa.select(_O.context_id, _O.pattern_id, _O.worked, _O.recorded_at, _O.id)
+            .where(_O.workspace == self._workspace, ~_O.low_trust)
             .order_by(_O.recorded_at.desc(), _O.id)
+            .limit(limit * _HINTS_FROM)
+            .subquery("latest")
+        )
+        of_context = (
+            sa.select(
+                _C.choice["features"].label("features"), _C.choice["candidates"][0]["pattern_id"].astext.label("first")
+            )
+            .where(_C.id == latest.c.context_id, _C.choice.is_not(None))
+            .limit(1)
+            .lateral("of_context")
+        )
+        query = (
+            sa.select(of_context.c.features, latest.c.worked)
+            .select_from(latest.join(of_context, sa.cast(latest.c.pattern_id, sa.Text) == of_context.c.first))
+            .order_by(latest.c.recorded_at.desc(), latest.c.id)
             .limit(limit)
         )
         async with autocommit(self._engine) as connection:
@@ -545,20 +562,30 @@ class PostgresRecords(WorkspaceStore, RecordStore):
 
     async def lift(self) -> LiftCounts:
         ours = _C.workspace == self._workspace
-        solved = sa.select(sa.func.bool_or(_O.worked)).where(_O.context_id == _C.id, ~_O.low_trust).scalar_subquery()
-        hinted = sa.select(solved.label("worked")).where(ours, _C.reason == Reason.SPOKE.value).subquery("hinted")
+        latest = (
+            sa.select(_O.context_id, _O.worked)
+            .where(_O.workspace == self._workspace, ~_O.low_trust)
+            .order_by(_O.recorded_at.desc(), _O.id)
+            .limit(_MAX_OF_LIFT)
+            .subquery("latest")
+        )
+        hinted = (
+            sa.select(sa.func.bool_or(latest.c.worked).label("worked"))
+            .join(contexts, sa.and_(_C.id == latest.c.context_id, ours, _C.reason == Reason.SPOKE.value))
+            .group_by(latest.c.context_id)
+            .subquery("hinted")
+        )
         held = (
             sa.select(_R.worked)
             .join(contexts, _C.id == _R.context_id)
-            .where(ours, _C.reason == "held_out", ~_R.low_trust)
+            .where(ours, _C.reason == Reason.HELD_OUT.value, ~_R.low_trust)
+            .order_by(_C.created_at.desc(), _C.id)
+            .limit(_MAX_OF_LIFT)
         ).subquery("held")
         async with autocommit(self._engine) as connection:
             tried, worked = (
                 await connection.execute(
-                    sa.select(
-                        sa.func.count().filter(hinted.c.worked.is_not(None)),
-                        sa.func.count().filter(hinted.c.worked),
-                    ).select_from(hinted)
+                    sa.select(sa.func.count(), sa.func.count().filter(hinted.c.worked)).select_from(hinted)
                 )
             ).one()
             held_tried, held_worked = (
