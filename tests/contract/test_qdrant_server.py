@@ -304,6 +304,7 @@ async def test_every_call_turns_a_fault_into_an_error_of_ours_that_names_the_ser
         assert process.url in str(caught.value), name
         assert "\n" not in str(caught.value), name
     process.misbehave(Faults())
+    await index.drop(SPACE)
     await index.ensure(SPACE)
     assert await index.count(SPACE, "default") == 0
 

@@ -27,7 +27,7 @@ def document(knowledge: Knowledge) -> dict[str, Any]:
 COUNTS_AND_FLAGS = frozenset({
     "answer_metrics", "calibrate_documents", "close_case", "count_unusable_keys", "delete_documents", "delete_project",
     "delete_user_documents", "forget_source", "healthz", "holds_anything", "import_archive", "index_documents",
-    "keep_local", "list_members", "locality", "progress", "prune", "readyz", "rebuild", "retry_dead",
+    "keep_local", "list_members", "locality", "progress", "prune", "readyz", "rebuild", "rebuild_layout", "retry_dead",
     "retry_documents", "revoke_access", "run_one_job", "verify", "workspaces",
 })  # fmt: skip
 """Operations whose answer needs no example."""

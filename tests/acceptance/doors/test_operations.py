@@ -67,7 +67,7 @@ def _answer_of(row: Operation) -> Any:
     if kind is type(None):
         return None
     hints = get_type_hints(kind) if is_dataclass(kind) else {}
-    plain = {name: PLAIN[hint] for name, hint in hints.items() if hint in PLAIN} or ["told"]
+    plain = {name: PLAIN[hint] for name, hint in hints.items() if hint in PLAIN} if is_dataclass(kind) else ["told"]
     return row.unwrap(TypeAdapter(kind).validate_json(json.dumps(ANSWERS.get(row.operation_id, plain))))
 
 

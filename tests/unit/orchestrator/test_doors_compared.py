@@ -20,6 +20,7 @@ _ALARMS = "agents' keys that work against trusted lessons are named to whoever r
 _WORDS = "the help is in plain English"
 _REASON = "a context says why it shows what it does, and is on record with the numbers of its choice"
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
+_INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 ROUTES: Mapping[str, str] = {
     "Added": _NAMES,
     "AddedDocument": _NAMES,
@@ -79,6 +80,16 @@ ROUTES: Mapping[str, str] = {
     "Lift": "tasks with a hint are compared with those held out",
     "WorkspaceStats": "tasks with a hint are compared with those held out",
     "Task": "no hint is held out from an urgent task",
+    "CollectionHealth": _INDEX,
+    "GET /v1/index index_health": _INDEX,
+    "IndexHealth": _INDEX,
+    "POST /v1/layout rebuild_layout": _INDEX,
+    "POST /v1/recall measure_recall": _INDEX,
+    "POST /v1/verify verify": _INDEX,
+    "RebuildReport": _INDEX,
+    "RecallReport": _INDEX,
+    "RecallSample": _INDEX,
+    "VerifyReport": _INDEX,
     "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
 }
 TOOLS: Mapping[str, str] = {
@@ -110,9 +121,11 @@ COMMANDS: Mapping[str, str] = {
     "hardwon export": "entries are exported as JSON lines, too",
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,
+    "hardwon rebuild": _INDEX,
     "hardwon reembed": _WORDS,
     "hardwon review list": _ALARMS,
     "hardwon revoke": _WORDS,
+    "hardwon verify": _INDEX,
 }
 """What differs from the files, by the name that a line begins with, and why."""
 

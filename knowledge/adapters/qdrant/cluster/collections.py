@@ -36,7 +36,7 @@ IndexParams: TypeAlias = models.KeywordIndexParams | models.DatetimeIndexParams 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What is known of a collection. `by_graph`: a search by its graph is whole; looked at `looked_at`."""
+    """A collection as last inspected, at `looked_at`. `by_graph`: a search by its graph is whole."""
 
     by_graph: bool
     looked_at: float
