@@ -29,7 +29,7 @@ WORDS = 50
 LOW = GraphPolicy(indexing_threshold_kb=1000, full_scan_threshold_kb=100)
 """Of a server: 10,000 KB each, below which a search is exact, so that small tests see nothing of this."""
 ACORN = models.SearchParams(acorn=models.AcornSearchParams(enable=True), hnsw_ef=200)
-"""1 of 12 within the tenant of 90 percent, as measured here: .975 with the default ef of 100, .983 at 128, .993 at 200."""
+"""1 of 12 within the tenant of 90 percent, measured here: .975 with the default ef of 100, .983 at 128, .993 at 200."""
 PLAIN = models.SearchParams()
 EXACT = models.SearchParams(exact=True)
 FILTERS: dict[str, dict[str, str]] = {
