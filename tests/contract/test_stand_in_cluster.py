@@ -212,7 +212,7 @@ async def test_a_collection_is_made_late_beside_a_dead_node_and_not_without_a_ma
     cluster.timing = Timing(create=0.4, consensus=0.2)
     await cluster.nodes[2].kill()
     with pytest.raises(httpx.ReadTimeout):
-        await asking.send(0, "PUT", "", LAYOUT, timeout=0.1)
+        await asking.send(0, "PUT", "", LAYOUT | {"replication_factor": 2}, timeout=0.1)
     assert (await asking.send(0, "GET", "", {})).status_code == 404
     await asyncio.sleep(0.4)
     assert (await asking.send(0, "GET", "", {})).status_code == 200, "it is made though nobody waited for it"
