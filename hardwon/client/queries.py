@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from hardwon.client import fields
 from hardwon.client.operations import Envelope, Operation, Service, Tool, Wire
 from hardwon.client.transport import watch_progress
 from hardwon.models.ids import CheckpointId, CheckpointType, PatternId
-from hardwon.models.patterns import MAX_RESULTS, Pattern
+from hardwon.models.patterns import MAX_RESULTS, FoundPatterns, Pattern
 from hardwon.models.reports import CheckpointReport, Progress
 
 
@@ -57,17 +57,22 @@ _ENDS = Wire(ends=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns(Envelope):
-    """Patterns, best first. `degraded` is null: a query that fails is an error."""
+    """Patterns, best first. `degraded`: the index is down, and they are known by the same text or error alone.
+
+    It is null else: a query that fails is an error.
+    """
 
     patterns: list[Pattern]
     degraded: str | None = None
 
+    @classmethod
+    def wrap(cls, value: list[Pattern]) -> Self:
+        """Return the answer for what a query found."""
+        return cls(patterns=value, degraded=value.degraded if isinstance(value, FoundPatterns) else None)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternsFound(Envelope):
-    """Patterns, best first."""
-
-    patterns: list[Pattern]
+    def unwrap(self) -> list[Pattern]:
+        """Return what the query found."""
+        return FoundPatterns(self.patterns, degraded=self.degraded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/task",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="What to know before a task", answer=PatternsFound, read_only=True),
+        tool=Tool(title="What to know before a task", answer=Patterns, read_only=True),
     )
     async def query_for_task(
         self,
@@ -106,7 +111,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/failure",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="How such failures were solved", answer=PatternsFound, read_only=True),
+        tool=Tool(title="How such failures were solved", answer=Patterns, read_only=True),
     )
     async def query_for_failure(
         self,
@@ -128,7 +133,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         "/v1/queries/gate",
         problems=(409, 502),
         answer=Patterns,
-        tool=Tool(title="What was decided on such proposals", answer=PatternsFound, read_only=True),
+        tool=Tool(title="What was decided on such proposals", answer=Patterns, read_only=True),
     )
     async def query_for_gate(
         self,

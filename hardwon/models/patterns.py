@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -152,6 +153,18 @@ class PatternPair:
     probability: float
     why: tuple[str, ...]
     patterns: tuple[Pattern, Pattern]
+
+
+class FoundPatterns(list[Pattern]):
+    """Patterns that a query found, best first. `degraded`: why some may be missing, None where the index was used."""
+
+    def __init__(self, patterns: Iterable[Pattern] = (), *, degraded: str | None = None) -> None:
+        super().__init__(patterns)
+        self.degraded = degraded
+
+
+KNOWN_ONLY = "found by the same text or error alone"
+"""Start of `degraded` of an answer for which the index was not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Protocol, TypedDict
 from hardwon.context.builder import BuildState, Cause, ContextBuilder, RemoteContexts
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.event_log import get_logger
+from hardwon.models.patterns import KNOWN_ONLY
 from hardwon.settings import ContextSettings
 from knowledge.memory.query.context_log import check_task
 from knowledge.memory.query.known import Patience
@@ -100,10 +101,10 @@ def _find_same_solutions(found: Sequence[Pattern]) -> list[PatternId]:
 _EMBEDDING_SHARE = 0.7
 """Share of the deadline after which a task is compared by its words alone; ours: the rest of the work takes a tenth."""
 _WORDS_ONLY = "found by words alone: the task was not embedded in time"
-_KNOWN_SHARE, _INDEX_SHARE = 0.5, 0.85
+_KNOWN_SHARE, _INDEX_SHARE = 0.3, 0.85
 """Shares of the deadline after which a context waits for the index no longer: where the task or its error is known word
-for word, and where not; ours: what Postgres knows is found and rendered in 20 ms."""
-_KNOWN_ONLY = "found by the same text or error alone"
+for word, and where not; ours: an index answers in a tenth of the first, and forty contexts that wait for a place have
+theirs in what is left."""
 _MAX_EXPLAINED = 5
 """Candidates that a context names, the first ones; the stored choice has more."""
 
@@ -305,7 +306,7 @@ def _explain(context: Context, hint: Hint) -> Context:
     """Return a context with its reason and what was weighed for it."""
     notes = [_WORDS_ONLY] if hint.words_only else []
     if hint.index_error is not None:
-        notes.append(f"{_KNOWN_ONLY}: {hint.index_error}")
+        notes.append(f"{KNOWN_ONLY}: {hint.index_error}")
     degraded = "; ".join(notes) or None
     if hint.choice is None:
         return replace(context, reason=hint.reason.value, degraded=degraded)

@@ -245,7 +245,7 @@ async def _ask(stage: Stage, said: str, found: Contexts) -> None:
 
 async def asked_while_open(stage: Stage, *, calls: int) -> list[float]:
     """Return what each call took, in seconds, while the breaker was open."""
-    stage.wires["the index"].be(Wire.HANG)
+    stage.wires["Postgres"].be(Wire.HANG)
     builder = OrchestratorContextBuilder(stage.knowledge, CircuitBreaker(open_seconds=3600))
     try:
         async with asyncio.timeout(60):  # lateness counts once nothing has come for some seconds more
@@ -259,5 +259,5 @@ async def asked_while_open(stage: Stage, *, calls: int) -> list[float]:
             assert "not tried" in (context.degraded or ""), context
             assert context.text == basic_context(TASK)
     finally:
-        stage.wires["the index"].be(Wire.SOUND)
+        stage.wires["Postgres"].be(Wire.SOUND)
     return took

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from knowledge.memory.rules.embedding_text import normalise
 from knowledge.models import BoundSpace, Hit, PointFilter, SparseVector, StoredPoint, Vector, View, point_id_of
 from knowledge.ports import Stores
 from knowledge.runtime.instrumentation import step
+from knowledge.runtime.scheduling import run_in_thread_if_long
 from knowledge.text.bm25 import document_vector, term_counts
 
 NO_ANSWER = "the index did not answer in time"
@@ -113,7 +115,7 @@ async def find_known(
 
     `text`: of the question, normalised; `error_key` computes that of its error. Without `dense` their cosine is 0.
     """
-    error = await asyncio.to_thread(error_key)
+    error = await run_in_thread_if_long(len(text), error_key)
     found = await stores.records.find_known(situation_key(text), error)
     ids = {
         *found.points,
@@ -123,7 +125,8 @@ async def find_known(
         return []
     stored = await stores.points.find_live(bound.space, sorted(ids), now=where.live_at)
     wanted = [each for each in stored if where.view is None or each.view is where.view]
-    return await asyncio.to_thread(_score, wanted, dense, lexical, bound.mean_terms)
+    chars = sum(len(point_text(each)) for each in wanted)
+    return await run_in_thread_if_long(chars, partial(_score, wanted, dense, lexical, bound.mean_terms))
 
 
 def _score(stored: Sequence[StoredPoint], dense: Vector | None, lexical: SparseVector, mean_terms: float) -> list[Hit]:

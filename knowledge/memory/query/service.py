@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hardwon.errors import NotFound
-from hardwon.models.patterns import MAX_RESULTS
+from hardwon.models.patterns import KNOWN_ONLY, MAX_RESULTS, FoundPatterns
 from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
 from knowledge.memory.capture.outcomes import merge_target
 from knowledge.memory.query.arm_counts import SearchResult
@@ -96,7 +96,8 @@ class RAGQueryService:
             facts=facts,
         )
         if only_if_sure:
-            return list((await self._hint(question, agent_type)).patterns)
+            hint = await self._hint(question, agent_type)
+            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error))
         return await self._answer(question)
 
     @step("query_for_task")
@@ -170,7 +171,8 @@ class RAGQueryService:
             facts=facts,
         )
         if only_if_sure:
-            return list((await self._hint(question, agent_type)).patterns)
+            hint = await self._hint(question, agent_type)
+            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error))
         return await self._answer(question)
 
     @step("query_for_failure")
@@ -244,7 +246,8 @@ class RAGQueryService:
             project_id=project_id,
         )
         question = self._redact_question(question)
-        return _to_patterns(rank_for_gate(_relevant(await search(self.stores, question), question), limit=max_results))
+        result = await search(self.stores, question)
+        return _to_answer(rank_for_gate(_relevant(result, question), limit=max_results), result)
 
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
@@ -287,7 +290,7 @@ class RAGQueryService:
     async def _answer(self, question: Question) -> list[Pattern]:
         question = self._redact_question(question)
         result = await search(self.stores, question)
-        return _to_patterns(rank(_relevant(result, question), limit=question.max_results))
+        return _to_answer(rank(_relevant(result, question), limit=question.max_results), result)
 
     async def _hint(self, question: Question, agent_type: str | None) -> Hint:
         question = replace(self._redact_question(question), unasked=True, asked_by=agent_type)
@@ -403,6 +406,14 @@ def _truncate_middle(text: str, max_chars: int = _MAX_QUERY_CHARS) -> str:
 
 def _relevant(result: SearchResult, question: Question) -> list[Match]:
     return [match for match in result.matches if match.relevance >= question.floor]
+
+
+def _to_answer(matches: Sequence[Match], result: SearchResult) -> FoundPatterns:
+    return FoundPatterns(_to_patterns(matches), degraded=_note(result.index_error))
+
+
+def _note(index_error: str | None) -> str | None:
+    return None if index_error is None else f"{KNOWN_ONLY}: {index_error}"
 
 
 def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Self
 from hardwon.context.sanitize import sanitize
 from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry
 from hardwon.models.ids import ContextId, EntryId, PatternId
-from hardwon.models.patterns import Pattern, label
+from hardwon.models.patterns import FoundPatterns, Pattern, label
 from hardwon.models.reports import CheckpointReport, DeadEntry, DistillationReport, PruneReport, WorkspaceStats
 from hardwon.models.tasks import Context
 from hardwon.text.pluralize import count_of
@@ -180,9 +180,12 @@ def _print_distillation(report: DistillationReport) -> None:
 
 def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
     """Print the patterns that a query found."""
+    degraded = patterns.degraded if isinstance(patterns, FoundPatterns) else None
     if as_json:
-        print_json({"patterns": [asdict(pattern) for pattern in patterns], "degraded": None})
+        print_json({"patterns": [asdict(pattern) for pattern in patterns], "degraded": degraded})
         return
+    if degraded:
+        notes.print(f"degraded: {degraded}")
     if not patterns:
         print_text("nothing that fits was learned so far")
     for number, pattern in enumerate(patterns, 1):
