@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,16 +13,16 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 import qdrant_edge
-from qdrant_client import AsyncQdrantClient
 
 from hardwon.models.documents import DocumentId, PassageId, Severity
 from knowledge.adapters.qdrant import passage_payloads
 from knowledge.adapters.qdrant.passages_edge import EdgePassages
-from knowledge.adapters.qdrant.passages_server import ServerPassages, connect
+from knowledge.adapters.qdrant.passages_server import connect
 from knowledge.adapters.qdrant.payloads import collection_name
 from knowledge.documents.models import PassageConditions, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, SparseVector, Vector
+from tests.support.qdrant_over_edge import QdrantProcess
 
 DIMS = 8
 SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=DIMS, max_tokens=64, fingerprint=uuid4().hex)
@@ -32,14 +32,20 @@ FIRST, SECOND = DocumentId(UUID(int=1)), DocumentId(UUID(int=2))
 EVERYTHING = PassageWhere(workspace="default", partitions=("case_1", "global_kb"))
 
 
-@pytest.fixture(params=["edge", "local", "server"])
+@pytest.fixture(scope="module")
+def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantProcess]:
+    with QdrantProcess(tmp_path_factory.mktemp("qdrant")) as process:
+        yield process
+
+
+@pytest.fixture(params=["edge", "loopback", "server"])
 async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PassageIndex]:
     made: PassageIndex
     match request.param:
         case "edge":
             made = EdgePassages(tmp_path / "documents", reserve_mb=1)
-        case "local":
-            made = ServerPassages(AsyncQdrantClient(":memory:"))
+        case "loopback":
+            made = connect([request.getfixturevalue("loopback").url])
         case _:
             url = os.environ.get("HARDWON_TEST_QDRANT_URL")
             if not url:

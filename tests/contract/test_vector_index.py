@@ -1,6 +1,6 @@
 """What every `VectorIndex` promises, asked of each adapter.
 
-The embedded engine; the server adapter over the client's in-memory mode, over a server on loopback, and over a real one
+The embedded engine; the server adapter over a server on loopback, and over a real one
 where HARDWON_TEST_QDRANT_URL names it.
 """
 
@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 import qdrant_edge
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 
 from hardwon.errors import IndexUnavailable, InvalidInput
 from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
@@ -40,14 +40,12 @@ def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QdrantProcess
         yield process
 
 
-@pytest.fixture(params=["edge", "local", "loopback", "server"])
+@pytest.fixture(params=["edge", "loopback", "server"])
 async def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VectorIndex]:
     index: VectorIndex
     match request.param:
         case "edge":
             index = QdrantEdgeIndex(tmp_path_factory.mktemp("index"), reserve_mb=1)
-        case "local":
-            index = QdrantServerIndex(AsyncQdrantClient(":memory:"))
         case "loopback":
             index = connect([request.getfixturevalue("loopback").url])
         case _:

@@ -125,7 +125,7 @@ class _Points(QdrantServerIndex):
         """Return the union of both top lists with both scores of each."""
         name = await self._collections.find(space)
         found = await self._search(name, dense, lexical, allowed, limit, exact=exact)
-        return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
+        return [PassageHit(passage_id=PassageId(UUID(each)), cosine=near, lexical=words) for each, near, words in found]
 
     async def find_missing(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""

@@ -1,4 +1,4 @@
-"""The vector index on a Qdrant server or cluster, through the official client. Also runs over its in-memory mode.
+"""The vector index on a Qdrant server or cluster, through the official client.
 
 REST: a search and its response take the client less than gRPC's do at this size (docs/performance.md). Responses are
 asked for uncompressed: a server sends compressed ones in small pieces, and the delayed acknowledgement of the second
@@ -19,7 +19,7 @@ from knowledge.adapters.qdrant import payloads as shape
 from knowledge.adapters.qdrant.cluster import session as cluster
 from knowledge.adapters.qdrant.cluster.collections import Collections, IndexParams
 from knowledge.adapters.qdrant.cluster.layout import PAGE, QUERY_BATCH, Layout
-from knowledge.adapters.qdrant.cluster.session import ClusterSession, retry
+from knowledge.adapters.qdrant.cluster.session import ClusterSession, Search, retry
 from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership
 from knowledge.models import EmbeddingSpace, Hit, Point, PointFilter, PointId, SparseVector, Vector
 from knowledge.ports import VectorIndex
@@ -102,7 +102,7 @@ class QdrantServerIndex(VectorIndex):
         if limit < 1 or wanted.impossible:
             return []
         found = await self._search(name, dense, lexical, _filter(wanted), limit, exact=exact)
-        return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
+        return [Hit(point_id=PointId(UUID(each)), cosine=cosine, lexical=words) for each, cosine, words in found]
 
     async def _search(
         self,
@@ -113,58 +113,38 @@ class QdrantServerIndex(VectorIndex):
         limit: int,
         *,
         exact: bool | None,
-    ) -> list[tuple[UUID, float, float]]:
+    ) -> list[tuple[str, float, float]]:
         """Return the union of both top lists, by id, with both scores of each: cosine and lexical.
 
         Each list is a root query: a server merges the shards by the score of the root. Hits of one list that the other
         lacks are scored by id; none of them has a score in a list that was not full.
         """
-        queries = {}
+        queries: dict[str, Search] = {}
         if dense is not None:
-            queries[shape.DENSE] = dense.tolist()
+            params = await self._params(name, exact=exact)
+            queries[shape.DENSE] = {"query": dense.tolist(), "using": shape.DENSE, "params": params}
         if lexical.indices:
-            queries[shape.LEXICAL] = sparse(lexical)
-        if not queries:
-            return []
-        params = await self._params(name, exact=exact)
-        scores = await self._score(name, queries, dict.fromkeys(queries, allowed), limit, params)
+            queries[shape.LEXICAL] = {"query": sparse(lexical), "using": shape.LEXICAL}
+        scores = await self._score(name, {using: {**each, "filter": allowed} for using, each in queries.items()}, limit)
         union = set().union(*scores.values())
-        missing = {using: union - found.keys() for using, found in scores.items() if len(found) >= limit}
-        if unscored := {using: _has_any_id(ids) for using, ids in missing.items() if ids}:
-            again = {using: queries[using] for using in unscored}
-            rest = await self._score(name, again, unscored, 2 * limit, self._collections.params_of(exact=True))
-            for using, found in rest.items():
-                scores[using].update(found)
+        unscored = {using: union - found.keys() for using, found in scores.items() if len(found) >= limit}
+        by_id = {using: {**queries[using], "filter": _has_any_id(ids)} for using, ids in unscored.items() if ids}
+        for using, found in (await self._score(name, by_id, 2 * limit)).items():
+            scores[using].update(found)
         cosines, words = scores.get(shape.DENSE, {}), scores.get(shape.LEXICAL, {})
         return sorted((each, cosines.get(each, 0.0), words.get(each, 0.0)) for each in union)
 
-    async def _score(
-        self,
-        name: str,
-        queries: Mapping[str, list[float] | models.SparseVector],
-        allowed: Mapping[str, models.Filter],
-        limit: int,
-        params: models.SearchParams | None,
-    ) -> dict[str, dict[UUID, float]]:
-        """Return the best points of each query with their scores, in one request."""
-        requests = [
-            models.QueryRequest(
-                query=vector,
-                using=using,
-                filter=allowed[using],
-                params=params if using == shape.DENSE else None,
-                limit=limit,
-                with_payload=False,
-                with_vector=False,
-            )
-            for using, vector in queries.items()
-        ]
-        async with self._session.translate_errors(name):
-            pages = await retry(lambda: self._client.query_batch_points(name, requests=requests))
-        return {
-            using: {UUID(str(found.id)): found.score for found in page.points}
-            for using, page in zip(queries, pages, strict=True)
-        }
+    async def _score(self, name: str, queries: Mapping[str, Search], limit: int) -> dict[str, dict[str, float]]:
+        """Return the ids and scores of the best points of each query, in one request."""
+        if not queries:
+            return {}
+        pages = await self._session.query(name, [{**query, "limit": limit} for query in queries.values()])
+        return {using: dict(page) for using, page in zip(queries, pages, strict=True)}
+
+    async def _params(self, name: str, *, exact: bool | None) -> models.SearchParams:
+        if exact is None:
+            return await self._collections.params(name)
+        return self._collections.params_of(exact=exact)
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: PointFilter, *, limit: int, at_least: float
@@ -174,35 +154,19 @@ class QdrantServerIndex(VectorIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
-        name, allowed = await self._collections.find(space), _filter(wanted)
-        params = await self._params(name, exact=None)
+        name = await self._collections.find(space)
+        alike: Search = {
+            "using": shape.DENSE,
+            "filter": _filter(wanted),
+            "params": await self._params(name, exact=None),
+            "limit": limit,
+            "score_threshold": at_least,
+        }
         found: list[list[PointId]] = []
         for start in range(0, len(dense), QUERY_BATCH):
-            requests = [
-                models.QueryRequest(
-                    query=vector.tolist(),
-                    using=shape.DENSE,
-                    filter=allowed,
-                    params=params,
-                    limit=limit,
-                    score_threshold=at_least,
-                    with_payload=False,
-                    with_vector=False,
-                )
-                for vector in dense[start : start + QUERY_BATCH]
-            ]
-            found += await self._ids_of_batch(name, requests)
+            batch = [{**alike, "query": vector.tolist()} for vector in dense[start : start + QUERY_BATCH]]
+            found += [[_id(each) for each, _ in page] for page in await self._session.query(name, batch)]
         return found
-
-    async def _params(self, name: str, *, exact: bool | None) -> models.SearchParams | None:
-        if exact is None:
-            return await self._collections.params(name)
-        return self._collections.params_of(exact=exact)
-
-    async def _ids_of_batch(self, name: str, requests: list[models.QueryRequest]) -> list[list[PointId]]:
-        async with self._session.translate_errors(name):
-            pages = await retry(lambda: self._client.query_batch_points(name, requests=requests))
-        return [[_id(hit.id) for hit in page.points] for page in pages]
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         name = await self._collections.find(space)
@@ -331,8 +295,8 @@ def _one_of(field: str, values: Collection[str]) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
 
 
-def _has_any_id(ids: Collection[UUID]) -> models.Filter:
-    return models.Filter(must=[models.HasIdCondition(has_id=list(map(str, sorted(ids))))])
+def _has_any_id(ids: Collection[str]) -> models.Filter:
+    return models.Filter(must=[models.HasIdCondition(has_id=sorted(ids))])
 
 
 def _workspace_filter(

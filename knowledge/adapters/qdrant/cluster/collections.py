@@ -16,7 +16,7 @@ from hardwon.event_log import get_logger
 from hardwon.models.maintenance import IndexHealth
 from knowledge.adapters.qdrant import payloads as shape
 from knowledge.adapters.qdrant.cluster.layout import GRAPH, Layout, check_collection, has_graph
-from knowledge.adapters.qdrant.cluster.members import Members, advise, describe_collection, find_problems
+from knowledge.adapters.qdrant.cluster.members import advise, describe_collection, find_problems
 from knowledge.adapters.qdrant.cluster.session import ClusterSession, retry
 from knowledge.adapters.qdrant.payloads import Ownership
 from knowledge.models import EmbeddingSpace
@@ -63,7 +63,7 @@ class Collections:
     async def find(self, space: EmbeddingSpace) -> str:
         """Return the name of a space's collection; inspect it, once, if it exists."""
         name = self.name(space)
-        if self._session.is_server and name not in self._known:
+        if name not in self._known:
             async with self._session.translate_errors(name):
                 await self._session.check()
                 if await self._client.collection_exists(name):
@@ -99,7 +99,7 @@ class Collections:
                 await self._client.delete_collection(name)
             self._known.pop(name, None)
 
-    async def params(self, name: str) -> models.SearchParams | None:
+    async def params(self, name: str) -> models.SearchParams:
         """Return the parameters of a search by sense: exact until the graph of a collection is built."""
         known = self._known.get(name)
         if (
@@ -111,9 +111,9 @@ class Collections:
                 known = self._note(name, await self._client.get_collection(name))
         return self.params_of(exact=known is not None and not known.by_graph)
 
-    def params_of(self, *, exact: bool) -> models.SearchParams | None:
-        """Return the parameters of a search by sense; None in the client's in-memory mode, which has no graph."""
-        return self._layout.search_params(exact=exact) if self._session.is_server else None
+    def params_of(self, *, exact: bool) -> models.SearchParams:
+        """Return the parameters of a search by sense."""
+        return self._layout.search_params(exact=exact)
 
     async def layout_differences(self, space: EmbeddingSpace) -> list[str]:
         name = self.name(space)
@@ -163,8 +163,6 @@ class Collections:
         self, name: str, found: models.CollectionInfo, indexes: Mapping[str, IndexParams]
     ) -> None:
         """Create the payload indexes that a collection lacks."""
-        if not self._session.is_server:  # the in-memory mode has none, and warns about each
-            return
         for field, schema in indexes.items():
             if field not in found.payload_schema:
                 self._session.check_completed(await self._create_index(name, field, schema))
@@ -191,8 +189,6 @@ class Collections:
 
     async def _refuse_alias(self, name: str) -> None:
         """Raise StoreIncompatible where our name is an alias: what is written would go to the collection behind it."""
-        if not self._session.is_server:
-            return
         try:
             behind = {alias.alias_name: alias.collection_name for alias in (await self._client.get_aliases()).aliases}
         except UnexpectedResponse as exc:
@@ -208,7 +204,7 @@ class Collections:
     async def _create_if_absent(self, name: str, space: EmbeddingSpace) -> None:
         if await self._client.collection_exists(name):
             return
-        members = await self._session.members() if self._session.is_server else Members()
+        members = await self._session.members()
         replicas = self._layout.replicas(members.nodes_or_none)
         try:
             await self._client.create_collection(
@@ -232,7 +228,7 @@ class Collections:
     async def _build_graph(self, name: str, found: models.CollectionInfo) -> None:
         """Give a collection of an earlier version the graph that it lacks; it is searched exactly until it has it."""
         metadata = dict(found.config.metadata or {})
-        if self._session.is_server and not has_graph(found):
+        if not has_graph(found):
             metadata[_GRAPH_CHANGED] = datetime.now(UTC).isoformat()
             await self._client.update_collection(name, hnsw_config=GRAPH, metadata=metadata)
             log.info("index_graph_changed", collection=name)

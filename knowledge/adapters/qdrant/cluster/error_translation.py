@@ -20,7 +20,7 @@ CLIENT_ERRORS: Final = (
     httpx.InvalidURL,
     RpcError,
     OSError,
-    # Raised by the in-memory mode and by the client's own checks.
+    # Raised by the client's own checks.
     ValueError,
     KeyError,
     RuntimeError,
@@ -45,8 +45,6 @@ def status_of(exc: Exception) -> int | None:
     code = getattr(exc, "code", None)
     if isinstance(exc, RpcError) and callable(code):
         return {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404}.get(code().name)
-    if isinstance(exc, ValueError) and str(exc).endswith(" not found"):  # the in-memory mode's message for it
-        return 404
     return None
 
 

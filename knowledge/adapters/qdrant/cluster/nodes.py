@@ -67,12 +67,12 @@ class Node:
             return 2
         return int(now - self.back_at < STALE_SECONDS)
 
-    def readdress(self, request: httpx.Request, *, read_seconds: float) -> httpx.Request:
+    def readdress(self, request: httpx.Request, *, seconds: float) -> httpx.Request:
         """Return the request as it is sent to this node."""
         ours, path = httpx.URL(self.url), request.url.raw_path.decode("ascii")
         url = ours.copy_with(raw_path=(ours.raw_path.decode("ascii").rstrip("/") + path).encode("ascii"))
         headers = [(name, value) for name, value in request.headers.multi_items() if name != "host"]
-        limits = {"connect": _CONNECT_SECONDS, "read": read_seconds, "write": read_seconds, "pool": read_seconds}
+        limits = {"connect": min(_CONNECT_SECONDS, seconds), "read": seconds, "write": seconds, "pool": seconds}
         return httpx.Request(
             request.method, url, headers=headers, content=request.content, extensions={"timeout": limits}
         )
@@ -101,7 +101,26 @@ class Nodes:
 
     async def send(self, request: httpx.Request, call_next: Send) -> httpx.Response:
         """Send a request to the nodes in turn until one answers; return its response, or raise the last error."""
+        if len(self.nodes) == 1:
+            return await self._send_to_only(self.nodes[0], request, call_next)
         return await _Attempts(self, request, call_next).run()
+
+    async def _send_to_only(self, node: Node, request: httpx.Request, call_next: Send) -> httpx.Response:
+        """Send a request to the only node, once more if it closed the connection meanwhile."""
+        readdressed = node.readdress(request, seconds=self.seconds(request))
+        try:
+            response = await call_next(readdressed)
+        except ResponseHandlingException as error:
+            self.note_down(node)
+            if not isinstance(error.source, httpx.RemoteProtocolError | httpx.ReadError):
+                raise
+            response = await call_next(readdressed)
+        self._note_up(node)
+        return response
+
+    def seconds(self, request: httpx.Request) -> float:
+        """Return how long to wait for the response to a request."""
+        return self.read_seconds if is_read(request) else self.write_seconds
 
     async def wait_until_consistent(self) -> None:
         """Wait until each node that came back has what it missed meanwhile."""
@@ -152,7 +171,7 @@ class Nodes:
     async def probe(self, node: Node, call_next: Send) -> bool:
         """Return whether a node answers at all."""
         node.probed_at = time.monotonic()
-        request = node.readdress(httpx.Request("GET", "http://qdrant/readyz"), read_seconds=_PROBE_SECONDS)
+        request = node.readdress(httpx.Request("GET", "http://qdrant/readyz"), seconds=_PROBE_SECONDS)
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
                 ready = (await call_next(request)).status_code < 500
@@ -193,20 +212,18 @@ class _Attempts:
     _last: httpx.Response | Exception | None = None
 
     async def run(self) -> httpx.Response:
-        is_read = self._is_read()
-        if is_read:
+        hedges = is_read(self.request)
+        if hedges:
             self.nodes.count_read()
         self._waiting = self.nodes.in_order()
-        if len(self._waiting) == 1:  # a connection that the server closed meanwhile is no reason to fail
-            self._waiting *= 2
         try:
             while self._running or self._waiting:
                 if not self._running:
-                    self._start(is_read=is_read)
-                patience = (HEDGE_SECONDS if is_read else _PROBE_SECONDS) if self._may_start_another() else None
+                    self._start()
+                patience = (HEDGE_SECONDS if hedges else _PROBE_SECONDS) if self._waiting else None
                 done, _ = await asyncio.wait(self._running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-                if not done and (self.nodes.take_hedge() if is_read else await self._hangs()):
-                    self._start(is_read=is_read)
+                if not done and (self.nodes.take_hedge() if hedges else await self._hangs()):
+                    self._start()
                 for task in done:
                     if self._is_final(task):
                         return _result(self._last)
@@ -216,13 +233,9 @@ class _Attempts:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _may_start_another(self) -> bool:
-        return bool(self._waiting) and len(self.nodes.nodes) > 1
-
-    def _start(self, *, is_read: bool) -> None:
+    def _start(self) -> None:
         node = self._waiting.pop(0)
-        seconds = self.nodes.read_seconds if is_read else self.nodes.write_seconds
-        request = node.readdress(self.request, read_seconds=seconds)
+        request = node.readdress(self.request, seconds=self.nodes.seconds(self.request))
         self._running[asyncio.ensure_future(self.call_next(request))] = node
 
     async def _hangs(self) -> bool:
@@ -237,27 +250,25 @@ class _Attempts:
         if error is not None:
             if not isinstance(error, Exception):
                 raise error
-            source = error.source if isinstance(error, ResponseHandlingException) else error
             self.nodes.note_down(node)
             if self._last is None:
                 self._last = error
-            if len(self.nodes.nodes) == 1 and not isinstance(source, httpx.RemoteProtocolError | httpx.ReadError):
-                self._waiting.clear()
             return False
         response = task.result()
         self._last = response
         if response.status_code >= 500 and response.status_code in _TRANSIENT:
             self.nodes.note_down(node)
-        is_transient = response.status_code in _TRANSIENT or (response.status_code == 500 and self._is_read())
-        if is_transient and len(self.nodes.nodes) > 1 and (self._waiting or self._running):
+        is_transient = response.status_code in _TRANSIENT or (response.status_code == 500 and is_read(self.request))
+        if is_transient and (self._waiting or self._running):
             return False
         if response.status_code < 500:
             self.nodes.note_answer(node, passed_over=list(self._running.values()), call_next=self.call_next)
         return True
 
-    def _is_read(self) -> bool:
-        path = urlsplit(str(self.request.url)).path
-        return self.request.method == "GET" or (self.request.method == "POST" and path.endswith(_READS))
+
+def is_read(request: httpx.Request) -> bool:
+    """Return whether a request changes nothing."""
+    return request.method == "GET" or (request.method == "POST" and request.url.path.endswith(_READS))
 
 
 def _result(outcome: httpx.Response | Exception | None) -> httpx.Response:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic_core import to_json
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
@@ -44,6 +46,24 @@ _RETRIES: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 _DIAGNOSIS_SECONDS: Final = 1.0
 
 _T = TypeVar("_T")
+Search: TypeAlias = Mapping[str, object]
+"""A query of a batch, by the names of the REST interface; models of the client stand for objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    points: list[_Hit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    result: list[_Page]
 
 
 class ClusterSession:
@@ -56,14 +76,9 @@ class ClusterSession:
         self.version: str | None = None
         self._api_key = api_key
 
-    @property
-    def is_server(self) -> bool:
-        """False for the in-memory mode, which has no payload indexes, graphs or nodes."""
-        return self.client.init_options.get("location") != ":memory:" and not self.client.init_options.get("path")
-
     async def check(self) -> None:
         """Check, once, the version of the server, and that all addresses are of one cluster."""
-        if self.version is not None or not self.is_server:
+        if self.version is not None:
             return
         version = (await self.client.info()).version
         check_version(version, self.address)
@@ -137,6 +152,27 @@ class ClusterSession:
             return None
         problems = find_problems(members, describe_collection(name, found, replicas, ()), replicas)
         return f"cannot do it: {'; '.join(problems)}; then try again." if problems else None
+
+    async def query(self, name: str, searches: Sequence[Search]) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores of the points that each of a batch of searches finds, best first.
+
+        The client's typed method copies and validates each number of each vector: 4 of 8 ms of CPU a search (measured).
+        """
+        content = to_json({"searches": searches}, exclude_none=True)
+
+        async def ask() -> _Found:
+            return await self.client.http.client.request(
+                type_=_Found,
+                method="POST",
+                url="/collections/{collection_name}/points/query/batch",
+                path_params={"collection_name": name},
+                headers={"Content-Type": "application/json"},
+                content=content,
+            )
+
+        async with self.translate_errors(name):
+            pages = (await retry(ask)).result
+        return [[(hit.id, hit.score) for hit in page.points] for page in pages]
 
     async def wait_until_consistent(self) -> None:
         """Wait until each node that came back has what it missed meanwhile."""
