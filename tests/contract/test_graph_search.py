@@ -149,7 +149,8 @@ async def test_a_search_under_a_filter_is_whole_with_a_graph_of_all_points_and_a
         plain, whole = await recalls(client, queries, PLAIN), await recalls(client, queries, ACORN)
 
     assert {name: found for name, found in whole.items() if found < 0.98} == {}
-    assert max(before["all"], before["1 of 12"]) < 0.5, "the tenants' graphs alone"
+    # Of filters without a tenant that depends on the point at which searches begin: .10 to .91 for none.
+    assert before["1 of 12 of the large tenant"] < 0.5, "the tenants' graphs alone"
     assert max(plain["1 of 12"], plain["1 of 12 of the large tenant"]) < 0.5, "without ACORN"
 
 
