@@ -149,7 +149,8 @@ async def test_a_search_under_a_filter_is_whole_with_a_graph_of_all_points_and_a
         plain, whole = await recalls(client, queries, PLAIN), await recalls(client, queries, ACORN)
 
     assert {name: found for name, found in whole.items() if found < 0.98} == {}
-    assert max(before["all"], before["1 of 12"]) < 0.5, "the tenants' graphs alone"
+    # Of filters without a tenant that depends on the point at which searches begin: .10 to .91 for none.
+    assert before["1 of 12 of the large tenant"] < 0.5, "the tenants' graphs alone"
     assert max(plain["1 of 12"], plain["1 of 12 of the large tenant"]) < 0.5, "without ACORN"
 
 
@@ -211,3 +212,39 @@ async def test_scrolls_counts_and_deletions_do_not_show_the_shards(shards: int, 
         await client.delete("c", models.PointIdsList(points=list(range(60))), wait=True)
         assert (await client.count("c", exact=True)).count == 40
         assert [one.id for one in await client.retrieve("c", [59, 60])] == [60]
+
+
+async def test_a_collection_with_a_layout_of_its_own_tells_it_and_is_changed_in_place(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    server = QdrantOverEdge(tmp_path, Options(graphs=GraphPolicy(indexing_threshold_kb=10, at_once=True)))
+    int8 = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8))
+    async with connect(server) as client:
+        await client.create_collection(
+            "c",
+            vectors_config={"dense": models.VectorParams(size=32, distance=models.Distance.COSINE, on_disk=True)},
+            sparse_vectors_config={"lexical": models.SparseVectorParams()},
+            hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+            quantization_config=int8,
+            on_disk_payload=True,
+            shard_number=2,
+            replication_factor=1,
+            write_consistency_factor=1,
+            metadata={"store": "a"},
+        )
+        vectors = unit(rng.standard_normal((600, 32)))
+        await client.upsert(
+            "c", [models.PointStruct(id=n, vector={"dense": row.tolist()}) for n, row in enumerate(vectors)], wait=True
+        )
+        hnsw = models.HnswConfigDiff(m=16)
+        await client.update_collection(
+            "c", hnsw_config=hnsw, metadata={"layout": "2"}, quantization_config=models.Disabled.DISABLED
+        )
+        found = await client.get_collection("c")
+        rescored = models.SearchParams(quantization=models.QuantizationSearchParams(rescore=True))
+        pages = await top(client, vectors[:20], rescored, {})
+    assert found.status == models.CollectionStatus.GREEN
+    assert (found.config.hnsw_config.m, found.config.hnsw_config.payload_m) == (16, 16)
+    assert found.config.metadata == {"store": "a", "layout": "2"}
+    assert (found.config.quantization_config, found.config.params.shard_number) == (None, 2)
+    assert (found.points_count, found.indexed_vectors_count) == (600, 600)
+    assert all(number in page for number, page in enumerate(pages))

@@ -120,6 +120,7 @@ class QdrantOverEdge:
             ("GET", "/cluster", "list", lambda _: self.member.describe_cluster()),
             ("POST", "/collections/aliases", "manage", self._change_aliases),
             ("GET", "/aliases", "list", self._list_aliases),
+            ("GET", f"{_ONE}/aliases", "list", self._list_aliases),
             ("GET", f"{_ONE}/exists", "list", lambda call: {"exists": self._exists(call.name)}),
             ("GET", _ONE, "read", lambda call: self._find(call).describe()),
             ("GET", f"{_ONE}/cluster", "list", self._describe_placement),
@@ -258,7 +259,8 @@ class QdrantOverEdge:
         return self.member.describe_placement(self.storage.real(call.name), self._find(call))
 
     def _create(self, call: Call) -> bool:
-        self.storage.create(call.name, call.body, default_shards=self.member.default_shards)
+        shards = self.options.default_shards or self.member.default_shards
+        self.storage.create(call.name, call.body, default_shards=shards)
         return True
 
     def _change(self, call: Call) -> bool:
@@ -268,8 +270,8 @@ class QdrantOverEdge:
     def _index(self, call: Call) -> Body:
         return _update(call, self._find(call).create_index(call.body["field_name"], call.body["field_schema"]))
 
-    def _list_aliases(self, _: Call) -> Body:
-        aliases = sorted(self.storage.aliases.items())
+    def _list_aliases(self, call: Call) -> Body:
+        aliases = [row for row in sorted(self.storage.aliases.items()) if call.name in {"", row[1]}]
         return {"aliases": [{"alias_name": alias, "collection_name": name} for alias, name in aliases]}
 
     def _change_aliases(self, call: Call) -> bool:

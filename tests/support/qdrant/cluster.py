@@ -378,6 +378,7 @@ class QdrantClusterProcess:
         self._timing = timing or Timing()
         self._ports = [0] * (size + 1)
         self._process: subprocess.Popen[str] | None = None
+        self._client = httpx.Client(timeout=300)
 
     @property
     def urls(self) -> list[str]:
@@ -440,7 +441,7 @@ class QdrantClusterProcess:
         self._control("/optimize", {})
 
     def _control(self, path: str, body: Body) -> None:
-        httpx.post(f"http://127.0.0.1:{self._ports[0]}{path}", json=body, timeout=300).raise_for_status()
+        self._client.post(f"http://127.0.0.1:{self._ports[0]}{path}", json=body).raise_for_status()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -448,6 +449,7 @@ class QdrantClusterProcess:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.stop()
+        self._client.close()
 
 
 if __name__ == "__main__":

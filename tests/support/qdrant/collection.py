@@ -173,9 +173,12 @@ class Collection:
         return {**dict.fromkeys(nothing), **told, **(self.state.get("optimizers_config") or {})}
 
     def change(self, body: Body) -> None:
-        """Take new settings, as a PATCH does; graphs that no longer fit are built anew by `optimize`."""
+        """Take new settings, as a PATCH does; graphs that no longer fit are built anew by `optimize`.
+
+        Quantization that is disabled is told so, but stays: to the engine "none given" means "as before".
+        """
         merged = ("hnsw_config", "metadata", "strict_mode_config", "optimizers_config")
-        refuse_unknown(body, *merged, "quantization_config", "params")
+        refuse_unknown(body, *merged, "quantization_config", "params", "vectors")
         for key in merged:
             if body.get(key) is not None:
                 self.state[key] = {**(self.state.get(key) or {}), **body[key]}
@@ -183,11 +186,14 @@ class Collection:
             self.state["metadata"] = {k: v for k, v in self.state["metadata"].items() if v is not None}
         for key, value in (body.get("params") or {}).items():
             self.state[key] = value
+        for name, params in (body.get("vectors") or {}).items():
+            refuse_unknown(params, "on_disk")
+            self.state["vectors"][name] |= params
         if body.get("quantization_config") is not None:
             chosen = body["quantization_config"]
             self.state["quantization_config"] = None if chosen == "Disabled" else chosen
         self._save()
-        if body.get("hnsw_config") or body.get("quantization_config"):
+        if body.get("hnsw_config") or body.get("quantization_config") or body.get("vectors"):
             self._reload()
             self._after_change()
 

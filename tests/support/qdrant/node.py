@@ -60,7 +60,6 @@ class _Listener(uvicorn.Server):
 
     def die(self) -> None:
         """Close the listening socket, reset every connection, and end every request where it stands."""
-        self.should_exit = self.force_exit = True
         for one in self.servers:
             one.close()
         self.reset_connection(None)
@@ -128,7 +127,9 @@ class Node(Membership):
         self._killed = True
         self._hold = None
         self._listener.die()
-        await self._serving
+        self._serving.cancel()  # it looks only ten times a second whether it should end
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._serving
         self._listener = self._serving = None
 
     def hang(self) -> None:

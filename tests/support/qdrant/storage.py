@@ -21,7 +21,8 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 class Options:
     """The configuration of a stand-in server.
 
-    `compress` answers compressed where the request accepts it, as a real server does (S5).
+    `compress` answers compressed where the request accepts it, as a real server does (S5). `default_shards` is for
+    collections that do not say how many they want: by default one, and one for each node of a cluster.
     """
 
     graphs: GraphPolicy = field(default_factory=GraphPolicy)
@@ -29,6 +30,7 @@ class Options:
     max_body_bytes: int = MAX_BODY_BYTES
     version: str = VERSION
     compress: bool = False
+    default_shards: int | None = None
 
     def to_json(self) -> str:
         """Return them as an argument of a command."""
@@ -75,11 +77,17 @@ class Storage:
 
     def create(self, name: str, body: Body, *, default_shards: int) -> Collection:
         """Make a collection."""
-        if name in self.collections or name in self.aliases:
-            raise Refused(409, f"Wrong input: Collection `{name}` already exists!")
+        self._check_absent(name)
+        if name in self.aliases:
+            text = f"Wrong input: Can't create collection with name {name}. Alias with the same name already exists"
+            raise Refused(400, text)
         made = Collection.create(self.folder / name, body, self.policy, default_shards=default_shards)
         self.collections[name] = made
         return made
+
+    def _check_absent(self, name: str) -> None:
+        if name in self.collections:
+            raise Refused(409, f"Wrong input: Collection `{name}` already exists!")
 
     def drop(self, name: str) -> bool:
         """Delete a collection and the aliases of it."""
@@ -100,6 +108,7 @@ class Storage:
                     changed.pop(alias, None)
                 case {"create_alias": {"alias_name": alias, "collection_name": name}}:
                     self.find(name)
+                    self._check_absent(alias)
                     changed[alias] = name
                 case _:
                     raise Refused(400, f"not supported: {action}")
