@@ -34,6 +34,7 @@ from knowledge.models import (
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.builders import ContextBuilders
 from tests.conftest import Opens, SetClock
 from tests.faults.outages import TASK, Stage, asked_while, asked_while_open, embedder_outage, staged
 from tests.support.embedders import HashingEmbedder
@@ -266,17 +267,25 @@ async def test_a_dead_index_leaves_what_is_told_word_for_word(shop: Knowledge, q
 async def test_a_hanging_index_leaves_40_of_40_contexts_what_is_told_word_for_word_in_time(
     shop: Knowledge, qdrant: QdrantProcess, at_once: int, seconds: int
 ) -> None:
-    """Forty at once take 0.4 s of a core after the first ones gave up; beside other tests that is more."""
-    builder = OrchestratorContextBuilder(shop, deadline=timedelta(seconds=seconds))
-    assert (await build(builder)).degraded is None
+    """Forty at once take 0.4 s of a core after the first ones gave up; beside other tests that is more.
+
+    Each has a builder of its own, as a server makes one for each request: the breakers are the workspace's.
+    """
+    builders = ContextBuilders()
+
+    def make() -> OrchestratorContextBuilder:
+        return builders.make(shop, "default", timedelta(seconds=seconds))
+
+    assert (await build(make())).degraded is None
     qdrant.misbehave(Faults(kind="hang", seconds=20, path="/points"))
     found: list[Context] = []
     for _ in range(0, 40, at_once):
         began = time.monotonic()
-        found += await asyncio.gather(*(build(builder) for _ in range(at_once)))
+        found += await asyncio.gather(*(build(make()) for _ in range(at_once)))
         assert time.monotonic() - began < seconds + 1
     assert [solutions(each.patterns) for each in found] == [[KNOWN.solution_steps]] * 40
     assert all((each.degraded or "").startswith(KNOWN_ONLY) for each in found)
+    assert make().index.is_open
 
 
 async def test_a_slow_index_is_waited_for_where_nothing_is_known_word_for_word(
