@@ -21,7 +21,7 @@ class ContextBuilders:
     """Makes builders. A failure in one workspace, such as its own model's, says nothing about the others."""
 
     queue: DeadlineQueue = field(default_factory=DeadlineQueue)
-    _breakers: LRUCache[str, tuple[CircuitBreaker, CircuitBreaker]] = field(
+    _breakers: LRUCache[str, tuple[CircuitBreaker, CircuitBreaker, CircuitBreaker]] = field(
         default_factory=lambda: LRUCache(_MAX_WORKSPACES)
     )
 
@@ -29,8 +29,11 @@ class ContextBuilders:
         self, knowledge: OpenKnowledge | RemoteContexts, workspace: str, deadline: timedelta | None = None
     ) -> OrchestratorContextBuilder:
         """Return a builder over the services of a workspace. `deadline`: of a caller that says how long it waits."""
-        stores, embedding = self._breakers.setdefault(workspace, (CircuitBreaker(), CircuitBreaker()))
-        return OrchestratorContextBuilder(knowledge, stores, embedding=embedding, queue=self.queue, deadline=deadline)
+        new = CircuitBreaker(), CircuitBreaker(), CircuitBreaker()
+        stores, embedding, index = self._breakers.setdefault(workspace, new)
+        return OrchestratorContextBuilder(
+            knowledge, stores, embedding=embedding, index=index, queue=self.queue, deadline=deadline
+        )
 
     def count_open(self) -> int:
         """Return the number of workspaces with an open breaker."""

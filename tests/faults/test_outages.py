@@ -27,6 +27,7 @@ from knowledge.models import (
     NewEntry,
     Pattern,
     PointId,
+    Provenance,
     Reason,
     StoredPoint,
     Task,
@@ -34,8 +35,10 @@ from knowledge.models import (
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.context.builders import ContextBuilders
 from tests.conftest import Opens, SetClock
 from tests.faults.outages import TASK, Stage, asked_while, asked_while_open, embedder_outage, staged
+from tests.support.clients import client_of
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure, learn
 from tests.support.postgres import socket_of
@@ -266,17 +269,25 @@ async def test_a_dead_index_leaves_what_is_told_word_for_word(shop: Knowledge, q
 async def test_a_hanging_index_leaves_40_of_40_contexts_what_is_told_word_for_word_in_time(
     shop: Knowledge, qdrant: QdrantProcess, at_once: int, seconds: int
 ) -> None:
-    """Forty at once take 0.4 s of a core after the first ones gave up; beside other tests that is more."""
-    builder = OrchestratorContextBuilder(shop, deadline=timedelta(seconds=seconds))
-    assert (await build(builder)).degraded is None
+    """Forty at once take 0.4 s of a core after the first ones gave up; beside other tests that is more.
+
+    Each has a builder of its own, as a server makes one for each request: the breakers are the workspace's.
+    """
+    builders = ContextBuilders()
+
+    def make() -> OrchestratorContextBuilder:
+        return builders.make(shop, "default", timedelta(seconds=seconds))
+
+    assert (await build(make())).degraded is None
     qdrant.misbehave(Faults(kind="hang", seconds=20, path="/points"))
     found: list[Context] = []
     for _ in range(0, 40, at_once):
         began = time.monotonic()
-        found += await asyncio.gather(*(build(builder) for _ in range(at_once)))
+        found += await asyncio.gather(*(build(make()) for _ in range(at_once)))
         assert time.monotonic() - began < seconds + 1
     assert [solutions(each.patterns) for each in found] == [[KNOWN.solution_steps]] * 40
     assert all((each.degraded or "").startswith(KNOWN_ONLY) for each in found)
+    assert make().index.is_open
 
 
 async def test_a_slow_index_is_waited_for_where_nothing_is_known_word_for_word(
@@ -288,6 +299,32 @@ async def test_a_slow_index_is_waited_for_where_nothing_is_known_word_for_word(
     known, unknown = await build(builder), await build(builder, near)
     assert (known.degraded or "").startswith(KNOWN_ONLY)
     assert (solutions(unknown.patterns), unknown.degraded) == ([KNOWN.solution_steps], None)
+
+
+async def test_a_server_that_starts_without_its_index_says_over_http_what_it_answers_by(
+    shop: Knowledge, qdrant: QdrantProcess, opens: Opens
+) -> None:
+    qdrant.stop(kill=True)
+    async with opens(qdrant_url=qdrant.url) as knowledge, client_of(knowledge) as client:
+        found = await client.queries.query_for_failure("The cart shows no prices", ERROR, min_relevance=0.5)
+        assert isinstance(found, FoundPatterns)
+        assert (solutions(found), (found.degraded or "")[: len(KNOWN_ONLY)]) == ([KNOWN.solution_steps], KNOWN_ONLY)
+        context = await OrchestratorContextBuilder(client).build_context_for_task(CART_TASK, "backend")
+        assert solutions(context.patterns) == [KNOWN.solution_steps]
+        assert (context.degraded or "").startswith(KNOWN_ONLY)
+        with pytest.raises(IndexUnavailable):
+            await client.queries.query_for_task("Paint the shed green")
+
+
+async def test_what_an_agents_key_told_is_known_word_for_word_too_after_what_is_trusted(
+    shop: Knowledge, qdrant: QdrantProcess
+) -> None:
+    by_agent = replace(shop.capture, by=Provenance(key_id="agent", low_trust=True))
+    await by_agent.capture_all([replace(KNOWN, solution_steps="Ask nobody", project_id="agents", task_id="A-1")])
+    await shop.checkpoints.process_all()
+    normal = await ask(shop)
+    qdrant.stop(kill=True)
+    assert solutions(await ask(shop)) == solutions(normal)[:2] == [KNOWN.solution_steps, "Ask nobody"]
 
 
 async def ask(knowledge: Knowledge) -> list[Pattern]:

@@ -561,15 +561,22 @@ sa.Index(
 sa.Index("ix_records_entry", records.c.entry_id, postgresql_where=sa.text("entry_id IS NOT NULL"))
 sa.Index("ix_records_outcome", records.c.outcome_id, postgresql_where=sa.text("outcome_id IS NOT NULL"))
 sa.Index("ix_records_context", records.c.context_id, postgresql_where=sa.text("context_id IS NOT NULL"))
-for _key in ("task", "error"):
-    sa.Index(
-        f"ix_records_{_key}",
-        records.c.workspace,
-        records.c[f"{_key}_key"],
-        records.c.low_trust,
-        records.c.recorded_at.desc(),
-        postgresql_where=sa.text(f"{_key}_key IS NOT NULL AND {_key}_key <> ''"),
-    )
+sa.Index(
+    "ix_records_task",
+    records.c.workspace,
+    records.c.task_key,
+    records.c.low_trust,
+    records.c.recorded_at.desc(),
+    postgresql_where=sa.text("task_key IS NOT NULL AND task_key <> ''"),
+)
+sa.Index(
+    "ix_records_error",
+    records.c.workspace,
+    records.c.error_key,
+    records.c.low_trust,
+    records.c.recorded_at.desc(),
+    postgresql_where=sa.text("error_key IS NOT NULL AND error_key <> ''"),
+)
 sa.Index(
     "ix_records_without_keys",
     records.c.workspace,

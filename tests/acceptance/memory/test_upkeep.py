@@ -12,6 +12,7 @@ from shutil import copytree, rmtree
 import pytest
 
 from hardwon.errors import IndexUnavailable, SpaceMismatch
+from hardwon.models.patterns import FoundPatterns
 from jobs.table import run_job
 from knowledge import Task
 from knowledge.text import bm25
@@ -213,12 +214,15 @@ async def test_g15_a_workspace_that_nobody_comes_to_says_that_the_index_was_lost
         other = knowledge.in_workspace("other")
         await learn(knowledge, 3, first=30)
         await add(knowledge, "c.md", GUIDE + b"\nMore.")
+        known = await other.queries.query_for_failure(CART)
+        assert isinstance(known, FoundPatterns)
+        assert (len(known), "hardwon rebuild" in (known.degraded or "")) == (1, True), "Postgres has the very text"
         with pytest.raises(IndexUnavailable, match="hardwon rebuild"):
-            await other.queries.query_for_failure("The sum of an order comes out wrong")
+            await other.queries.query_for_failure("The cart shows another total")
         with pytest.raises(IndexUnavailable, match="hardwon rebuild"):
             await find(other, "ERR-4521")
         context = await OrchestratorContextBuilder(other).build_context_for_task(Task(description=CART), "backend")
-        assert "index" in (context.degraded or "")
+        assert "lost" in (context.degraded or "")
         assert await run_job(knowledge, comes, once_per_slot=False) == 0
         assert await other.queries.query_for_failure(CART)
         assert await run_job(knowledge, "reconcile", once_per_slot=False)

@@ -538,7 +538,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         query = (
             sa.select(_R.id, *(_E[name] for name in EntryTexts._fields))
             .join(knowledge_staging, _E.id == _R.entry_id)
-            .where(_R.workspace == self._workspace, _R.error_key.is_(None))
+            .where(_R.workspace == self._workspace, _R.entry_id.is_not(None), _R.error_key.is_(None))
             .limit(limit)
         )
         return {
