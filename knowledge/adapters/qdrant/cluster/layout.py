@@ -28,12 +28,17 @@ PAGE: Final = 256
 QUERY_BATCH: Final = 64
 """Vectors per nearest-neighbour request."""
 
+_EF: Final = 128
+"""Candidates of a search by graph. Recall at 10 under 8 filters, 30,000 points: at least .985 with the server's own 100,
+.993 with 128, .997 with 200, each taking the server as much longer (tests/contract/test_graph_search.py)."""
+
 _LIMITS: Final = {
     "max_query_limit": PAGE,
     "upsert_max_batchsize": PAGE,
     "search_max_batchsize": QUERY_BATCH,
     "filter_max_conditions": 16,
     "condition_max_size": PAGE,
+    "search_max_hnsw_ef": _EF,
 }
 """The least limits of strict mode that the requests of this package keep to."""
 
@@ -74,6 +79,7 @@ class Layout:
             return models.SearchParams(exact=True)
         return models.SearchParams(
             acorn=models.AcornSearchParams(enable=True),
+            hnsw_ef=_EF,
             quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0)
             if self.quantization is Quantization.INT8
             else None,
