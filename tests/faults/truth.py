@@ -17,8 +17,8 @@ from knowledge.adapters.postgres.memory_tables import knowledge_staging, outcome
 from knowledge.models import MAX_POINTS, EntryId, PointId
 from knowledge.wiring.open import Knowledge
 from tests.faults.model import Heard, counted
-from tests.support.counting import counted as counted_rows
-from tests.support.counting import of_counters
+from tests.support.stores import counted as counted_rows
+from tests.support.stores import of_counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,18 +18,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.errors import HardwonError
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
-from knowledge.adapters.postgres.memory.counters import fold_counters
+from knowledge.adapters.postgres.memory.counts import fold_counters
 from knowledge.adapters.postgres.memory_tables import counters, knowledge_staging, patterns, points
 from knowledge.models import EntryId, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.archives import as_stream
-from tests.support.counting import counted, of_counters
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, learn
 from tests.support.faults import Trips, wired
 from tests.support.postgres import create_database, drop_database
+from tests.support.stores import counted, of_counters
 
 WORDS = ("cart", "price", "total", "order", "stock", "invoice", "user", "session", "cache", "queue", "worker", "lock")
 PLACES = ("patterns.mark_embedded:before", "patterns.mark_embedded:after", "index.upsert:after", "entries.claim:after")

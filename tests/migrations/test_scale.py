@@ -13,7 +13,7 @@ from benchmarks.materials import InstantEmbedder, MovedClock, throwaway
 from benchmarks.operations import Operations, Reading, read_rows, statements
 from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.wiring.open import Knowledge
-from tests.support.counting import counted, of_counters
+from tests.support.stores import counted, of_counters
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 ENTRIES = 30_000
@@ -68,12 +68,12 @@ async def test_without_an_index_the_reading_is_noticed(filled: Knowledge, index:
     """The test bites."""
     async with autocommit(filled.engine) as connection:
         definition = await connection.scalar(sa.select(sa.func.pg_get_indexdef(sa.func.to_regclass(index))))
-        await connection.execute(sa.DDL(f"DROP INDEX {index}"))
+        await connection.execute(sa.text(f"DROP INDEX {index}"))
     try:
         assert operation in beyond_a_page(await read_all(filled, "capture", operation))
     finally:
         async with autocommit(filled.engine) as connection:
-            await connection.execute(sa.DDL(str(definition)))
+            await connection.execute(sa.text(str(definition)))
 
 
 async def test_stats_count_no_entries(filled: Knowledge) -> None:
