@@ -108,7 +108,7 @@ async def test_answers_are_not_compressed_and_a_search_is_two_queries(tmp_path: 
 
             client.event_hooks["response"] = [note]
             await index.search(SPACE, np.ones(SPACE.dims, np.float32), _sparse({1: 1.0}), WHERE, limit=20)
-    ((body, encoding),) = seen
+    (_, _), (body, encoding) = seen  # the first looks for expired points, once a minute
     assert (body.count('"using"'), body.count("prefetch"), encoding) == (2, 0, None)
 
 

@@ -233,6 +233,23 @@ async def test_no_vectors_and_a_limit_of_zero_find_nothing(index: VectorIndex, s
         await index.nearest(space, [unit(rng), unit(rng, DIMS + 1)], EVERYTHING, limit=1, at_least=0.0)
 
 
+async def test_a_point_that_had_expired_when_it_was_written_is_not_found(
+    index: VectorIndex, space: EmbeddingSpace
+) -> None:
+    """A search before it has learned that nothing expires soon."""
+    vector = np.ones(DIMS, np.float32)
+    live, late = (
+        qdrant_points.make_point(point_id=PointId(UUID(int=number)), dense=vector, expires_at=NOW + number * TICK)
+        for number in (2, 0)
+    )
+    nothing = SparseVector(indices=(), values=())
+    await index.upsert(space, [live])
+    assert [hit.point_id for hit in await index.search(space, vector, nothing, EVERYTHING, limit=9)] == [live.point_id]
+    await index.upsert(space, [late])
+    assert [hit.point_id for hit in await index.search(space, vector, nothing, EVERYTHING, limit=9)] == [live.point_id]
+    assert await index.nearest(space, [vector], EVERYTHING, limit=9, at_least=0.0) == [[live.point_id]]
+
+
 async def test_an_empty_collection_answers_with_nothing(index: VectorIndex, space: EmbeddingSpace) -> None:
     assert await found_ids(index, space) == set()
     assert await index.count(space, "default") == 0

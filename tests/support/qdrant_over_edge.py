@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
-import json
 import os
 import signal
 import socket
@@ -26,6 +25,7 @@ from typing import Any, Self
 
 import httpx
 import uvicorn
+from pydantic_core import from_json, to_json
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -175,7 +175,7 @@ class QdrantOverEdge:
         manages, writes = kind in {"manage", "create"}, kind in {"write", "index"}
         self.options.access.check(request.url.path, request.headers, manages=manages, writes=writes, name=name)
         check_size(len(raw), self.options.max_body_bytes)
-        body = json.loads(raw) if raw else {}
+        body = from_json(raw) if raw else {}
         call = Call(name, body, query.get("wait") == "true", int(query.get("timeout", 10)))
         if kind in {"manage", "create", "index"}:
             verdict = self.member.judge_change(name, creates=kind == "create", timeout=call.timeout)
@@ -207,8 +207,8 @@ class QdrantOverEdge:
     def _respond(self, body: Body, request: Request) -> Response:
         accepted = request.headers.get("accept-encoding", "")
         if not self.options.compress or "gzip" not in accepted:
-            return JSONResponse(body)
-        packed = gzip.compress(json.dumps(body).encode())
+            return Response(to_json(body), media_type="application/json")
+        packed = gzip.compress(to_json(body))
         return Response(packed, 200, {"Content-Encoding": "gzip"}, "application/json")
 
     def _refuse(self) -> None:

@@ -8,7 +8,7 @@ holds each back for 40 ms.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -26,6 +26,8 @@ from knowledge.ports import VectorIndex
 
 BATCH_NUMBERS: Final = 1_000_000
 """Numbers per request: 20 bytes of JSON each, and a server accepts 32 MB. Splits batches above 3,906 dimensions."""
+
+_EXPIRY_AHEAD: Final = timedelta(minutes=1)
 
 _T = TypeVar("_T")
 
@@ -58,6 +60,7 @@ class QdrantServerIndex(VectorIndex):
         self._session = client if isinstance(client, ClusterSession) else ClusterSession(client)
         self._client = self._session.client
         self._collections = Collections(self._session, ownership, layout or Layout())
+        self._none_expire_until: dict[tuple[str, str], datetime] = {}
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         await self._collections.make(space, self._indexes(), in_use=in_use)
@@ -69,6 +72,9 @@ class QdrantServerIndex(VectorIndex):
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
+        earliest = min((point.expires_at for point in points), default=None)
+        if earliest is not None and any(earliest <= until for until in self._none_expire_until.values()):
+            self._none_expire_until.clear()
         await self._upsert(space, points, _to_point)
 
     async def _upsert(
@@ -101,7 +107,8 @@ class QdrantServerIndex(VectorIndex):
         name = await self._collections.find(space)
         if limit < 1 or wanted.impossible:
             return []
-        found = await self._search(name, dense, lexical, _filter(wanted), limit, exact=exact)
+        allowed = _filter(wanted, expiry=await self._has_expired(name, wanted))
+        found = await self._search(name, dense, lexical, allowed, limit, exact=exact)
         return [Hit(point_id=PointId(UUID(each)), cosine=cosine, lexical=words) for each, cosine, words in found]
 
     async def _search(
@@ -141,6 +148,27 @@ class QdrantServerIndex(VectorIndex):
         pages = await self._session.query(name, [{**query, "limit": limit} for query in queries.values()])
         return {using: dict(page) for using, page in zip(queries, pages, strict=True)}
 
+    async def _has_expired(self, name: str, wanted: shape.Conditions) -> bool:
+        """Return whether a workspace may have expired points, looked up once a minute.
+
+        Testing each point for it costs a server as much as comparing its vector. What another process writes meanwhile
+        with an earlier expiry is left out by Postgres.
+        """
+        key = name, wanted.workspace
+        if wanted.live_at < self._none_expire_until.get(key, wanted.live_at):
+            return False
+        until = wanted.live_at + _EXPIRY_AHEAD
+        due = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=until))
+        async with self._session.translate_errors(name):
+            found, _ = await retry(
+                lambda: self._client.scroll(
+                    name, scroll_filter=_workspace_filter(wanted.workspace, due), limit=1, with_payload=False
+                )
+            )
+        if not found:
+            self._none_expire_until[key] = until
+        return bool(found)
+
     async def _params(self, name: str, *, exact: bool | None) -> models.SearchParams:
         if exact is None:
             return await self._collections.params(name)
@@ -157,7 +185,7 @@ class QdrantServerIndex(VectorIndex):
         name = await self._collections.find(space)
         alike: Search = {
             "using": shape.DENSE,
-            "filter": _filter(wanted),
+            "filter": _filter(wanted, expiry=await self._has_expired(name, wanted)),
             "params": await self._params(name, exact=None),
             "limit": limit,
             "score_threshold": at_least,
@@ -295,8 +323,8 @@ def _one_of(field: str, values: Collection[str]) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
 
 
-def _has_any_id(ids: Collection[str]) -> models.Filter:
-    return models.Filter(must=[models.HasIdCondition(has_id=sorted(ids))])
+def _has_any_id(ids: Collection[str]) -> dict[str, object]:
+    return {"must": [{"has_id": sorted(ids)}]}  # the client's model would try three types for each
 
 
 def _workspace_filter(
@@ -307,11 +335,13 @@ def _workspace_filter(
     return models.Filter(must=[_is(shape.TENANT, workspace), *conditions], must_not=[excluded] if without else None)
 
 
-def _filter(wanted: shape.Conditions) -> models.Filter:
-    required = [_one_of(field, values) for field, values in wanted.one_of]
-    live = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(gt=wanted.live_at))
+def _filter(wanted: shape.Conditions, *, expiry: bool = True) -> models.Filter:
+    """Return the filter of a search; without `expiry` it is known that no point has expired."""
+    required: list[models.Condition] = [_one_of(field, values) for field, values in wanted.one_of]
+    if expiry:
+        required.append(models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(gt=wanted.live_at)))
     same_or_absent = [
         models.Filter(should=[_one_of(field, values), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
         for field, values in wanted.same_or_absent
     ]
-    return _workspace_filter(wanted.workspace, *required, live, *same_or_absent, without=wanted.without)
+    return _workspace_filter(wanted.workspace, *required, *same_or_absent, without=wanted.without)

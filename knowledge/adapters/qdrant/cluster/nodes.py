@@ -69,12 +69,19 @@ class Node:
 
     def readdress(self, request: httpx.Request, *, seconds: float) -> httpx.Request:
         """Return the request as it is sent to this node."""
-        ours, path = httpx.URL(self.url), request.url.raw_path.decode("ascii")
-        url = ours.copy_with(raw_path=(ours.raw_path.decode("ascii").rstrip("/") + path).encode("ascii"))
-        headers = [(name, value) for name, value in request.headers.multi_items() if name != "host"]
         limits = {"connect": min(_CONNECT_SECONDS, seconds), "read": seconds, "write": seconds, "pool": seconds}
+        here = httpx.URL(self.url)
+        if (here.scheme, here.netloc, here.raw_path) == (request.url.scheme, request.url.netloc, b"/"):
+            request.extensions = {**request.extensions, "timeout": limits}
+            return request
+        path = here.raw_path.rstrip(b"/") + request.url.raw_path
+        headers = [(name, value) for name, value in request.headers.multi_items() if name != "host"]
         return httpx.Request(
-            request.method, url, headers=headers, content=request.content, extensions={"timeout": limits}
+            request.method,
+            here.copy_with(raw_path=path),
+            headers=headers,
+            content=request.content,
+            extensions={"timeout": limits},
         )
 
 
@@ -107,14 +114,14 @@ class Nodes:
 
     async def _send_to_only(self, node: Node, request: httpx.Request, call_next: Send) -> httpx.Response:
         """Send a request to the only node, once more if it closed the connection meanwhile."""
-        readdressed = node.readdress(request, seconds=self.seconds(request))
+        request = node.readdress(request, seconds=self.seconds(request))
         try:
-            response = await call_next(readdressed)
+            response = await call_next(request)
         except ResponseHandlingException as error:
             self.note_down(node)
             if not isinstance(error.source, httpx.RemoteProtocolError | httpx.ReadError):
                 raise
-            response = await call_next(readdressed)
+            response = await call_next(request)
         self._note_up(node)
         return response
 

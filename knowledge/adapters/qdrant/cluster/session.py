@@ -7,8 +7,7 @@ import math
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -47,22 +46,6 @@ _DIAGNOSIS_SECONDS: Final = 1.0
 _T = TypeVar("_T")
 Search: TypeAlias = Mapping[str, object]
 """A query of a batch, by the names of the REST interface; models of the client stand for objects."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    id: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    points: list[_Hit]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    result: list[_Page]
 
 
 class ClusterSession:
@@ -155,13 +138,14 @@ class ClusterSession:
     async def query(self, name: str, searches: Sequence[Search]) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the points that each of a batch of searches finds, best first.
 
-        The client's typed method copies and validates each number of each vector: 4 of 8 ms of CPU a search (measured).
+        The client's typed method copies and validates each number of each vector, and each hit: 5 of 8 ms of CPU a
+        search (measured).
         """
         content = to_json({"searches": searches}, exclude_none=True)
 
-        async def ask() -> _Found:
+        async def ask() -> Any:
             return await self.client.http.client.request(
-                type_=_Found,
+                type_=Any,
                 method="POST",
                 url="/collections/{collection_name}/points/query/batch",
                 path_params={"collection_name": name},
@@ -170,8 +154,7 @@ class ClusterSession:
             )
 
         async with self.translate_errors(name):
-            pages = (await retry(ask)).result
-        return [[(hit.id, hit.score) for hit in page.points] for page in pages]
+            return _read_scores(await retry(ask))
 
     async def wait_until_consistent(self) -> None:
         """Wait until each node that came back has what it missed meanwhile."""
@@ -218,6 +201,14 @@ async def retry(ask: Callable[[], Awaitable[_T]]) -> _T:
                 raise
             await asyncio.sleep(wait)
     return await ask()
+
+
+def _read_scores(response: Any) -> list[list[tuple[str, float]]]:
+    """Read the ids and scores of a batch. Raises ValueError for what is not a response of the server."""
+    try:
+        return [[(str(hit["id"]), float(hit["score"])) for hit in page["points"]] for page in response["result"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError("its response to a search has no points") from error
 
 
 def _address(client: AsyncQdrantClient, nodes: Nodes | None) -> str:
