@@ -5,11 +5,13 @@ Requests are raw, so that the ways of asking that lose points are tested too: th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import numpy as np
@@ -17,6 +19,13 @@ import pytest
 from numpy.typing import NDArray
 from qdrant_client import AsyncQdrantClient, models
 
+from hardwon.models.documents import DocumentId
+from knowledge.adapters.qdrant.cluster.layout import Layout
+from knowledge.adapters.qdrant.passages_server import ServerPassages
+from knowledge.adapters.qdrant.server import QdrantServerIndex
+from knowledge.documents.models import PassageWhere
+from knowledge.models import EmbeddingSpace, PointFilter, SparseVector
+from tests.support.points import NOW
 from tests.support.qdrant.collection import GraphPolicy
 from tests.support.qdrant.storage import Options
 from tests.support.qdrant_over_edge import QdrantOverEdge
@@ -152,6 +161,123 @@ async def test_a_search_under_a_filter_is_whole_with_a_graph_of_all_points_and_a
     # Of filters without a tenant that depends on the point at which searches begin: .10 to .91 for none.
     assert before["1 of 12 of the large tenant"] < 0.5, "the tenants' graphs alone"
     assert max(plain["1 of 12"], plain["1 of 12 of the large tenant"]) < 0.5, "without ACORN"
+
+
+SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=DIMS, max_tokens=256, fingerprint="graph-test")
+NO_WORDS = SparseVector(indices=(), values=())
+KBS = tuple(UUID(int=number) for number in range(12))
+
+
+def fill_with(server: QdrantOverEdge, name: str, vectors: Matrix, payloads: Iterator[dict[str, Any]]) -> None:
+    """Write points as the adapters lay them out, past the API."""
+    collection, numbers = server.storage.find(name), count(1)
+    for start in range(0, len(vectors), 1000):
+        points = [
+            {"id": str(UUID(int=next(numbers))), "vector": {"dense": vector.tolist()}, "payload": next(payloads)}
+            for vector in vectors[start : start + 1000]
+        ]
+        collection.upsert({"points": points})
+
+
+def pattern_payloads(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    while True:
+        yield {
+            "workspace": "small" if rng.random() < 0.1 else "large",
+            "entry_type": "failure_solution",
+            "view": "situation",
+            "agent_type": f"a{rng.integers(3)}",
+            "technology": f"t{rng.integers(12)}",
+            "embedded_at": "2026-03-01T12:00:00.000000Z",
+            "expires_at": "2027-03-01T12:00:00.000000Z",
+        }
+
+
+def passage_payloads(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    while True:
+        yield {
+            "workspace": "small" if rng.random() < 0.1 else "large",
+            "partition": f"kb{rng.integers(3)}",
+            "document_id": str(KBS[rng.integers(12)]),
+            "line_start": 1,
+            "line_end": 9,
+        }
+
+
+async def share_found(search: Callable[..., Awaitable[list[float]]], queries: Matrix) -> float:
+    """Return recall@10 of a search against an exact one, by the scores that both return."""
+    shares = []
+    for query in queries:
+        exact, found = [sorted(await search(query, exact=how), reverse=True)[:10] for how in (True, None)]
+        shares.append(sum(score >= min(exact) - 1e-5 for score in found) / len(exact))
+    return float(np.mean(shares))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_patterns_are_found_whole_by_the_adapter_under_each_filter_of_a_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    centres = unit(rng.standard_normal((CENTRES, DIMS)).astype(np.float32))
+    queries = around(rng, centres, QUERIES)
+    # As on a server, a search that fewer points match than a graph is worth is exact: here 1,070 instead of 6,670.
+    policy = GraphPolicy(indexing_threshold_kb=1000, full_scan_threshold_kb=1600)
+    server = QdrantOverEdge(tmp_path, Options(graphs=policy))
+    async with connect(server) as client:
+        index = QdrantServerIndex(client)
+        await index.ensure(SPACE)
+        fill_with(server, "hardwon_graph-test", around(rng, centres, POINTS), pattern_payloads(rng))
+        assert server.storage.optimize()
+
+        async def recalls_of_adapter() -> dict[str, float]:
+            found = {}
+            for tenant in ("large", "small"):
+                anywhere = PointFilter(workspace=tenant, live_at=NOW)
+                for name, where in {
+                    tenant: anywhere,
+                    f"1 of 3 of {tenant}": replace(anywhere, agent_type="a1"),
+                    f"1 of 12 of {tenant}": replace(anywhere, technology="t5"),
+                    f"1 of 36 of {tenant}": replace(anywhere, technology="t5", agent_type="a1"),
+                }.items():
+
+                    async def search(query: Matrix, *, exact: bool | None, where: PointFilter = where) -> list[float]:
+                        hits = await index.search(SPACE, query, NO_WORDS, where, limit=100, exact=exact)
+                        return [hit.cosine for hit in hits]
+
+                    found[name] = await share_found(search, queries)
+            return found
+
+        assert {name: share for name, share in (await recalls_of_adapter()).items() if share < 0.98} == {}
+        without = lambda *_, exact: models.SearchParams(exact=exact)  # noqa: E731
+        monkeypatch.setattr(Layout, "search_params", without)
+        assert min((await recalls_of_adapter()).values()) < 0.7, "the mutant without ACORN is caught"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_passages_are_found_whole_by_the_adapter_under_each_filter_of_a_question(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    centres = unit(rng.standard_normal((CENTRES, DIMS)).astype(np.float32))
+    queries = around(rng, centres, QUERIES)
+    server = QdrantOverEdge(tmp_path, Options(graphs=LOW))
+    async with connect(server) as client:
+        passages = ServerPassages(client)
+        await passages.ensure(SPACE)
+        fill_with(server, "hardwon_documents_graph-test", around(rng, centres, POINTS), passage_payloads(rng))
+        assert server.storage.optimize()
+        for tenant in ("large", "small"):
+            every = ("kb0", "kb1", "kb2")
+            for where in (
+                PassageWhere(workspace=tenant, partitions=every),
+                PassageWhere(workspace=tenant, partitions=every[:1]),
+                PassageWhere(workspace=tenant, partitions=every, documents=frozenset([DocumentId(KBS[5])])),
+            ):
+
+                async def search(query: Matrix, *, exact: bool | None, where: PassageWhere = where) -> list[float]:
+                    hits = await passages.search(SPACE, query, NO_WORDS, where, limit=100, exact=exact)
+                    return [hit.cosine for hit in hits]
+
+                assert await share_found(search, queries) >= 0.98, where
 
 
 def both_lists_at_once(dense: list[float], words: models.SparseVector) -> list[models.QueryRequest]:
