@@ -385,6 +385,11 @@ class QdrantClusterProcess:
         """Where the nodes listen."""
         return [f"http://127.0.0.1:{port}" for port in self._ports[1:]]
 
+    @property
+    def control_url(self) -> str:
+        """Where it takes orders."""
+        return f"http://127.0.0.1:{self._ports[0]}"
+
     def start(self) -> Self:
         """Start it and wait until all nodes listen."""
         arguments = [str(self.folder), self._options.to_json(), *map(str, self._ports)]
@@ -441,7 +446,7 @@ class QdrantClusterProcess:
         self._control("/optimize", {})
 
     def _control(self, path: str, body: Body) -> None:
-        self._client.post(f"http://127.0.0.1:{self._ports[0]}{path}", json=body).raise_for_status()
+        self._client.post(f"{self.control_url}{path}", json=body).raise_for_status()
 
     def __enter__(self) -> Self:
         return self.start()
