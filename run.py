@@ -90,6 +90,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     ),
     "soak": ("200,000 random operations against a model", [["python", "-m", "tests.faults.soak"]]),
     "isolation": ("200 workspaces, 100,000 operations: does one see another", [["python", "-m", "tests.isolation"]]),
+    "scale": (
+        "each operation in stores of N entries: `--write` puts the table into the docs",
+        [["python", "-m", "benchmarks.scale"]],
+    ),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),

@@ -58,7 +58,7 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
         outcomes += await consolidating.measure(entries=consolidated, progress=progress)
     if "scale" in parts:
         progress.stage(f"At scale, {entries:,} entries, in a process of its own")
-        outcomes += (await asyncio.to_thread(scale.measure_apart, entries)).outcomes()
+        outcomes += scale.all_outcomes(await asyncio.to_thread(scale.measure_apart, [entries]))
     return outcomes
 
 

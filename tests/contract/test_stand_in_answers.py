@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.qdrant.cluster import QdrantClusterProcess
 from tests.support.qdrant.limits import Access
+from tests.support.qdrant.process import QdrantClusterProcess
 from tests.support.qdrant.storage import Options
 from tests.support.qdrant_over_edge import QdrantProcess
 

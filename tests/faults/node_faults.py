@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import httpx
+from tests.support.qdrant.process import Order, QdrantClusterProcess
 
-from tests.support.qdrant.cluster import Order, QdrantClusterProcess
-
-PACE_SECONDS = 0.12
-"""Mean time between two faults."""
+PACE_SECONDS = 0.05
+"""Mean time between two faults; one of `1 / PAUSES` is followed by a pause in which clients notice it."""
+PAUSES = 0.15
+PAUSE_SECONDS = 1.0
 STALE_SECONDS = 0.25
-"""Time for which a node that came back answers from before; `time_scale` makes clients reckon with twice as much."""
+"""Time for which a node that came back answers from before; clients reckon with twice as much."""
 SLOW_SECONDS = 0.2
 BLACKOUT = 0.1
 """Share of the faults that may take the last living node away."""
@@ -46,7 +46,8 @@ class NodeFaults:
         goal = self.harms + number
         while self.harms < goal:
             await self._do(self._choose())
-            await asyncio.sleep(self.rng.expovariate(1 / PACE_SECONDS))
+            pause = self.rng.uniform(0.0, PAUSE_SECONDS) if self.rng.random() < PAUSES else 0.0
+            await asyncio.sleep(self.rng.expovariate(1 / PACE_SECONDS) + pause)
 
     async def heal(self) -> None:
         """Bring every node back, and wait until none lacks anything."""
@@ -54,13 +55,10 @@ class NodeFaults:
             await self._do(Order(node=node, action="slow", seconds=0.0), count=False)
             if state != "alive":
                 await self._do(self._revive(node))
-        async with asyncio.timeout(_HEALED_SECONDS), httpx.AsyncClient() as client:
-            while not all(each["state"] == "alive" and not each["stale"] for each in await self._ask(client)):
+        async with asyncio.timeout(_HEALED_SECONDS):
+            while not await asyncio.to_thread(self.cluster.is_whole):
                 await asyncio.sleep(0.05)
         self.done["healing"] += 1
-
-    async def _ask(self, client: httpx.AsyncClient) -> list[dict[str, object]]:
-        return list((await client.get(f"{self.cluster.control_url}/nodes")).raise_for_status().json())
 
     def _choose(self) -> Order:
         """Choose what to do to which node; nine times of ten one node at least is left alive."""

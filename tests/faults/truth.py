@@ -17,6 +17,8 @@ from knowledge.adapters.postgres.memory_tables import knowledge_staging, outcome
 from knowledge.models import MAX_POINTS, EntryId, PointId
 from knowledge.wiring.open import Knowledge
 from tests.faults.model import Heard, counted
+from tests.support.stores import counted as counted_rows
+from tests.support.stores import of_counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,8 @@ async def examine(
     if len(found) > wanted:
         doubled.append(f"{len(found)} points for {wanted} texts")
     wrong += await _counts_that_differ(knowledge, embedded)
+    kept, told = await of_counters(knowledge.engine), await counted_rows(knowledge.engine)
+    wrong += [f"the counters differ from the counts: {sorted(kept.items() ^ told.items())}"] if kept != told else []
     wrong += await _expiries_that_differ(knowledge, embedded)
     report = await knowledge.upkeep.verify()
     if report.missing or report.orphan:

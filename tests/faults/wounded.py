@@ -35,14 +35,14 @@ from tests.faults.model import Model
 from tests.faults.node_faults import NodeFaults
 from tests.faults.truth import examine
 from tests.support.embedders import HashingEmbedder
-from tests.support.qdrant.cluster import QdrantClusterProcess
+from tests.support.qdrant.process import QdrantClusterProcess
 
 STEP = timedelta(days=200)
 """What is embedded in one round is there in the next, and has expired in the one after that."""
 CASES = 30
 CAPTURES = 60
 """Captures of a round at most."""
-HARMS = 10
+HARMS = 12
 """Kills and hangs of a round."""
 LAYOUTS = ((3, 2), (2, 2), (4, 2), (3, 3))
 """Shards and replicas of the layouts that are changed to."""
@@ -320,7 +320,7 @@ async def _ask_for(knowledge: Knowledge, told: NewEntry) -> bool:
     assert told.proposal is not None
     assert told.gate_type is not None
     found = await knowledge.queries.query_for_gate(told.gate_type, told.proposal, min_relevance=0, max_results=50)
-    return any(pattern.problem == told.proposal for pattern in found)
+    return any(pattern.problem.startswith(told.proposal) for pattern in found)
 
 
 async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int, int]]:
@@ -331,11 +331,22 @@ async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int, int]]:
 
 
 @contextmanager
-def scaled_times() -> Iterator[None]:
-    """Shorten the waits of the adapter and of checkpoints, and their batches, so that more happens."""
+def scaled_times(counted: Counter[str]) -> Iterator[None]:
+    """Shorten the waits of the adapter and of checkpoints, and their batches, so that more happens.
+
+    Counts the writes that were sent to a second node because the first hung.
+    """
+    has_hung = nodes._Attempts._hangs
+
+    async def hangs(attempts: nodes._Attempts) -> bool:
+        hung = await has_hung(attempts)
+        counted["write sent to a second node"] += hung
+        return hung
+
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in TIMES.items():
             patch.setattr(nodes, name, seconds)
+        patch.setattr(nodes._Attempts, "_hangs", hangs)
         patch.setattr(pipeline, "_POLL_SECONDS", 0.05)
         patch.setattr(services, "CHECKPOINT_BATCH", 4)
         yield
@@ -352,11 +363,12 @@ async def wounded(
         on_cluster.model_copy(update={"qdrant_shards": shards, "qdrant_replication": replicas})
         for shards, replicas in LAYOUTS
     ]
-    with scaled_times():
+    found = Wounds()
+    with scaled_times(found.outcomes):
         async with AsyncExitStack() as stack:
             opened = [
                 await stack.enter_async_context(open_knowledge(each, embedder=HashingEmbedder(dims=64), clock=clock))
                 for each in asked
             ]
             faults = NodeFaults(cluster, random.Random(seed + 1))
-            yield Wounded(opened[:clients], opened[clients:], faults, clock, rng)
+            yield Wounded(opened[:clients], opened[clients:], faults, clock, rng, found=found)

@@ -17,8 +17,8 @@ from knowledge.wiring.open import Knowledge
 from knowledge.wiring.stores import migration_scripts
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import Opens
-from tests.support.before_counters import BEFORE_COUNTERS
 from tests.support.entries import approval, failure, learn, rejection
+from tests.support.next_revision import BEFORE_COUNTERS
 
 CART = failure(task_id="T-1", run_id="2", solution_steps="Run `hardwon fix --cart`")
 TOLD = [

@@ -22,8 +22,8 @@ from knowledge.wiring.open import Knowledge
 from knowledge.wiring.stores import migration_scripts
 from tests.conftest import Opens, SetClock
 from tests.migrations.test_schema import catalog, database
-from tests.support.before_counters import BEFORE_COUNTERS
 from tests.support.entries import approval, capture, failure, learn, pattern, rejection
+from tests.support.next_revision import BEFORE_COUNTERS
 from tests.support.stores import numbered
 
 CART = failure(task_id="T-1", run_id="2", solution_steps="Run `hardwon fix --cart`")

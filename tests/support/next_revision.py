@@ -1,4 +1,4 @@
-"""A made-up revision after the head, so that tests upgrade a store of this version."""
+"""A made-up revision after the head, so that tests upgrade a store of this version; and the way back before 0031."""
 
 from __future__ import annotations
 
@@ -28,3 +28,24 @@ def add_next_revision(folder: Path) -> Path:
     shutil.copytree(migration_scripts(), copy)
     (copy / "versions" / f"{NEXT}_next.py").write_text(_SCRIPT, encoding="utf-8")
     return copy
+
+
+_FUNCTIONS = "count_knowledge_staging, count_patterns, count_points, count_checkpoints, count_vectors"
+_INDEXES = (
+    "ix_knowledge_staging_decided",
+    "ix_points_page",
+    "ix_checkpoints_finished",
+    "ix_contexts_project",
+    "ix_contexts_reason",
+    "ix_outcomes_recorded",
+    "ix_outcomes_project",
+    "ix_records_silent",
+)
+BEFORE_COUNTERS = (
+    f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
+    "DROP TABLE counters",
+    "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
+    f"DROP INDEX {', '.join(_INDEXES)}",
+    "UPDATE alembic_version SET version_num = '0030'",
+)
+"""The opposite of revision 0031, which the product does not have: statements, to be run in order."""

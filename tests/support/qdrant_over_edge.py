@@ -4,7 +4,7 @@ In process: `AsyncQdrantClient(url="http://qdrant", transport=httpx.ASGITranspor
 As its own process, shared by any number of clients: `python -m tests.support.qdrant_over_edge FOLDER PORT [OPTIONS]`
 (port 0: any; the port is printed once it listens; OPTIONS: `Options.to_json`), or `QdrantProcess`.
 Faults: `Faults`, in process or by `POST /faults`. Graphs that are due are built by `POST /optimize`.
-What a request asks beyond this subset is refused with 400, never ignored. A cluster: `tests.support.qdrant.cluster`.
+What a request asks beyond this subset is refused with 400, never ignored. Clusters: `tests.support.qdrant`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from tests.support.qdrant.conversion import (
     to_filter,
     to_point,
 )
+from tests.support.qdrant.journal import Journal
 from tests.support.qdrant.reading import Part, Reading
 
 _NEVER = 10**9
@@ -45,17 +46,6 @@ class GraphPolicy:
     indexing_threshold_kb: int = _NEVER
     full_scan_threshold_kb: int | None = None
     at_once: bool = False
-
-
-@dataclass
-class Journal:
-    """The points of some shards as they were before the first change since it was opened: a stale node's view."""
-
-    shards: frozenset[int]
-    past: edge.EdgeShard
-    changed: set[int | str] = field(default_factory=set)
-    sealed: bool = False
-    """The node is back, but lacks for good what it missed: a write of the same point heals it."""
 
 
 class Collection:
@@ -254,9 +244,8 @@ class Collection:
     def create_index(self, name: str, schema: Any) -> int:
         """Make a payload index in each shard."""
         given = {"type": schema} if isinstance(schema, str) else {k: v for k, v in schema.items() if v is not None}
-        params = {key: value for key, value in given.items() if key != "type"}
         for shard in self._all_shards():
-            shard.update(edge.UpdateOperation.create_field_index(name, INDEXES[given["type"]](**params)))
+            shard.update(_index_operation(name, given))
         self.state["schema"][name] = given
         self._save()
         self._after_change()
@@ -311,11 +300,11 @@ class Collection:
 
     def read(self, journal: Any = None) -> Reading:
         """Return the reads: of now, or of the moment at which a journal was opened."""
-        past = self._journals.get(journal)
-        if past is None:
+        kept = self._journals.get(journal)
+        if kept is None:
             return Reading([Part(shard) for shard in self.shards])
-        hidden = frozenset(past.changed)
-        return Reading([*(Part(shard, hidden) for shard in self.shards), Part(past.past)])
+        hidden = frozenset(kept.changed)
+        return Reading([*(Part(shard, hidden) for shard in self.shards), Part(kept.past)])
 
     def open_journal(self, key: Any, shards: Iterable[int]) -> None:
         """Keep from now on how the points of some shards were, under a key."""
@@ -325,23 +314,20 @@ class Collection:
         folder = self.folder / f"journal-{key}"
         past = self._open(folder)
         for name, schema in self.state["schema"].items():
-            params = {key: value for key, value in schema.items() if key != "type"}
-            past.update(edge.UpdateOperation.create_field_index(name, INDEXES[schema["type"]](**params)))
-        self._journals[key] = Journal(frozenset(shards), past)
+            past.update(_index_operation(name, schema))
+        self._journals[key] = Journal(folder, past, frozenset(shards))
 
     def close_journal(self, key: Any, *, shards: Iterable[int] | None = None) -> None:
         """Forget how points were: of all shards, or of some of them."""
         journal = self._journals.get(key)
         if journal is None:
             return
-        left = journal.shards - frozenset(journal.shards if shards is None else shards)
-        if left:
-            _forget(journal, [one for one in journal.changed if self.shard_of(one) not in left])
-            journal.shards = left
+        journal.shards -= frozenset(journal.shards if shards is None else shards)
+        if journal.shards:
+            journal.forget(one for one in list(journal.changed) if self.shard_of(one) not in journal.shards)
             return
         del self._journals[key]
-        journal.past.close()
-        shutil.rmtree(self.folder / f"journal-{key}")
+        journal.close()
 
     def seal_journal(self, key: Any) -> None:
         """Keep how points were, but record no more: each write of such a point from now on heals it."""
@@ -353,23 +339,13 @@ class Collection:
 
     def _record(self, number: int, ids: list[Any]) -> None:
         for journal in self._journals.values():
-            if number not in journal.shards:
-                continue
-            if journal.sealed:
-                _forget(journal, [one for one in map(json_id, ids) if one in journal.changed])
-                continue
-            new = [one for one in ids if json_id(one) not in journal.changed]
-            before = self.shards[number].retrieve(new, with_payload=True, with_vector=True)
-            points = [edge.Point(one.id, one.vector or {}, one.payload or {}) for one in before]
-            if points:
-                journal.past.update(edge.UpdateOperation.upsert_points(points))
-            journal.changed.update(map(json_id, new))
+            if number in journal.shards:
+                journal.record(self.shards[number], [json_id(one) for one in ids])
 
 
-def _forget(journal: Journal, ids: list[Any]) -> None:
-    journal.changed.difference_update(ids)
-    if ids:
-        journal.past.update(edge.UpdateOperation.delete_points(ids))
+def _index_operation(name: str, schema: Body) -> edge.UpdateOperation:
+    params = {key: value for key, value in schema.items() if key != "type"}
+    return edge.UpdateOperation.create_field_index(name, INDEXES[schema["type"]](**params))
 
 
 def _ids(shard: edge.EdgeShard, wanted: edge.Filter | None) -> Iterable[int | str]:

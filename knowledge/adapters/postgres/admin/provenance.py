@@ -172,8 +172,10 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
         )
         async with transaction(self._engine) as connection:
             await connection.execute(_ROOM)
+            first = chosen.since
+            if chosen.entry_id is not None:
+                first = await connection.scalar(sa.select(_E.timestamp).where(*self._entry_conditions(chosen))) or first
             # no context shows an entry before it is captured; as a parameter: no index is asked for what is computed
-            first = await connection.scalar(sa.select(sa.func.min(_E.timestamp)).where(*self._entry_conditions(chosen)))
             if first is not None:
                 query = query.where(_C.created_at >= first - _CLOCK_SKEW)
             if after is not None:

@@ -20,7 +20,7 @@ from knowledge.adapters.postgres.document_tables import (
 )
 from knowledge.adapters.postgres.engine.analyze import Vacuum
 from knowledge.adapters.postgres.engine.database import Store, WorkspaceStore, autocommit
-from knowledge.adapters.postgres.memory.counters import (
+from knowledge.adapters.postgres.memory.counts import (
     CHECKPOINTS,
     ENTRIES,
     PATTERNS,

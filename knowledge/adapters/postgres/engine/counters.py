@@ -92,14 +92,3 @@ COUNTING: Final = (
     FOR EACH ROW EXECUTE FUNCTION delete_vectors_first()""",
 )
 """The triggers. Vectors are deleted before their point, not by the foreign key after it: it has the workspace."""
-
-COUNT_ALL: Final = """
-    INSERT INTO counters (workspace, name, change)
-    SELECT workspace, 'entries.' || status, count(*) FROM knowledge_staging GROUP BY 1, 2
-    UNION ALL SELECT workspace, 'patterns', count(*) FROM patterns WHERE success_count > 0 GROUP BY 1
-    UNION ALL SELECT workspace, 'points', count(*) FROM points WHERE look_at IS NULL GROUP BY 1
-    UNION ALL SELECT workspace, 'checkpoints', count(*) FROM checkpoints GROUP BY 1
-    UNION ALL SELECT points.workspace, 'vectors.' || space, sum(length(vector))
-        FROM vectors JOIN points ON points.id = vectors.point_id GROUP BY 1, 2
-"""
-"""The counts as they are, for a store that was filled without the triggers; by an owner of all workspaces."""

@@ -579,9 +579,10 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
         of = workspaces.c
         ours = (of.workspace == self._workspace, of.profile_rules == rules)
-        current = sa.exists().where(entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)
+        of_entry = (entry_profiles.c.entry_id == _E.id, entry_profiles.c.rules == rules)
+        current = sa.select(sa.true()).where(*of_entry).limit(1).scalar_subquery()  # looked up, where EXISTS reads all
         query = sa.select(_E.id, *(_E[name] for name in EntryTexts._fields))
-        query = query.where(_E.workspace == self._workspace, EMBEDDED, ~current).limit(limit)
+        query = query.where(_E.workspace == self._workspace, EMBEDDED, current.is_(None)).limit(limit)
         async with autocommit(self._engine) as connection:
             until = await connection.scalar(sa.select(of.profiled_until).where(*ours))
             if until is not None:

@@ -17,8 +17,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import SpaceSwitched
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
-from knowledge.adapters.postgres.memory.counters import POINTS, read_counter
-from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, lock_in_order, recount
+from knowledge.adapters.postgres.memory.counts import (
+    POINTS,
+    exclusive_transaction,
+    is_any_of,
+    lock_in_order,
+    read_counter,
+    recount,
+)
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
     select_supporting_entry,

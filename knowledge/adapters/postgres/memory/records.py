@@ -73,8 +73,8 @@ _HINTS_FROM: Final = 10
 """Outcomes that hints are taken from, for each one wanted: of the others another pattern was the first candidate."""
 _MAX_OF_LIFT: Final = 10_000
 """Outcomes that the lift is counted from, the latest: a rate of so many is exact to a percent. Ours."""
-_SILENCE: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{SILENCE}'")
-"""As a literal, for the partial index."""
+_SILENCE: Final[sa.ColumnElement[str]] = sa.literal_column("''")
+"""`SILENCE` as a literal, for the partial index."""
 
 _R = records.c
 _C = contexts.c

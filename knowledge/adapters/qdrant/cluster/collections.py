@@ -140,7 +140,7 @@ class Collections:
                 return IndexHealth(version=self._session.version, nodes=members.nodes_or_none)
             found = await self._client.get_collection(name)
             differs = self._layout.differences(found, members.nodes_or_none)
-            replicas = await self._session.replicas(name, members)
+            replicas = await self._session.replicas(name, members, found.points_count)
         state = describe_collection(name, found, replicas, differs)
         down = tuple(node.url for node in self._session.nodes.nodes if not node.up) if self._session.nodes else ()
         problems = [f"the node {address} does not answer: start it" for address in (*members.dead_addresses, *down)]
@@ -149,7 +149,7 @@ class Collections:
             nodes=members.nodes_or_none,
             dead_nodes=(*members.dead_addresses, *down),
             collections=(state,),
-            problems=(*problems, *find_problems(members, state, replicas)),
+            problems=(*problems, *find_problems(name, members, replicas)),
             advice=tuple(advise(members, state)),
         )
 
@@ -185,7 +185,7 @@ class Collections:
                 " (hardwon_... and hardwon_documents_...), and run `hardwon rebuild`."
             )
         if _STORE not in metadata:
-            await self._client.update_collection(name, metadata={**metadata, _STORE: ours})
+            await self._change(name, metadata={**metadata, _STORE: ours})
 
     async def _refuse_alias(self, name: str) -> None:
         """Raise StoreIncompatible where our name is an alias: what is written would go to the collection behind it."""
@@ -230,10 +230,22 @@ class Collections:
         metadata = dict(found.config.metadata or {})
         if not has_graph(found):
             metadata[_GRAPH_CHANGED] = datetime.now(UTC).isoformat()
-            await self._client.update_collection(name, hnsw_config=GRAPH, metadata=metadata)
-            log.info("index_graph_changed", collection=name)
+            await self._change(name, metadata=metadata, graph=GRAPH)
             found = await self._client.get_collection(name)
         self._note(name, found)
+
+    async def _change(
+        self, name: str, *, metadata: dict[str, object], graph: models.HnswConfigDiff | None = None
+    ) -> None:
+        """Change a collection; leave it as it is where the key is limited to its points."""
+        try:
+            await self._client.update_collection(name, hnsw_config=graph, metadata=metadata)
+        except UnexpectedResponse as exc:
+            if exc.status_code != 403:
+                raise
+            log.warning("index_collection_not_changed", collection=name, reason="the key may not")
+        else:
+            log.info("index_collection_changed", collection=name)
 
     async def _set_alias(self, name: str) -> None:
         """Point the alias at a collection, for people who look; a key limited to collections may not, and need not."""

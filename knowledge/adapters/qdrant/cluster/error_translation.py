@@ -95,7 +95,7 @@ def translate(exc: Exception, address: str, *, lost: str | None = None) -> Hardw
 
 
 def _forbidden(said: str) -> str:
-    if "Global" in said:
+    if "Global" in said or "Manage" in said:
         return (
             "does not let this key create or change collections (403): it may only read, or only use some. Set"
             " HARDWON_QDRANT_API_KEY to the server's own key for the first checkpoint and for `hardwon rebuild`; after"

@@ -29,8 +29,10 @@ QUERY_BATCH: Final = 64
 """Vectors per nearest-neighbour request."""
 
 _EF: Final = 128
-"""Candidates of a search by graph. Recall at 10 under 8 filters, 30,000 points: at least .985 with the server's own 100,
-.993 with 128, .997 with 200, each taking the server as much longer (tests/contract/test_graph_search.py)."""
+"""Candidates of a search by graph. Recall at 10 in the worst of 8 filters among 30,000 points: .975 to .985 with the
+server's own 100, .983 to .993 with 128, .993 to .997 with 200 for a third of CPU more (see
+tests/contract/test_graph_search.py).
+"""
 
 _LIMITS: Final = {
     "max_query_limit": PAGE,

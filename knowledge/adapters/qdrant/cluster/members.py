@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -75,25 +75,37 @@ def _is_recent(failed_at: date | None, now: datetime | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The replicas of a collection: for each shard its points, and by peer whether the replica is live."""
+    """The replicas of a collection: for each shard by peer whether the replica is live, and the points as far as known.
 
-    points: Mapping[int, int]
-    live: Mapping[int, Mapping[int, bool]]
+    `total`: the number of points of all shards, None where no node could tell.
+    """
+
+    points: Mapping[int, int] = field(default_factory=dict)
+    live: Mapping[int, Mapping[int, bool]] = field(default_factory=dict)
+    total: int | None = None
+
+    @property
+    def unreadable(self) -> float:
+        """Share of the points in shards without a live replica."""
+        return self._share([shard for shard in self.live if not self.living(shard)])
+
+    @property
+    def at_risk(self) -> float:
+        """Share of the points in shards with a single live replica."""
+        return self._share([shard for shard in self.live if self.living(shard) == 1]) if self.live else 1.0
 
     def living(self, shard: int) -> int:
         """Return the number of live replicas of a shard."""
         return sum(self.live[shard].values())
 
-    def share(self, shards: Iterable[int], total: int) -> float:
+    def _share(self, shards: Collection[int]) -> float:
         """Return the share of the points in these shards; by their number where no node told how many they hold."""
-        chosen = list(shards)
-        known = [self.points[shard] for shard in chosen if shard in self.points]
-        if len(known) == len(chosen) and total:
-            return sum(known) / total
-        return len(chosen) / len(self.live) if self.live else 0.0
+        if self.total and all(shard in self.points for shard in shards):
+            return sum(self.points[shard] for shard in shards) / self.total
+        return len(shards) / len(self.live) if self.live else 0.0
 
 
-def read_replicas(info: models.CollectionClusterInfo, members: Members) -> Replicas:
+def read_replicas(info: models.CollectionClusterInfo, members: Members, total: int | None) -> Replicas:
     """Return the replicas of a collection, as a node reports them; those on dead nodes are not live.
 
     A node calls a replica active until the first write to it has failed.
@@ -103,29 +115,28 @@ def read_replicas(info: models.CollectionClusterInfo, members: Members) -> Repli
         live[local.shard_id][info.peer_id] = local.state == _ACTIVE
     for remote in info.remote_shards:
         live[remote.shard_id][remote.peer_id] = remote.state == _ACTIVE and remote.peer_id not in members.dead
-    return Replicas(points={local.shard_id: local.points_count for local in info.local_shards}, live=dict(live))
+    points = {local.shard_id: local.points_count for local in info.local_shards}
+    return Replicas(points=points, live=dict(live), total=total)
 
 
 def describe_collection(
     name: str, found: models.CollectionInfo, replicas: Replicas, differs: Iterable[str]
 ) -> CollectionHealth:
     """Return the state of a collection."""
-    total = found.points_count or 0
-    counts = {shard: replicas.living(shard) for shard in replicas.live}
     return CollectionHealth(
         name=name,
-        points=total,
-        shards=max(1, len(counts)),
+        points=found.points_count or 0,
+        shards=max(1, len(replicas.live)),
         replicas=found.config.params.replication_factor or 1,
-        least_replicas=min(counts.values(), default=1),
-        unreadable=replicas.share((shard for shard, living in counts.items() if not living), total),
-        at_risk=replicas.share((shard for shard, living in counts.items() if living == 1), total) if counts else 1.0,
+        least_replicas=min(map(replicas.living, replicas.live), default=1),
+        unreadable=replicas.unreadable,
+        at_risk=replicas.at_risk,
         differs=tuple(differs),
     )
 
 
-def find_problems(members: Members, health: CollectionHealth, replicas: Replicas) -> list[str]:
-    """Return a sentence for each thing that is wrong with a collection, and what to do."""
+def find_problems(name: str, members: Members, replicas: Replicas) -> list[str]:
+    """Return a sentence for each shard of a collection that lacks replicas, and what to do."""
     problems = []
     for shard, peers in sorted(replicas.live.items()):
         gone = sorted(members.address(peer) for peer, lives in peers.items() if not lives)
@@ -134,13 +145,13 @@ def find_problems(members: Members, health: CollectionHealth, replicas: Replicas
         living, nodes = replicas.living(shard), " and ".join(gone)
         if living:
             problems.append(
-                f"shard {shard} of {health.name} has {living} of {count_of(len(peers), 'replica')} alive: those on"
-                f" {nodes} are dead or behind. If one more node dies, up to {health.at_risk:.0%} of its points cannot"
+                f"shard {shard} of {name} has {living} of {count_of(len(peers), 'replica')} alive: those on"
+                f" {nodes} are dead or behind. If one more node dies, up to {replicas.at_risk:.0%} of its points cannot"
                 f" be read. Start {nodes}"
             )
         else:
             problems.append(
-                f"shard {shard} of {health.name} has no replica alive, so that nothing can be searched: start {nodes}"
+                f"shard {shard} of {name} has no replica alive, so that nothing can be searched: start {nodes}"
             )
     return problems
 

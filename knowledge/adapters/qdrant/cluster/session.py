@@ -30,7 +30,6 @@ from knowledge.adapters.qdrant.cluster.layout import check_cluster, check_versio
 from knowledge.adapters.qdrant.cluster.members import (
     Members,
     Replicas,
-    describe_collection,
     find_problems,
     read_members,
     read_replicas,
@@ -114,15 +113,16 @@ class ClusterSession:
             raise
         return Members() if status is None else read_members(status)
 
-    async def replicas(self, name: str, members: Members) -> Replicas:
+    async def replicas(self, name: str, members: Members, total: int | None = None) -> Replicas:
+        """Return the replicas of a collection with `total` points; unknown where the key may not ask."""
         try:
             info = (await self.client.http.distributed_api.collection_cluster_info(name)).result
         except CLIENT_ERRORS as exc:
             if status_of(exc) in {403, 404}:
-                return Replicas(points={}, live={})
+                return Replicas()
             raise
         assert info is not None  # noqa: S101 - a response without an error has a result
-        return read_replicas(info, members)
+        return read_replicas(info, members, total)
 
     def check_completed(self, result: models.UpdateResult) -> None:
         if result.status != models.UpdateStatus.COMPLETED:
@@ -146,11 +146,10 @@ class ClusterSession:
         try:
             async with asyncio.timeout(_DIAGNOSIS_SECONDS):
                 members = await self.members()
-                found = await self.client.get_collection(name)
                 replicas = await self.replicas(name, members)
         except (*CLIENT_ERRORS, TimeoutError):
             return None
-        problems = find_problems(members, describe_collection(name, found, replicas, ()), replicas)
+        problems = find_problems(name, members, replicas)
         return f"cannot do it: {'; '.join(problems)}; then try again." if problems else None
 
     async def query(self, name: str, searches: Sequence[Search]) -> list[list[tuple[str, float]]]:
