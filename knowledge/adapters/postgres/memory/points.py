@@ -204,11 +204,15 @@ class PostgresPoints(WorkspaceStore, PointStore):
     async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
     ) -> dict[PointId, bool]:
-        query = sa.select(_T.id, _is_required(space, now).label("must_stand")).where(self._ours())
+        query = sa.select(_T.id, _is_required(space, now).label("must_stand")).where(self._ours(), OCCUPIES_PLACE)
         query = query.order_by(_T.id).limit(limit)
         if after is not None:
             query = query.where(_T.id > after)
         return {PointId(row.id): row.must_stand for row in await self._all(query)}
+
+    async def expiries(self, point_ids: Collection[PointId]) -> dict[PointId, datetime]:
+        query = sa.select(_T.id, _T.expires_at).where(self._ours(), is_any_of(_T.id, point_ids), _T.look_at.is_(None))
+        return {PointId(row.id): row.expires_at for row in await self._all(query)}
 
     async def has_any(self, now: datetime) -> bool:
         live = sa.exists().where(
