@@ -33,6 +33,9 @@ SLICE = 256
 _PAGE = 1024
 """Ids compared at a time: the embedded engine reads 20,000 with their expiries in 0.13 s, 9 to 34 ms at a time."""
 
+SWITCH_POLL_SECONDS = 0.5
+"""Interval at which points are reconciled again that a change of model or layout overtook."""
+
 _MAX_COUNTS = 3
 """Counts that must all be too low before points are considered lost."""
 
@@ -159,6 +162,7 @@ async def _settle_slice(
                     return 0
                 written_points = await _write_points(stores, unsettled, unsettled.bound, now)
         except SpaceSwitched:
+            await asyncio.sleep(SWITCH_POLL_SECONDS)
             continue
         except StorageUnavailable:
             # Postgres may have ended the transaction before the index applied the write, and others may have changed

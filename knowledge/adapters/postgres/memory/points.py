@@ -31,7 +31,7 @@ from knowledge.adapters.postgres.memory.entry_rows import (
     supports_point,
     to_entry,
 )
-from knowledge.adapters.postgres.memory.spaces import add_terms, select_collection, to_bound
+from knowledge.adapters.postgres.memory.spaces import TRY_SPACE, add_terms, select_collection, to_bound
 from knowledge.adapters.postgres.memory_tables import TIME, embedding_spaces, knowledge_staging, points, vectors
 from knowledge.models import (
     MAX_POINTS,
@@ -150,6 +150,16 @@ _ANY_OVERTAKEN = sa.select(
         _is_overtaken(sa.bindparam("embedded_at", type_=TIME)),
     )
 )
+
+
+async def _refuse_switched(connection: AsyncConnection, space: EmbeddingSpace) -> None:
+    """Raise SpaceSwitched where another space is in use or a switch has begun; else keep it for this transaction.
+
+    A switch that has begun already may have read these points while they were dirty and need not be written.
+    """
+    is_held = await connection.scalar(TRY_SPACE)  # not waited for: a switch needs connections itself
+    if not is_held or await connection.scalar(_IN_USE) != space.collection:
+        raise SpaceSwitched("another embedding space came into use meanwhile")
 
 
 _SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
@@ -277,8 +287,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 stored=stored,
                 gone=tuple(PointId(i) for i in sorted(gone)),
             )
-            if await connection.scalar(_IN_USE) != bound.space.collection:
-                raise SpaceSwitched("another embedding space came into use meanwhile")
+            await _refuse_switched(connection, bound.space)
             settled = sa.update(points).where(is_any_of(_T.id, [each.point_id for each in stored])).values(look_at=None)
             await connection.execute(settled)
             await self._schedule_deletion(connection, gone, again_at)
@@ -365,8 +374,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 fitting_points = admit_points(texts, there[entry.pattern_id])
                 await self._write_points(connection, entry, fitting_points, space)
                 attached += bool(fitting_points)
-            if await connection.scalar(_IN_USE) != space.collection:
-                raise SpaceSwitched("another embedding space came into use meanwhile")
+            await _refuse_switched(connection, space)
             return attached
 
     @staticmethod
