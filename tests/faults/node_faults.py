@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.support.qdrant.process import Order, QdrantClusterProcess
 
-PACE_SECONDS = 0.05
+PACE_SECONDS = 0.04
 """Mean time between two faults; one of `1 / PAUSES` is followed by a pause in which clients notice it."""
 PAUSES = 0.15
 PAUSE_SECONDS = 1.0
@@ -56,7 +56,7 @@ class NodeFaults:
             if state != "alive":
                 await self._do(self._revive(node))
         async with asyncio.timeout(_HEALED_SECONDS):
-            while not await asyncio.to_thread(self.cluster.is_whole):
+            while not await asyncio.to_thread(self.cluster.is_whole):  # noqa: ASYNC110 - another process knows
                 await asyncio.sleep(0.05)
         self.done["healing"] += 1
 
@@ -69,11 +69,16 @@ class NodeFaults:
         if len(alive) > least:
             choices += [lambda: self._harm(self.rng.choice(alive))] * 3
         if down:
-            choices += [lambda: self._revive(self.rng.choice(down))] * (2 if alive else 9)
+            choices += [lambda: self._revive(self._choose_down(down))] * (2 if alive else 9)
         if alive:
             seconds = self.rng.choice((0.0, self.rng.uniform(0.0, SLOW_SECONDS)))
             choices.append(lambda: Order(node=self.rng.choice(alive), action="slow", seconds=seconds))
         return self.rng.choice(choices)()
+
+    def _choose_down(self, down: list[int]) -> int:
+        """Choose a node to revive: hanging ones hang longer, so that requests are held."""
+        weights = [1 if self._states[node] == "hanging" else 3 for node in down]
+        return self.rng.choices(down, weights)[0]
 
     def _harm(self, node: int) -> Order:
         return Order(node=node, action=self.rng.choice(_HARM))

@@ -1,0 +1,110 @@
+"""A node that hung does late what another node did, and what was undone since: the hourly sweep sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from jobs.table import JOBS
+from knowledge.models import EntryId
+from knowledge.wiring.open import Knowledge, open_knowledge
+from tests.conftest import SetClock
+from tests.faults.ground import Ground
+from tests.faults.lessons import lesson
+from tests.faults.wounded import scaled_times
+from tests.support.embedders import HashingEmbedder
+from tests.support.faults import Trips, wired
+from tests.support.qdrant.process import QdrantClusterProcess
+
+
+@pytest.fixture
+def cluster(alone: Ground) -> Iterator[QdrantClusterProcess]:
+    """Three nodes."""
+    with QdrantClusterProcess(alone.home / "cluster") as cluster:
+        yield cluster
+
+
+@dataclass
+class Late:
+    """A store on a cluster whose first node may hang at a write."""
+
+    knowledge: Knowledge
+    cluster: QdrantClusterProcess
+    clock: SetClock
+    sent_twice: Counter[str]
+
+    async def learn(self, number: int) -> EntryId:
+        """Embed a lesson."""
+        entry_id = await self.knowledge.capture.capture(lesson(number, sharing=1, cases=3))
+        await self.knowledge.checkpoints.process_all()
+        return entry_id
+
+    async def learn_at_a_hanging_node(self, number: int) -> EntryId:
+        """Embed a lesson whose points are sent to a node that hangs, and then to the next one."""
+        before = self.sent_twice.total()
+        entry_id = await self.knowledge.capture.capture(lesson(number, sharing=1, cases=3))
+        await wired(self.knowledge, Trips({"index.upsert:before:1": self._hang})).checkpoints.process_all()
+        assert self.sent_twice.total() == before + 1
+        return entry_id
+
+    async def _hang(self) -> None:
+        await asyncio.to_thread(self.cluster.hang, 0)
+
+    async def do_late(self) -> None:
+        """Let the node do what it was asked, and the hourly jobs run."""
+        await asyncio.to_thread(self.cluster.resume, 0, held="execute")
+        await asyncio.sleep(0.5)
+        for name in ("sweep", "reconcile"):
+            await JOBS[name].work(self.knowledge)
+
+
+@pytest.fixture
+async def late(alone: Ground, cluster: QdrantClusterProcess) -> AsyncIterator[Late]:
+    """A store with one entry."""
+    settings = alone.settings().model_copy(update={"qdrant_url": ",".join(cluster.urls)})
+    clock, counted = SetClock(), Counter[str]()
+    with scaled_times(counted):
+        async with open_knowledge(settings, embedder=HashingEmbedder(dims=64), clock=clock) as knowledge:
+            store = Late(knowledge, cluster, clock, counted)
+            await store.learn(0)
+            yield store
+
+
+@pytest.mark.long
+async def test_g24_a_point_that_is_written_late_after_its_deletion_is_gone_within_the_hour(late: Late) -> None:
+    """G24."""
+    entry_id = await late.learn_at_a_hanging_node(1)
+    await late.knowledge.capture.delete(entry_id)
+    await late.do_late()
+    report = await late.knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (1, True), report
+
+
+@pytest.mark.long
+async def test_g24_a_point_that_is_written_late_over_a_later_one_expires_with_its_last_entry(late: Late) -> None:
+    """G24."""
+    await late.learn_at_a_hanging_node(1)
+    late.clock.move(timedelta(days=300))
+    await late.learn(4)
+    await late.do_late()
+    report = await late.knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (4, True), report
+    late.clock.move(timedelta(days=100))
+    await late.knowledge.pruning.prune()
+    assert await late.knowledge.queries.query_for_gate("design_review", str(lesson(4, sharing=1, cases=3).proposal))
+
+
+@pytest.mark.long
+async def test_g24_a_point_that_is_deleted_late_is_back_within_the_hour(late: Late) -> None:
+    """G24."""
+    entry_id = await late.learn(1)
+    await wired(late.knowledge, Trips({"index.delete:before:1": late._hang})).capture.delete(entry_id)
+    await late.learn(4)
+    await late.do_late()
+    report = await late.knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (3, True), report
