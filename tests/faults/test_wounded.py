@@ -8,18 +8,24 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+import httpx
 import pytest
+from qdrant_client.http.exceptions import ResponseHandlingException
 
 from jobs.table import JOBS
+from knowledge.adapters.qdrant.cluster import nodes
+from knowledge.memory.maintenance import layout, reindex
 from knowledge.models import EntryId
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import SetClock
 from tests.faults.ground import Ground
 from tests.faults.lessons import lesson
-from tests.faults.wounded import scaled_times
+from tests.faults.wounded import scaled_times, wounded
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.qdrant.process import QdrantClusterProcess
+
+_RUN = nodes._Attempts.run
 
 
 @pytest.fixture
@@ -108,3 +114,55 @@ async def test_g24_a_point_that_is_deleted_late_is_back_within_the_hour(late: La
     await late.do_late()
     report = await late.knowledge.upkeep.verify()
     assert (report.points, report.sound) == (3, True), report
+
+
+@pytest.mark.harness
+@pytest.mark.long
+@pytest.mark.timeout(180)
+async def test_g24_nodes_that_die_hang_and_come_back_lose_and_double_nothing(
+    alone: Ground, cluster: QdrantClusterProcess
+) -> None:
+    """G24."""
+    async with wounded(alone.settings(), cluster, seed=24) as running:
+        found = await running.run(36)
+    assert found.whole, found
+    assert found.faults["healing"] == 3
+    assert min(found.outcomes[f"{name} done"] for name in ("capture", "checkpoint", "delete")) > 0, found
+
+
+async def _take_silence_for_done(attempts: nodes._Attempts) -> httpx.Response:
+    """Send a write to one node, and take a timeout for done."""
+    if nodes.is_read(attempts.request) or "/points" not in attempts.request.url.path:
+        return await _RUN(attempts)
+    node = attempts.nodes.in_order()[0]
+    try:
+        async with asyncio.timeout(0.3):
+            return await attempts.call_next(node.readdress(attempts.request, seconds=0.3))
+    except (TimeoutError, ResponseHandlingException):
+        done = {"result": {"operation_id": 1, "status": "completed"}, "status": "ok", "time": 0.0}
+        return httpx.Response(200, json=done, request=attempts.request)
+
+
+async def _write_nothing(*_: object) -> int:
+    return 0
+
+
+@pytest.mark.harness
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", ["silence is taken for done", "a layout is switched to empty"])
+async def test_g24_a_wrong_client_is_found_by_what_it_lost(
+    mutant: str, alone: Ground, cluster: QdrantClusterProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G24."""
+    if mutant == "silence is taken for done":
+        monkeypatch.setattr(nodes._Attempts, "run", _take_silence_for_done)
+    else:
+        monkeypatch.setattr(layout, "_write_missing", _write_nothing)
+        monkeypatch.setattr(reindex.StoreUpkeepService, "_finish", _write_nothing)
+    async with wounded(alone.settings(), cluster, seed=24) as running:
+        for _ in range(8):
+            await running.round(8)
+            if running.found.lost:
+                break
+    assert running.found.lost, running.found

@@ -45,6 +45,8 @@ STEP = timedelta(days=200)
 CASES = 12
 CAPTURES = 60
 """Captures of a round at most."""
+TOLD_EVERY = 200
+"""Kills and hangs after which a long run says how far it is."""
 HARMS = 12
 """Kills and hangs of a round."""
 LAYOUTS = ((3, 2), (2, 2), (4, 2), (3, 3))
