@@ -12,6 +12,7 @@ import httpx
 import pytest
 from qdrant_client.http.exceptions import ResponseHandlingException
 
+from hardwon.errors import IndexUnavailable
 from jobs.table import JOBS
 from knowledge.adapters.qdrant.cluster import nodes
 from knowledge.memory.maintenance import layout, reindex
@@ -20,6 +21,7 @@ from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import SetClock
 from tests.faults.ground import Ground
 from tests.faults.lessons import lesson
+from tests.faults.truth import lacking_points
 from tests.faults.wounded import scaled_times, wounded
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
@@ -124,9 +126,9 @@ async def test_g24_nodes_that_die_hang_and_come_back_lose_and_double_nothing(
 ) -> None:
     """G24."""
     async with wounded(alone.settings(), cluster, seed=24) as running:
-        found = await running.run(36)
+        found = await running.run(40)
     assert found.whole, found
-    assert found.faults["healing"] == 3
+    assert found.faults["healing"] == 2
     assert min(found.outcomes[f"{name} done"] for name in ("capture", "checkpoint", "delete")) > 0, found
 
 
@@ -166,3 +168,24 @@ async def test_g24_a_wrong_client_is_found_by_what_it_lost(
             if running.found.lost:
                 break
     assert running.found.lost, running.found
+
+
+@pytest.mark.long
+async def test_g24_a_layout_holds_the_point_of_an_entry_that_another_one_is_about_to_join(late: Late) -> None:
+    """G24: one that the index stopped had left its entry decided, so the point was taken for one not written yet."""
+    embedded = await late.learn(1)
+    await late.knowledge.capture.capture(lesson(4, sharing=1, cases=3))
+
+    async def fail() -> None:
+        raise IndexUnavailable("down")
+
+    with pytest.raises(IndexUnavailable):
+        await wired(late.knowledge, Trips({"index.upsert:before:1": fail})).checkpoints.process_all()
+    settings = late.knowledge.settings.model_copy(update={"qdrant_shards": 2})
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64), clock=late.clock) as designer:
+        assert (await designer.store_upkeep.rebuild_layout()).layout_changes
+        assert await lacking_points(designer) == set()
+        (found,) = await designer.queries.query_for_gate(
+            "design_review", str(lesson(1, sharing=1, cases=3).proposal), min_relevance=0
+        )
+    assert found.entry_ids == (embedded,)

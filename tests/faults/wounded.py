@@ -47,7 +47,7 @@ CAPTURES = 60
 """Captures of a round at most."""
 TOLD_EVERY = 200
 """Kills and hangs after which a long run says how far it is."""
-HARMS = 12
+HARMS = 20
 """Kills and hangs of a round."""
 LAYOUTS = ((3, 2), (2, 2), (4, 2), (3, 3))
 """Shards and replicas of the layouts that are changed to."""

@@ -122,10 +122,14 @@ def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
 
 
 def _is_required(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]:
-    """Return the condition that the index must hold a point in a space."""
+    """Return the condition that the index must hold a point in a space.
+
+    One that a checkpoint is about to write is there already where an entry before is embedded.
+    """
     is_stored = _first(sa.true(), _V.point_id == _T.id, _V.space == space.fingerprint).is_not(None)
     is_pending = _first(sa.true(), supports_point(EntryStatus.STAGED)).is_not(None)
-    return sa.and_(_is_live(now), is_stored, ~is_pending)
+    is_settled = _first(sa.true(), supports_point(EntryStatus.EMBEDDED)).is_not(None)
+    return sa.and_(_is_live(now), is_stored, sa.or_(~is_pending, is_settled))
 
 
 def _first(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
