@@ -118,7 +118,6 @@ async def test_g24_a_point_that_is_deleted_late_is_back_within_the_hour(late: La
     assert (report.points, report.sound) == (3, True), report
 
 
-@pytest.mark.harness
 @pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_g24_nodes_that_die_hang_and_come_back_lose_and_double_nothing(

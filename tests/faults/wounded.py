@@ -1,8 +1,8 @@
 """Work on a store whose index is a cluster of which nodes die, hang and come back, compared with a model (G24).
 
-`python -m tests.faults --only G24`. Rounds: while `NodeFaults` does its harm, several clients capture, resolve, delete,
-embed, prune, verify, lay the index out anew and ask; then every node comes back, what a scheduler does within the hour
-is done, and the stores are compared with the model, and by `verify` without repair.
+`python -m tests.faults --only G24`. In rounds: while `NodeFaults` does its harm, several clients capture, resolve,
+delete, embed, prune, verify, lay the index out anew and ask; then every node comes back, what a scheduler does within
+the hour is done, and the stores are compared with the model, and by `verify` without repair.
 """
 
 from __future__ import annotations
