@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
     "figures": (
-        "promises at their whole figures, where that takes longer: one key told 16,000 times, 400 first starts",
+        "promises at their whole figures, where that takes longer: one key told 16,000 times, 2,000 nodes that die",
         [["python", "-m", "tests.faults", "--figures"]],
     ),
     "campaigns": (

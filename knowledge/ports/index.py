@@ -71,6 +71,11 @@ class VectorIndex(Protocol):
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         """Return up to `limit` ids of points above `after`, ascending, valid or not."""
 
+    async def expiries(
+        self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
+    ) -> dict[PointId, datetime | None]:
+        """Return the expiries of up to `limit` points above `after`, ascending by id; None where one is not valid."""
+
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
 

@@ -49,7 +49,13 @@ class PointStore(Protocol):
     async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
     ) -> dict[PointId, bool]:
-        """Return points ascending by id, and for each whether the index must hold it, by the rule of `min_count`."""
+        """Return points ascending by id, and for each whether the index must hold it, by the rule of `min_count`.
+
+        Those that were deleted from the index and wait for their second deletion are left out: it must not hold them.
+        """
+
+    async def expiries(self, point_ids: Collection[PointId]) -> dict[PointId, datetime]:
+        """Return the expiry of those of these points that are not dirty."""
 
     async def has_any(self, now: datetime) -> bool:
         """Return whether the index must hold any point of this workspace, dirty or not."""

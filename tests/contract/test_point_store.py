@@ -172,6 +172,18 @@ async def test_points_are_named_in_the_order_of_their_ids_with_whether_the_index
     assert not any((await stores.points.index_membership(OTHER_SPACE, NOON, after=None, limit=10)).values())
 
 
+async def test_a_point_that_waits_for_its_second_deletion_must_not_be_in_the_index(stores: Stores) -> None:
+    """G24: a node that hung may write it late."""
+    point, _ = await learned(stores, told(1))
+    kept, _ = await learned(stores, told(2, failure_description="another"))
+    assert await stores.points.expiries([point, kept]) == {point: A_YEAR_LATER, kept: A_YEAR_LATER}
+    await stores.entries.delete(numbered(1))
+    assert await stores.points.index_membership(SPACE, NOON, after=None, limit=10) == {point: False, kept: True}
+    assert await stores.points.expiries([point, kept]) == {kept: A_YEAR_LATER}
+    await settled(stores)
+    assert await stores.points.index_membership(SPACE, NOON, after=None, limit=10) == {kept: True}
+
+
 async def test_the_index_must_hold_something_while_an_embedded_entry_lives(stores: Stores) -> None:
     assert not await stores.points.has_any(NOON)
     await stores.entries.add([told(1)])

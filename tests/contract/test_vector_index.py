@@ -501,6 +501,8 @@ async def test_a_row_with_a_strange_expiry_stops_neither_pruning_nor_scanning(
     scanned = dict(await index.scan(space, "default", after=None, limit=10))
     assert scanned.keys() == {live.point_id, odd}
     assert scanned[PointId(odd)] is None
+    expiries = await index.expiries(space, "default", after=None, limit=10)
+    assert expiries == {live.point_id: live.expires_at, PointId(odd): None}
     found = scanned[live.point_id]
     assert found is not None
     assert replace(found, dense=live.dense, lexical=live.lexical) == live
@@ -538,6 +540,14 @@ async def test_a_scan_pages_through_all_points_of_a_workspace_in_the_order_of_th
     assert ids == expected
     assert await index.ids(space, "default", after=None, limit=0) == []
     assert await index.ids(space, "default", after=between, limit=2) == expected[4:6]
+    expiries: dict[PointId, datetime | None] = {}
+    while part := await index.expiries(space, "default", after=max(expiries, default=None), limit=7):
+        assert len(part) <= 7
+        expiries |= part
+    assert expiries == {p.point_id: p.expires_at for p in points if p.workspace == "default"}
+    assert [*expiries] == expected
+    assert await index.expiries(space, "default", after=None, limit=0) == {}
+    assert [*await index.expiries(space, "default", after=between, limit=2)] == expected[4:6]
 
 
 # Collections

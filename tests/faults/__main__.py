@@ -62,6 +62,7 @@ def all_figures(given: argparse.Namespace) -> list[Fault]:
         Fault("G3, 16 clients with 1,000 keys", lambda lane, _: lane.one_key(16, 1000)),
         Fault("G9, capture without an index", lambda lane, _: lane.capture_alone(2000), alone=True),
         Fault("G14, 1,000 points harmed", lambda lane, rng: lane.repaired(rng, 1000, 250)),
+        Fault("G24, 2,000 kills and hangs of nodes", lambda lane, rng: lane.wounded(rng, 2000)),
         Fault(f"G19, 50 first starts of {eight}", lambda lane, _: lane.started(50, eight)),
     ]
 
@@ -82,7 +83,7 @@ def read(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     asked.add_argument("--only", default="", help="the guarantee to test, such as G13, or the beginning of a line")
     asked.add_argument(
-        "--figures", action="store_true", help="what takes longer: G3, G9, G14, G19 at their whole figures"
+        "--figures", action="store_true", help="what takes longer: G3, G9, G14, G19, G24 at their whole figures"
     )
     asked.add_argument("--lanes", type=at_least_one, default=2, help="how many faults at once")
     given = asked.parse_args(arguments)

@@ -28,11 +28,13 @@ from tests.faults.herd import Herd
 from tests.faults.outages import Contexts, asked_while, asked_while_open, embedder_outage, staged
 from tests.faults.races import races
 from tests.faults.worker import GRACE_SECONDS
+from tests.faults.wounded import HARMS, TOLD_EVERY, Wounds, wounded
 from tests.faults.years import ZONES, live_through, moments, years_that_differ
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Mutant
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import socket_of
+from tests.support.qdrant.process import QdrantClusterProcess
 from tests.support.relay import Wire
 
 
@@ -246,6 +248,25 @@ class Lane:
         return self.on(
             lambda made: asyncio.run(harmed_and_repaired(made.settings(), rng, points=points, strangers=strangers))
         )
+
+    def wounded(self, rng: random.Random, harms: int) -> Said:
+        """Kill and hang nodes of a cluster while several clients work."""
+
+        def tell(found: Wounds) -> None:
+            done = found.faults["kill"] + found.faults["hang"]
+            if done % TOLD_EVERY < HARMS:
+                print(f"  {done} kills and hangs, whole: {found.whole}", flush=True)  # noqa: T201
+
+        async def work(made: Ground, cluster: QdrantClusterProcess) -> Said:
+            async with wounded(made.settings(), cluster, rng.randrange(2**32)) as running:
+                found = await running.run(harms, tell)
+            return found.whole, str(found)
+
+        def on(made: Ground) -> Said:
+            with QdrantClusterProcess(made.home / "cluster") as cluster:
+                return asyncio.run(work(made, cluster))
+
+        return self.on(on)
 
     def started(self, rounds: int, processes: int) -> Said:
         """Let many be the first."""

@@ -107,14 +107,19 @@ async def examine(
 
 
 async def lost_by_a_kill(knowledge: Knowledge) -> tuple[str, ...]:
-    """Say which points of marked entries the index lacks without a note: to be asked before anybody counts them."""
+    """Say which points of marked entries the index lacks without a note."""
+    return tuple(f"point {i} of a marked entry was not in the index" for i in await lacking_points(knowledge))
+
+
+async def lacking_points(knowledge: Knowledge) -> set[PointId]:
+    """Return the points of marked entries that the index lacks without a note: to be asked before anybody counts."""
     row = knowledge_staging.c
     marked = sa.exists().where(row.status == "embedded", points.c.id == sa.any_(row.point_ids))
     live = (points.c.look_at.is_(None), points.c.expires_at > knowledge.stores.clock.now())
     query = sa.select(points.c.id).where(points.c.workspace == knowledge.workspace, *live, marked)
     async with autocommit(knowledge.engine) as connection:
         expected = set((await connection.execute(query)).scalars())
-    return tuple(f"point {i} of a marked entry was not in the index" for i in expected - await _found(knowledge))
+    return expected - await _found(knowledge)
 
 
 async def _rows(knowledge: Knowledge) -> list[dict[str, Any]]:

@@ -221,6 +221,19 @@ class QdrantEdgeIndex(VectorIndex):
             )
             return [point_id_of(found.id) for found in shard.scroll(request)[0]]
 
+    async def expiries(
+        self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
+    ) -> dict[PointId, datetime | None]:
+        start = None if after is None else shape.id_after(after)
+        with translate_errors(await self._wait_until_created(space)):
+            shard = self._shard(space)
+            if limit < 1 or (after is not None and start is None):
+                return {}
+            request = edge.ScrollRequest(
+                limit=limit, offset=start, filter=workspace_filter(workspace), with_payload=[shape.EXPIRES_AT]
+            )
+            return {point_id_of(found.id): shape.read_expiry(found.payload) for found in shard.scroll(request)[0]}
+
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._remove(await self._wait_until_created(space))
 

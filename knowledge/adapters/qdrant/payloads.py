@@ -98,6 +98,14 @@ def read_point(point_id: PointId, fields: Mapping[str, object] | None, vectors: 
         return None
 
 
+def read_expiry(fields: Mapping[str, object] | None) -> datetime | None:
+    """Return the expiry of a record, or None if it has no valid one."""
+    try:
+        return datetime.fromisoformat(str((fields or {})[EXPIRES_AT])).astimezone(UTC)
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
 def payload(point: Point) -> dict[str, str]:
     """Return the filter fields of a point. Absent ones are left out, so that "is empty" finds them. No booleans.
 

@@ -232,30 +232,51 @@ class QdrantServerIndex(VectorIndex):
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
-        found = await self._scroll(space, workspace, after, limit, whole=True)
+        found = await self._scroll(space, workspace, after, limit, payload=True, vectors=True)
         return [(_id(each.id), shape.read_point(_id(each.id), each.payload, each.vector)) for each in found]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
-        return [_id(each.id) for each in await self._scroll(space, workspace, after, limit, whole=False)]
+        return [_id(each.id) for each in await self._scroll(space, workspace, after, limit, payload=False)]
+
+    async def expiries(
+        self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
+    ) -> dict[PointId, datetime | None]:
+        found = await self._scroll(space, workspace, after, limit, payload=[shape.EXPIRES_AT])
+        return {_id(each.id): shape.read_expiry(each.payload) for each in found}
 
     async def _scroll(
-        self, space: EmbeddingSpace, workspace: str, after: PointId | None, limit: int, *, whole: bool
+        self,
+        space: EmbeddingSpace,
+        workspace: str,
+        after: PointId | None,
+        limit: int,
+        *,
+        payload: bool | list[str],
+        vectors: bool = False,
     ) -> list[models.Record]:
-        """Return up to `limit` points above `after`, ascending by id; `whole`: with payload and vectors."""
+        """Return up to `limit` points above `after`, ascending by id; `payload`: all of it, none, or some fields."""
         name = await self._collections.find(space)
         records: list[models.Record] = []
         start = None if after is None else shape.id_after(after)
         while len(records) < limit and (after is None or start is not None):
-            page = await self._page(name, workspace, start, min(PAGE, limit - len(records)), whole=whole)
+            wanted = min(PAGE, limit - len(records))
+            page = await self._page(name, workspace, start, wanted, payload=payload, vectors=vectors)
             records += page
-            if len(page) < min(PAGE, limit - len(records) + len(page)):
+            if len(page) < wanted:
                 break
             after = _id(page[-1].id)
             start = shape.id_after(after)
         return records
 
     async def _page(
-        self, name: str, workspace: str, start: UUID | None, limit: int, *, whole: bool
+        self,
+        name: str,
+        workspace: str,
+        start: UUID | None,
+        limit: int,
+        *,
+        payload: bool | list[str],
+        vectors: bool,
     ) -> list[models.Record]:
         async with self._session.translate_errors(name):
             page, _ = await retry(
@@ -264,8 +285,8 @@ class QdrantServerIndex(VectorIndex):
                     scroll_filter=_workspace_filter(workspace),
                     limit=limit,
                     offset=None if start is None else str(start),
-                    with_payload=whole,
-                    with_vectors=whole,
+                    with_payload=payload,
+                    with_vectors=vectors,
                 )
             )
         return page

@@ -6,13 +6,14 @@ the earlier ones expire or are deleted, no query would find the pattern by the l
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from hardwon.errors import HardwonError, SpaceSwitched, TextRejected, reason_of
 from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, space_in_use
 from knowledge.memory.index.points import text_points
-from knowledge.memory.index.reconcile import settle
+from knowledge.memory.index.reconcile import SWITCH_POLL_SECONDS, settle
 from knowledge.memory.rules import embedding_text
 from knowledge.models import Entry, EntryId, TextPoint
 from knowledge.ports import Stores
@@ -57,6 +58,7 @@ async def _reach(stores: Stores, tries: int | None) -> int:
         try:
             new = await stores.points.attach(with_points, in_use.bound.space)
         except SpaceSwitched:
+            await asyncio.sleep(SWITCH_POLL_SECONDS)
             continue
         if not (new or refused_now):  # other processes were faster
             break

@@ -80,8 +80,8 @@ class KnowledgeUpkeepService:
         """Compare every point with Postgres, exactly; with `repair` correct the differences.
 
         A second repair writes nothing. Points that a checkpoint is embedding are skipped, and differences are checked
-        twice, so that concurrent work is not reported as a fault. With `recall` the searches are measured as well,
-        before anything is changed.
+        twice, so that concurrent work, or a node that has just come back, is not reported as a fault. With `recall` the
+        searches are measured as well, before anything is changed.
         """
         measured = await self.measure_recall() if recall else None
         return replace(await self._verify(repair=repair, progress=progress), recall=measured)
@@ -104,6 +104,7 @@ class KnowledgeUpkeepService:
             if is_long or report.points % _SLICE == 0:
                 await yield_to_loop()
             if self._fault(bound, pair):
+                await self.stores.index.wait_until_consistent()
                 reread = await self._read_again(bound, pair.point_id)
                 if fault := self._fault(bound, reread):
                     report = _add_fault(report, fault, pair.point_id)

@@ -26,6 +26,7 @@ from jobs.table import run_job
 from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.adapters.postgres.memory import counts
 from knowledge.adapters.postgres.memory_tables import vectors
+from knowledge.memory.index.reconcile import settle
 from knowledge.models import Embeddings, EntryStatus, LeaseToken
 from knowledge.wiring.open import Knowledge
 from tests.conftest import Opens, SetClock
@@ -274,6 +275,28 @@ async def test_g22_checkpoints_that_wait_for_the_switch_leave_it_the_connections
             assert await knowledge.upkeep.upkeep.tally(bound.space) == (1, 0)
         assert not waiting.done(), "nothing is marked while the model is changed"
     assert await waiting == [set()] * len(many)
+
+
+async def test_g24_what_is_reconciled_during_a_switch_is_reconciled_in_the_space_that_is_in_use_then(
+    knowledge: Knowledge,
+) -> None:
+    """A switch left out a point as it was dirty, and it was written to the old collection and marked clean."""
+    await capture(knowledge, failure())
+    await knowledge.checkpoints.process_all()
+    bound, points = await knowledge.stores.spaces.bound(), knowledge.stores.points
+    assert bound is not None
+    now = knowledge.stores.clock.now()
+    every = [*await points.index_membership(bound.space, now, after=None, limit=10)]
+    into = replace(bound.space, layout=bound.space.layout + 1)
+    await knowledge.stores.index.ensure(into, in_use=False)
+    await points.mark_dirty(every)
+    async with knowledge.upkeep.upkeep.begin_switch(into):
+        assert not any((await points.index_membership(into, now, after=None, limit=10)).values())
+        settling = asyncio.create_task(settle(knowledge.stores, whole=False))
+        await asyncio.sleep(0.5)
+        assert not settling.done()
+    await settling
+    assert await knowledge.stores.index.ids(into, knowledge.workspace, after=None, limit=10) == every
 
 
 async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_minute_only(

@@ -173,8 +173,17 @@ class QdrantClusterProcess:
         """Build the graphs that are due."""
         self._control("/optimize", {})
 
+    def is_whole(self) -> bool:
+        """Return whether all nodes are alive and none lacks anything."""
+        found = self._client.get(f"{self._control_url}/nodes").raise_for_status().json()
+        return all(node["state"] == "alive" and not node["stale"] for node in found)
+
+    @property
+    def _control_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports[0]}"
+
     def _control(self, path: str, body: Body) -> None:
-        self._client.post(f"http://127.0.0.1:{self._ports[0]}{path}", json=body).raise_for_status()
+        self._client.post(f"{self._control_url}{path}", json=body).raise_for_status()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -18,7 +18,7 @@ from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entr
 from knowledge.adapters.postgres.memory.patterns import live_patterns
 from knowledge.adapters.postgres.memory.points import DUE_NOW, OCCUPIES_PLACE, mark_dirty
 from knowledge.adapters.postgres.memory.records import move_records
-from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK
+from knowledge.adapters.postgres.memory.spaces import HOLD_SPACE
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
     contexts,
@@ -306,7 +306,7 @@ class PostgresGrouping(WorkspaceStore, GroupingStore):
     @asynccontextmanager
     async def begin_regrouping(self) -> AsyncIterator[RegroupingTransaction]:
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
+            await connection.execute(HOLD_SPACE)
             yield PostgresRegrouping(connection, self._workspace)
 
 

@@ -32,7 +32,7 @@ from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
 from knowledge.adapters.postgres.memory.records import select_records, to_record
-from knowledge.adapters.postgres.memory.spaces import SWITCH_LOCK, select_collection
+from knowledge.adapters.postgres.memory.spaces import HOLD_SPACE, TRY_SPACE, select_collection
 from knowledge.adapters.postgres.memory_tables import (
     TIME,
     checkpoints,
@@ -391,8 +391,6 @@ _OF_SPACE_IN_USE = sa.or_(
 """False if the space was switched while entries were embedded: their points went into the index of another space."""
 
 # Built once: compiling such a statement takes longer than Postgres takes to answer it.
-_TRY_SPACE = sa.select(sa.func.pg_try_advisory_xact_lock_shared(SWITCH_LOCK))
-_HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
 _MARK = (
     sa.update(knowledge_staging)
     .where(
@@ -516,10 +514,10 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
             "from": embedded_at,
             "until": expires_at,
         }
-        if (marked := await self._try_mark(params, _TRY_SPACE)) is not None:
+        if (marked := await self._try_mark(params, TRY_SPACE)) is not None:
             return marked
         async with queue_for_workspace(self._engine, _SWITCH_QUEUE):  # the change needs connections itself
-            return await self._try_mark(params, _HOLD_SPACE) or set()
+            return await self._try_mark(params, HOLD_SPACE) or set()
 
     async def _try_mark(self, params: Mapping[str, Any], lock: sa.Select[Any]) -> set[EntryId] | None:
         """Mark entries under the lock of a change of model; return None if the lock is not free."""

@@ -31,7 +31,7 @@ from knowledge.adapters.postgres.memory.entry_rows import (
     supports_point,
     to_entry,
 )
-from knowledge.adapters.postgres.memory.spaces import add_terms, select_collection, to_bound
+from knowledge.adapters.postgres.memory.spaces import TRY_SPACE, add_terms, select_collection, to_bound
 from knowledge.adapters.postgres.memory_tables import TIME, embedding_spaces, knowledge_staging, points, vectors
 from knowledge.models import (
     MAX_POINTS,
@@ -122,10 +122,14 @@ def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
 
 
 def _is_required(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]:
-    """Return the condition that the index must hold a point in a space."""
+    """Return the condition that the index must hold a point in a space.
+
+    One that a checkpoint is about to write is there already where an entry before is embedded.
+    """
     is_stored = _first(sa.true(), _V.point_id == _T.id, _V.space == space.fingerprint).is_not(None)
     is_pending = _first(sa.true(), supports_point(EntryStatus.STAGED)).is_not(None)
-    return sa.and_(_is_live(now), is_stored, ~is_pending)
+    is_settled = _first(sa.true(), supports_point(EntryStatus.EMBEDDED)).is_not(None)
+    return sa.and_(_is_live(now), is_stored, sa.or_(~is_pending, is_settled))
 
 
 def _first(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -150,6 +154,16 @@ _ANY_OVERTAKEN = sa.select(
         _is_overtaken(sa.bindparam("embedded_at", type_=TIME)),
     )
 )
+
+
+async def _refuse_switched(connection: AsyncConnection, space: EmbeddingSpace) -> None:
+    """Raise SpaceSwitched where another space is in use or a switch has begun; else keep it for this transaction.
+
+    A switch that has begun already may have read these points while they were dirty and need not be written.
+    """
+    is_held = await connection.scalar(TRY_SPACE)  # not waited for: a switch needs connections itself
+    if not is_held or await connection.scalar(_IN_USE) != space.collection:
+        raise SpaceSwitched("another embedding space came into use meanwhile")
 
 
 _SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
@@ -204,11 +218,15 @@ class PostgresPoints(WorkspaceStore, PointStore):
     async def index_membership(
         self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
     ) -> dict[PointId, bool]:
-        query = sa.select(_T.id, _is_required(space, now).label("must_stand")).where(self._ours())
+        query = sa.select(_T.id, _is_required(space, now).label("must_stand")).where(self._ours(), OCCUPIES_PLACE)
         query = query.order_by(_T.id).limit(limit)
         if after is not None:
             query = query.where(_T.id > after)
         return {PointId(row.id): row.must_stand for row in await self._all(query)}
+
+    async def expiries(self, point_ids: Collection[PointId]) -> dict[PointId, datetime]:
+        query = sa.select(_T.id, _T.expires_at).where(self._ours(), is_any_of(_T.id, point_ids), _T.look_at.is_(None))
+        return {PointId(row.id): row.expires_at for row in await self._all(query)}
 
     async def has_any(self, now: datetime) -> bool:
         live = sa.exists().where(
@@ -273,8 +291,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 stored=stored,
                 gone=tuple(PointId(i) for i in sorted(gone)),
             )
-            if await connection.scalar(_IN_USE) != bound.space.collection:
-                raise SpaceSwitched("another embedding space came into use meanwhile")
+            await _refuse_switched(connection, bound.space)
             settled = sa.update(points).where(is_any_of(_T.id, [each.point_id for each in stored])).values(look_at=None)
             await connection.execute(settled)
             await self._schedule_deletion(connection, gone, again_at)
@@ -361,8 +378,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 fitting_points = admit_points(texts, there[entry.pattern_id])
                 await self._write_points(connection, entry, fitting_points, space)
                 attached += bool(fitting_points)
-            if await connection.scalar(_IN_USE) != space.collection:
-                raise SpaceSwitched("another embedding space came into use meanwhile")
+            await _refuse_switched(connection, space)
             return attached
 
     @staticmethod

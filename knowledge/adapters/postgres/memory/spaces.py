@@ -25,7 +25,11 @@ from knowledge.retrieval.space_mismatch import space_mismatch
 _S = embedding_spaces.c
 _L = lexicon.c
 SWITCH_LOCK = 0x73776974
-"""Advisory lock for switching spaces: shared by each marking and regrouping, exclusive for a switch."""
+"""Advisory lock for switching spaces: shared by each marking, reconciliation and regrouping, exclusive for a switch."""
+TRY_SPACE = sa.select(sa.func.pg_try_advisory_xact_lock_shared(SWITCH_LOCK))
+"""Keeps the space in use until the transaction ends; false during a switch."""
+HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
+"""Keeps the space in use until the transaction ends; waits for a switch."""
 
 _PROBES = np.dtype("<f4")
 _DOCUMENTS = -1
