@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from benchmarks.materials import AGENTS, TASKS, TECHNOLOGIES, failure, texts
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
+from knowledge.adapters.postgres.memory.counts import fold_counters
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory.spaces import add_terms
 from knowledge.adapters.postgres.memory_tables import (
@@ -93,6 +94,8 @@ async def fill(knowledge: Knowledge, entries: int, *, progress: Progress | None 
     seeds = await read_seeds(knowledge)
     await multiply(knowledge, seeds, entries - number, progress=progress)
     async with autocommit(knowledge.engine) as connection:
+        for workspace in (DEFAULT_WORKSPACE, SMALL_TENANT):
+            await fold_counters(connection, workspace)
         await connection.execute(sa.text("VACUUM ANALYZE"))
     return seeds
 
