@@ -64,8 +64,8 @@ _PRUNED: Final = timedelta(days=65 + 7)
 _MAX_PAGE: Final = 6_000
 """Rows that an operation may read of a table for a page: the fit of hints reads 5,000 outcomes, others far less."""
 _WHOLE: Final = frozenset({"job sweep", "prune", "frequent patterns", "alarms of keys", "stats"})
-"""Operations that read more: one compares a whole workspace, page by page, one looks at all entries of the last day, two
-at the contexts of four weeks, one at the latest 10,000 outcomes."""
+"""Operations that read more: a whole workspace's ids, page by page; the entries of the last day; the contexts of four
+weeks (two); the latest 10,000 outcomes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
