@@ -42,7 +42,7 @@ _PROJECT = (
 # The entry is selected from the project's insert, so that the project comes first, as in a batch: holding the entry's
 # keys while waiting for a project that a batch inserts would be a deadlock.
 # looked up for each row: for EXISTS the planner reads all contexts where a batch is large
-_OF_ITS_TASK = sa.select(sa.literal_column("1")).where(
+_OF_ITS_TASK: sa.Select[tuple[Any]] = sa.select(sa.literal_column("1")).where(
     # spelt out: the row being inserted, not a table to read
     contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
     contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
