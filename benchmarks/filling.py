@@ -3,6 +3,7 @@
 What is copied is what a capture and a checkpoint leave behind: an entry with its profile, its pattern, its point with
 the vector, its record, and the words of its text; for some a context that was handed out, with its outcome. The ids are
 derived as a checkpoint derives them, and each text has a word that no other has, so `verify` finds nothing to repair.
+A copy has the technology of its seed, as a situation has, and other agents, tasks and projects.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import asyncpg
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.materials import AGENTS, TASKS, TECHNOLOGIES, failure, texts
+from benchmarks.materials import AGENTS, TASKS, failure, texts
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
+from knowledge.adapters.postgres.memory.counts import fold_counters
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.memory.spaces import add_terms
 from knowledge.adapters.postgres.memory_tables import (
@@ -93,6 +95,8 @@ async def fill(knowledge: Knowledge, entries: int, *, progress: Progress | None 
     seeds = await read_seeds(knowledge)
     await multiply(knowledge, seeds, entries - number, progress=progress)
     async with autocommit(knowledge.engine) as connection:
+        for workspace in (DEFAULT_WORKSPACE, SMALL_TENANT):
+            await fold_counters(connection, workspace)
         await connection.execute(sa.text("VACUUM ANALYZE"))
     return seeds
 
@@ -218,7 +222,6 @@ class _Copies:
             failure_description=f"{seed.entry.failure_description}\nvariant{number:x}",
             agent_type=AGENTS[turn % len(AGENTS)],
             task_type=TASKS[turn // 2 % len(TASKS)],
-            technology=TECHNOLOGIES[turn % len(TECHNOLOGIES)],
             project_id=f"project-{turn % self.projects}",
             task_id=f"C-{number}",
             captured_at=at,

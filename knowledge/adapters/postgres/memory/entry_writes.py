@@ -41,16 +41,20 @@ _PROJECT = (
 )
 # The entry is selected from the project's insert, so that the project comes first, as in a batch: holding the entry's
 # keys while waiting for a project that a batch inserts would be a deadlock.
-_OF_ITS_TASK = sa.exists().where(
+# looked up for each row: for EXISTS the planner reads all contexts where a batch is large
+_OF_ITS_TASK: sa.Select[tuple[Any]] = sa.select(sa.literal_column("1")).where(
     # spelt out: the row being inserted, not a table to read
     contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
     contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
     contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
 )
-_INFORMED = _OF_ITS_TASK.label("informed")
+_INFORMED = _OF_ITS_TASK.limit(1).scalar_subquery().is_not(None).label("informed")
 _WAS_INFORMED = sa.and_(
     _E.status == EntryStatus.STAGED,
-    _OF_ITS_TASK.where(contexts.c.created_at <= sa.literal_column("knowledge_staging.timestamp")),
+    _OF_ITS_TASK.where(contexts.c.created_at <= sa.literal_column("knowledge_staging.timestamp"))
+    .limit(1)
+    .scalar_subquery()
+    .is_not(None),
 ).label("informed")
 _INSERT_ONE = (
     insert(knowledge_staging)

@@ -569,9 +569,11 @@ class PostgresRecords(WorkspaceStore, RecordStore):
             .limit(_MAX_OF_LIFT)
             .subquery("latest")
         )
+        # looked up for each, where a join reads all contexts
+        reason = sa.select(_C.reason).where(_C.id == latest.c.context_id, ours).limit(1).scalar_subquery()
         hinted = (
             sa.select(sa.func.bool_or(latest.c.worked).label("worked"))
-            .join(contexts, sa.and_(_C.id == latest.c.context_id, ours, _C.reason == Reason.SPOKE.value))
+            .where(reason == Reason.SPOKE.value)
             .group_by(latest.c.context_id)
             .subquery("hinted")
         )
