@@ -16,7 +16,7 @@ from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
 
-_SERVER_FROM = 200_000
+_SERVER_FROM = 100_000
 """Points from which a Qdrant server answers sooner than the embedded engine (docs/performance.md)."""
 _RECALL_SAMPLE = 10
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
