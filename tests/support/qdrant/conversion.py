@@ -148,9 +148,16 @@ def to_json(record: edge.Record | edge.ScoredPoint) -> Body:
     return found
 
 
+def to_score(hit: edge.ScoredPoint) -> Body:
+    """Return a hit without what was not asked for; quick, as a query has hundreds."""
+    return {"id": json_id(hit.id), "version": hit.version, "score": hit.score}
+
+
 def json_id(point_id: Any) -> int | str:
     """Return an id as it stands in JSON: a number, or a UUID with hyphens."""
-    return point_id if isinstance(point_id, int) else str(point_id if isinstance(point_id, UUID) else UUID(point_id))
+    if isinstance(point_id, UUID):
+        return str(point_id)
+    return point_id if isinstance(point_id, int) else str(UUID(point_id))
 
 
 def id_order(point_id: int | str) -> tuple[int, int]:

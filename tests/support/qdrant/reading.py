@@ -8,7 +8,16 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from tests.support.qdrant.conversion import Body, id_order, json_id, refuse_unknown, to_filter, to_json, to_query
+from tests.support.qdrant.conversion import (
+    Body,
+    id_order,
+    json_id,
+    refuse_unknown,
+    to_filter,
+    to_json,
+    to_query,
+    to_score,
+)
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,10 @@ class Reading:
         pages: list[list[Body]] = [[] for _ in bodies]
         for part in self._parts:
             requests = [to_query(part.hide(body)) for body in bodies]
-            for page, hits in zip(pages, part.shard.query_batch(edge.QueryBatchRequest(requests)), strict=True):
-                page.extend(map(to_json, hits))
+            found = part.shard.query_batch(edge.QueryBatchRequest(requests))
+            for page, hits, body in zip(pages, found, bodies, strict=True):
+                whole = bool(body.get("with_payload") or body.get("with_vector"))
+                page.extend(map(to_json if whole else to_score, hits))
         return [
             sorted(page, key=lambda hit: -float(hit["score"]))[: body["limit"]]
             for page, body in zip(pages, bodies, strict=True)
