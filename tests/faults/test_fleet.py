@@ -8,17 +8,21 @@ import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 
 import pytest
 from qdrant_client import models
 
+from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import HardwonError, IndexUnavailable
 from hardwon.models.tasks import Task
 from knowledge.adapters.qdrant.server import QdrantServerIndex
 from knowledge.memory.maintenance import layout, reindex
 from knowledge.models import NewEntry
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.evaluation import doctor
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find
 from tests.support.entries import CART, capture, failure, learn
@@ -208,3 +212,39 @@ async def test_while_the_index_is_away_nothing_is_marked_and_the_layout_stays(
         assert (await knowledge.stats()).entries["staged"] == 1
         assert (await knowledge.checkpoints.process_all()).embedded == 1
         assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_the_doctor_tells_nodes_replicas_what_one_more_death_takes_and_what_to_do(
+    cluster: QdrantClusterProcess, opens: Opens, settings: KnowledgeSettings
+) -> None:
+    """It asks the nodes, not /readyz, which says that all shards are ready."""
+    async with opens(qdrant_url=",".join(cluster.urls)) as knowledge:
+        await fill(knowledge)
+        client = cast("KnowledgeClient", knowledge)
+        said = await doctor._check_index(client, settings)
+        assert "3 nodes" in said
+        assert "2 replicas of each" in said
+        assert said.endswith("If one more node died, nothing would be lost")
+        assert await doctor._check_recall(client) == "searches find 100% of what exact ones find"
+        cluster.kill(2)
+        await learn(knowledge, *lessons(20, first=200))
+        with pytest.raises(IndexUnavailable) as caught:
+            await doctor._check_index(client, settings)
+        said = str(caught.value)
+        assert "does not answer: start it" in said
+        assert "1 of 2 replicas alive" in said
+        assert "If one more node dies" in said
+    async with opens(qdrant_url=",".join(cluster.urls[:2]), qdrant_replication=3) as knowledge:
+        cluster.revive(2)
+        said = await doctor._check_index(cast("KnowledgeClient", knowledge), settings)
+        assert "replicas: 2 instead of 3" in said
+        assert "hardwon rebuild --layout" in said
+
+
+async def test_the_doctor_says_when_a_server_would_answer_sooner(
+    knowledge: Knowledge, settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await learn(knowledge, failure())
+    assert "a Qdrant server" not in await doctor._check_index(cast("KnowledgeClient", knowledge), settings)
+    monkeypatch.setattr(doctor, "_SERVER_FROM", 0)
+    assert "set HARDWON_QDRANT_URL" in await doctor._check_index(cast("KnowledgeClient", knowledge), settings)
