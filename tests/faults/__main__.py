@@ -57,12 +57,12 @@ def all_faults(given: argparse.Namespace) -> list[Fault]:
 
 def all_figures(given: argparse.Namespace) -> list[Fault]:
     """Return what is done besides where the whole figures are asked for: it takes longer than the rest may."""
-    eight = given.workers
+    eight, harms = given.workers, 4 * given.kills
     return [
         Fault("G3, 16 clients with 1,000 keys", lambda lane, _: lane.one_key(16, 1000)),
         Fault("G9, capture without an index", lambda lane, _: lane.capture_alone(2000), alone=True),
         Fault("G14, 1,000 points harmed", lambda lane, rng: lane.repaired(rng, 1000, 250)),
-        Fault("G24, 2,000 kills and hangs of nodes", lambda lane, rng: lane.wounded(rng, 2000)),
+        Fault(f"G24, {harms} kills and hangs of nodes", lambda lane, rng: lane.wounded(rng, harms)),
         Fault(f"G19, 50 first starts of {eight}", lambda lane, _: lane.started(50, eight)),
     ]
 

@@ -15,6 +15,7 @@ from knowledge.adapters.llm.endpoint import RetryPolicy
 from knowledge.wiring.open import open_knowledge
 from tests.conftest import SetClock
 from tests.faults import kills
+from tests.faults.cluster.wounded import HARMS, TOLD_EVERY, Wounds, wounded
 from tests.faults.durability import on_disk, survive
 from tests.faults.figures import (
     Said,
@@ -28,7 +29,6 @@ from tests.faults.herd import Herd
 from tests.faults.outages import Contexts, asked_while, asked_while_open, embedder_outage, staged
 from tests.faults.races import races
 from tests.faults.worker import GRACE_SECONDS
-from tests.faults.wounded import HARMS, TOLD_EVERY, Wounds, wounded
 from tests.faults.years import ZONES, live_through, moments, years_that_differ
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Mutant

@@ -19,10 +19,10 @@ from knowledge.memory.maintenance import layout, reindex
 from knowledge.models import EntryId
 from knowledge.wiring.open import Knowledge, open_knowledge
 from tests.conftest import SetClock
+from tests.faults.cluster.wounded import scaled_times, wounded
 from tests.faults.ground import Ground
 from tests.faults.lessons import lesson
 from tests.faults.truth import lacking_points
-from tests.faults.wounded import scaled_times, wounded
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.qdrant.process import QdrantClusterProcess

@@ -33,9 +33,9 @@ from knowledge.wiring import services
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from tests.conftest import SetClock
+from tests.faults.cluster.node_faults import NodeFaults
 from tests.faults.lessons import lesson
 from tests.faults.model import Model
-from tests.faults.node_faults import NodeFaults
 from tests.faults.truth import examine, lacking_points
 from tests.support.embedders import HashingEmbedder
 from tests.support.qdrant.process import QdrantClusterProcess
