@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hardwon.errors import reason_of
@@ -70,3 +71,14 @@ def _forget(task: asyncio.Task[Any]) -> None:
     _overrunning_tasks.discard(task)
     if not task.cancelled() and (error := task.exception()):
         log.info("late_answer_failed", reason=reason_of(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Times of the event loop up to which a question waits for the index.
+
+    `known_by`: where something is known word for word; `index_by`: where nothing is.
+    """
+
+    known_by: float
+    index_by: float

@@ -18,9 +18,9 @@ _SHORTEST = 1e-12
 
 
 def fingerprint(space: EmbeddingSpace) -> str:
-    """Return 16 hex digits of the sha256 of a space's canonical JSON: every field but the fingerprint itself."""
+    """Return 16 hex digits of the sha256 of a space's canonical JSON: every field that its vectors depend on."""
     fields = asdict(space)
-    del fields["fingerprint"]
+    del fields["fingerprint"], fields["layout"]
     canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

@@ -10,11 +10,11 @@ from typing import Protocol, TypedDict
 
 from hardwon.context.builder import BuildState, Cause, ContextBuilder, RemoteContexts
 from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.context.deadline import Patience
 from hardwon.event_log import get_logger
 from hardwon.models.patterns import KNOWN_ONLY
 from hardwon.settings import ContextSettings
 from knowledge.memory.query.context_log import check_task
-from knowledge.memory.query.known import Patience
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.memory.rules.hints import is_held_out
 from knowledge.models import (

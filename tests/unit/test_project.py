@@ -17,7 +17,7 @@ import benchmarks.__main__
 from tests.support.cases import each_case, over
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVICES = {"api", "postgres", "qdrant", "scheduler"}
+SERVICES = {"api", "postgres", "qdrant", "qdrant-2", "qdrant-3", "scheduler"}
 
 
 def compose() -> dict[str, Any]:
@@ -106,7 +106,7 @@ def test_tests_that_take_seconds_are_left_out_unless_some_are_chosen(arguments: 
     assert run["chosen"](arguments.split()) is all_of_them
 
 
-def test_compose_has_the_four_services_with_health_checks_restarts_and_limits() -> None:
+def test_compose_has_its_services_with_health_checks_restarts_and_limits() -> None:
     services = compose()
     assert set(services) == SERVICES
     for name, service in services.items():

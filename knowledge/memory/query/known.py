@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from hardwon.context.deadline import Patience
 from hardwon.errors import IndexUnavailable
 from knowledge.memory.index.points import point_text
 from knowledge.memory.rules.arms import situation_key
@@ -36,17 +37,6 @@ class IndexLate(IndexUnavailable):
 
 class IndexNotAsked(IndexLate):
     """There was no time to ask the index, or it was not to be asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """Times of the event loop up to which a question waits for the index.
-
-    `known_by`: where something is known word for word; `index_by`: where nothing is.
-    """
-
-    known_by: float
-    index_by: float
 
 
 @dataclass(slots=True)

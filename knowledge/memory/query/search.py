@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from hardwon.context.deadline import Patience
 from hardwon.errors import EmbedderUnavailable, IndexUnavailable, reason_of
 from hardwon.event_log import get_logger
 from knowledge.memory.index.embedding_space import SpaceInUse, is_retired, use_space
 from knowledge.memory.query.arm_counts import SearchResult, count_arms
 from knowledge.memory.query.judgement import JudgedMatches, ScoredPoint, count_retellings_once, judge, to_candidate
-from knowledge.memory.query.known import NO_ANSWER, IndexLate, Patience, Recall, find_in_time, find_known, is_outage
+from knowledge.memory.query.known import NO_ANSWER, IndexLate, Recall, find_in_time, find_known, is_outage
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import (
     situation_key,

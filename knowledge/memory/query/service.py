@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from hardwon.context.deadline import Patience
 from hardwon.errors import NotFound
 from hardwon.models.patterns import KNOWN_ONLY, MAX_RESULTS, FoundPatterns
 from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
 from knowledge.memory.capture.outcomes import merge_target
 from knowledge.memory.query.arm_counts import SearchResult
 from knowledge.memory.query.choice import choose
-from knowledge.memory.query.known import Patience
 from knowledge.memory.query.search import Question, search
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import error_key

@@ -390,6 +390,8 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
         "clocks",
         "keys",
         "workspaces",
+        "index",
+        "recall",
         "a question",
     ]
 

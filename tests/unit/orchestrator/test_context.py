@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from hardwon.context.deadline import Patience
 from hardwon.errors import IndexUnavailable, TextRejected
-from knowledge.memory.query.known import Patience
 from knowledge.memory.rules.hints import is_held_out
 from knowledge.models import (
     Choice,
