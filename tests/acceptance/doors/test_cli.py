@@ -402,7 +402,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    well = dict.fromkeys(("settings", "stores", "clocks", "keys", "workspaces", "a question"), "ok")
+    well = dict.fromkeys(("settings", "stores", "clocks", "keys", "workspaces", "index", "recall", "a question"), "ok")
     assert marks == well | {"embedder": "FAIL"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False
