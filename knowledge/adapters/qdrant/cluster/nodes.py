@@ -60,6 +60,11 @@ class Node:
     up: bool = True
     back_at: float = float("-inf")
     probed_at: float = float("-inf")
+    _parsed: httpx.URL = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Parse the address, once."""
+        self._parsed = httpx.URL(self.url)
 
     def rank(self, now: float) -> int:
         """Return 0 for a node that is up, 1 while it may still lack what it missed, 2 while it is down."""
@@ -70,7 +75,7 @@ class Node:
     def readdress(self, request: httpx.Request, *, seconds: float) -> httpx.Request:
         """Return the request as it is sent to this node."""
         limits = {"connect": min(_CONNECT_SECONDS, seconds), "read": seconds, "write": seconds, "pool": seconds}
-        here = httpx.URL(self.url)
+        here = self._parsed
         if (here.scheme, here.netloc, here.raw_path) == (request.url.scheme, request.url.netloc, b"/"):
             request.extensions = {**request.extensions, "timeout": limits}
             return request
