@@ -33,6 +33,7 @@ NAME = "hardwon_cluster-test"
 WHERE = PointFilter(workspace="default", live_at=NOW)
 NO_WORDS = SparseVector(indices=(), values=())
 KEY = "the-whole-key"
+ORDERS = list(itertools.permutations(range(3)))
 
 
 def numbered(number: int) -> PointId:
@@ -115,7 +116,7 @@ async def test_answers_are_not_compressed_and_a_search_is_two_queries(tmp_path: 
 # Nodes
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", ORDERS)
 async def test_with_a_node_dead_and_one_hanging_every_search_is_answered_in_time(
     order: tuple[int, ...], cluster: QdrantClusterProcess
 ) -> None:
@@ -133,6 +134,22 @@ async def test_with_a_node_dead_and_one_hanging_every_search_is_answered_in_time
             times.append(time.perf_counter() - began)
         assert max(times) < cluster_nodes.HEDGE_SECONDS + 0.2
         assert sorted(times)[20] < 0.1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_a_process_that_starts_beside_a_dead_and_a_hanging_node_answers_its_first_search_in_time(
+    order: tuple[int, ...], cluster: QdrantClusterProcess
+) -> None:
+    vector = np.ones(SPACE.dims, np.float32)
+    async with opened(*cluster.urls, layout=Layout(replication=3)) as index:
+        await index.ensure(SPACE)
+        await index.upsert(SPACE, [make_point(point_id=numbered(1), dense=vector)])
+    cluster.kill(0)
+    cluster.hang(1)
+    async with opened(*[cluster.urls[at] for at in order]) as fresh:
+        began = time.perf_counter()
+        assert len(await fresh.search(SPACE, vector, NO_WORDS, WHERE, limit=5)) == 1
+        assert time.perf_counter() - began < 1.2
 
 
 async def test_a_write_leaves_a_node_that_hangs_for_one_that_answers(cluster: QdrantClusterProcess) -> None:

@@ -142,7 +142,7 @@ class Collections:
             differs = self._layout.differences(found, members.nodes_or_none)
             replicas = await self._session.replicas(name, members, found.points_count)
         state = describe_collection(name, found, replicas, differs)
-        down = tuple(node.url for node in self._session.nodes.nodes if not node.up) if self._session.nodes else ()
+        down = tuple(node.name for node in self._session.nodes.nodes if not node.up) if self._session.nodes else ()
         problems = [f"the node {address} does not answer: start it" for address in (*members.dead_addresses, *down)]
         return IndexHealth(
             version=self._session.version,

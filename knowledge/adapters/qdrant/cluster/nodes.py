@@ -66,6 +66,11 @@ class Node:
         """Parse the address, once."""
         self._parsed = httpx.URL(self.url)
 
+    @property
+    def name(self) -> str:
+        """The address without a password."""
+        return self._parsed.netloc.decode("ascii")
+
     def rank(self, now: float) -> int:
         """Return 0 for a node that is up, 1 while it may still lack what it missed, 2 while it is down."""
         if not self.up:
@@ -164,7 +169,7 @@ class Nodes:
     def note_down(self, node: Node) -> None:
         """Ask others before this node from now on."""
         if node.up:
-            log.warning("index_node_down", node=node.url)
+            log.warning("index_node_down", node=node.name)
         node.up, self._trouble_at = False, time.monotonic()
         if node is self.nodes[self._preferred]:
             self._preferred = self.nodes.index(self.in_order()[0])
@@ -197,7 +202,7 @@ class Nodes:
 
     def _note_up(self, node: Node) -> None:
         if not node.up:
-            log.info("index_node_back", node=node.url)
+            log.info("index_node_back", node=node.name)
             node.up, node.back_at = True, time.monotonic()
             self._trouble_at = node.back_at
 
@@ -222,6 +227,7 @@ class _Attempts:
     _running: dict[asyncio.Task[httpx.Response], Node] = field(default_factory=dict)
     _waiting: list[Node] = field(default_factory=list)
     _last: httpx.Response | Exception | None = None
+    _waits: int = 0
 
     async def run(self) -> httpx.Response:
         hedges = is_read(self.request)
@@ -234,7 +240,7 @@ class _Attempts:
                     self._start()
                 patience = (HEDGE_SECONDS if hedges else _PROBE_SECONDS) if self._waiting else None
                 done, _ = await asyncio.wait(self._running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-                if not done and (self.nodes.take_hedge() if hedges else await self._hangs()):
+                if not done and self._waiting and await self._is_due(hedges=hedges):
                     self._start()
                 for task in done:
                     if self._is_final(task):
@@ -249,6 +255,13 @@ class _Attempts:
         node = self._waiting.pop(0)
         request = node.readdress(self.request, seconds=self.nodes.seconds(self.request))
         self._running[asyncio.ensure_future(self.call_next(request))] = node
+
+    async def _is_due(self, *, hedges: bool) -> bool:
+        """Return whether to send the request to the next node as well."""
+        self._waits += 1
+        if not hedges:
+            return await self._hangs()
+        return self._waits * HEDGE_SECONDS >= _PROBE_SECONDS or self.nodes.take_hedge()
 
     async def _hangs(self) -> bool:
         """Return whether the nodes that a write was sent to do not answer anything."""

@@ -33,7 +33,7 @@ from knowledge.adapters.qdrant.cluster.members import (
     read_members,
     read_replicas,
 )
-from knowledge.adapters.qdrant.cluster.nodes import READ_SECONDS, WRITE_SECONDS, Nodes
+from knowledge.adapters.qdrant.cluster.nodes import READ_SECONDS, WRITE_SECONDS, Node, Nodes
 
 log = get_logger(__name__)
 
@@ -42,6 +42,8 @@ _LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
 _RETRIES: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Waits in seconds, until the replicas of a new collection are made."""
 _DIAGNOSIS_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 0.3
+"""For what the nodes say of themselves at the start: a query may wait for it."""
 
 _T = TypeVar("_T")
 Search: TypeAlias = Mapping[str, object]
@@ -68,23 +70,29 @@ class ClusterSession:
         self.version = version
 
     async def _check_nodes(self) -> None:
+        """Raise InvalidSetting for addresses of different clusters or versions; those that are silent are left out."""
         if self.nodes is None or len(self.nodes.nodes) == 1:
             return
-        versions: dict[str, str] = {}
-        members: dict[str, frozenset[int]] = {}
-        for node in self.nodes.nodes:
-            client = connect([node.url], self._api_key).client
-            try:
-                async with asyncio.timeout(_DIAGNOSIS_SECONDS):
-                    versions[node.url] = (await client.info()).version
-                    status = (await client.http.distributed_api.cluster_status()).result
-                members[node.url] = frozenset(read_members(status).addresses) if status else frozenset()
-            except (*CLIENT_ERRORS, TimeoutError) as exc:
-                log.warning("index_node_not_checked", node=node.url, reason=type(exc).__name__)
-            finally:
-                await client.close()
-        check_versions(versions)
-        check_cluster(members)
+        found = await asyncio.gather(*(self._ask_node(node) for node in self.nodes.nodes))
+        answered = {node.url: each for node, each in zip(self.nodes.nodes, found, strict=True) if each is not None}
+        if answered:
+            check_versions({url: version for url, (version, _) in answered.items()})
+            check_cluster({url: peers for url, (_, peers) in answered.items() if peers is not None})
+
+    async def _ask_node(self, node: Node) -> tuple[str, frozenset[int] | None] | None:
+        """Return the version of a node and its peers, None for what it does not tell in time."""
+        client = connect([node.url], self._api_key).client
+        version: str | None = None
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                version = (await client.info()).version
+                status = (await client.http.distributed_api.cluster_status()).result
+            return version, frozenset(read_members(status).addresses) if status else frozenset()
+        except (*CLIENT_ERRORS, TimeoutError) as exc:
+            log.warning("index_node_not_checked", node=node.name, reason=type(exc).__name__)
+            return None if version is None else (version, None)
+        finally:
+            await client.close()
 
     async def members(self) -> Members:
         """Return the members of the cluster; unknown where the key may not ask."""
