@@ -38,7 +38,7 @@ class User(_Page):
 
     @property
     def is_bot(self) -> bool:
-        """Whether this is a program; some run under a user's account."""
+        """True for a program; some run under a user's account."""
         return self.type == "Bot" or _BOT.search(self.login) is not None
 
 
@@ -95,7 +95,7 @@ class Comment(_PullRequestPart):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a later push changed the line: GitHub then takes its number away and keeps the original one."""
+        """True where a later push changed the line: GitHub then drops its number and keeps the original one."""
         has_place = self.line is not None or self.position is not None
         return not has_place and (self.original_line is not None or self.original_position is not None)
 
@@ -114,7 +114,7 @@ class PullRequest(_Page):
 
     @property
     def is_closed_without_merge(self) -> bool:
-        """Whether the object says so; one without the time of its merge says nothing of it."""
+        """True where the object says so; one without the time of its merge does not."""
         if self.state.lower() != "closed" or self.merged or self.merged_at:
             return False
         return self.merged is False or "merged_at" in self.model_fields_set
