@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,20 +16,13 @@ from hardwon.errors import InvalidInput
 from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.models import EntryType, NewEntry
+from orchestrator.importers.commit_messages import PassedOver, reason_against
 from orchestrator.importers.fields import fit_beginning, key, main_technology
 from orchestrator.importers.repository import DIFF, Repository, open_repository
 
 MAX_FILES = 200
 """Files of a commit whose changes are shown; more are counted."""
 
-_OTHER_WORK = re.compile(
-    r"(?:feat|docs?|style|refactor|tests?|chore|ci|build|deps|release)(?:\([^)]*\))?!?:\s", re.IGNORECASE
-)
-"""Conventional types whose `fix` repairs no failure, as in `docs: fix a typo`."""
-_FIXING_WORDS = re.compile(
-    r"\b(?:fix|fixes|fixed|bugs?|bugfix(?:es)?|hotfix(?:es)?|regressions?|reverts?)\b", re.IGNORECASE
-)
-_FIXED_ISSUE = re.compile(r"\bfix(?:es|ed)?:?\s+(?:[\w./-]*#\d+|https?://\S+/\d+\b|[0-9a-f]{8,40} \(\")", re.IGNORECASE)
 _TRAILER = re.compile(
     r"^(?:[\w-]+-by|cc|change-id|git-svn-id|reviewed-on|cr-commit-position)\s*:.*\n?"
     r"|^\(cherry picked from commit [0-9a-f]+\)\n?",
@@ -60,11 +54,15 @@ _VENDORED = frozenset(
 _GENERATED_ENDS = (".min.js", ".min.css", ".map", "_pb2.py", "_pb2_grpc.py", ".pb.go")
 
 
-def read_fixes(path: Path, *, since: str | None = None, limit: int | None = None) -> Iterator[NewEntry]:
+def read_fixes(
+    path: Path, *, since: str | None = None, limit: int | None = None, passed_over: Counter[str] | None = None
+) -> Iterator[NewEntry]:
     """Yield the fixes among the commits of HEAD's history, newest first, as verified failures.
 
-    Merges, commits without changes, and fixes reverted later in the same history are left out. `since` is a revision
-    (its history is left out) or a date in UTC; `limit` is the most entries to yield. The history is streamed.
+    A fix says so in its message, or changes a test beside the code and says of nothing new. Merges, reverts, what was
+    reverted later in the same history, versions, documents and format are left out. `since` is a revision (its history
+    is left out) or a date in UTC; `limit` is the most entries to yield. The history is streamed. `passed_over` counts
+    the commits that were left out, by the reason, as far as the history was read.
     Raises InvalidInput, for `path`, `since` or `limit`, before the first entry, and for `path` where git fails later.
     """
     if limit is not None and limit < 1:
@@ -72,7 +70,8 @@ def read_fixes(path: Path, *, since: str | None = None, limit: int | None = None
     repository = open_repository(path)
     if not repository.has_commits():
         return iter(())
-    return islice(_iter_fixes(repository, repository.range_since(since)), limit)
+    counts = Counter[str]() if passed_over is None else passed_over
+    return islice(_iter_fixes(repository, repository.range_since(since), counts), limit)
 
 
 @dataclass(slots=True)
@@ -106,34 +105,57 @@ class _Reverts:
             self.subjects[subject] = self.subjects.get(subject, 0) + 1
 
 
-def _iter_fixes(repository: Repository, since: tuple[str, ...]) -> Iterator[NewEntry]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """A commit of the history: its message, and the names of the files that it changed."""
+
+    hash: str
+    message: str
+    paths: list[str]
+
+
+def _iter_fixes(repository: Repository, since: tuple[str, ...], passed_over: Counter[str]) -> Iterator[NewEntry]:
     reverts, boundary = _Reverts(), repository.boundary()
-    for commit, message in _iter_commits(repository, since):
-        subject = message.split("\n", 1)[0]
-        if reverts.is_reverted(commit, subject):
-            continue
-        reverts.add_reverts_of(repository, message)
-        if commit in boundary or not _is_fix(message):
-            continue
-        files = _list_changes(repository, commit)
-        if files:
-            yield _make_entry(repository, commit, message, files)
+    if merges := repository.count_merges(since):
+        passed_over[PassedOver.MERGE] += merges
+    for commit in _iter_commits(repository, since):
+        reason = _reason_against(repository, commit, reverts, boundary)
+        files = [] if reason else _list_changes(repository, commit.hash)
+        if not reason and not files:
+            reason = PassedOver.NO_CHANGES if not commit.paths else PassedOver.DOCUMENTATION
+        if reason:
+            passed_over[reason] += 1
+        else:
+            yield _make_entry(repository, commit.hash, commit.message, files)
 
 
-def _iter_commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield hash and message of the commits, children before parents, without merges."""
-    order = ("--date-order", "--no-merges", "--no-patch", "--no-show-signature", "--no-notes", "--no-color")
+def _reason_against(
+    repository: Repository, commit: _Commit, reverts: _Reverts, boundary: frozenset[str]
+) -> PassedOver | None:
+    """Return why a commit teaches nothing; None for a fix that stands."""
+    if reverts.is_reverted(commit.hash, commit.message.split("\n", 1)[0]):
+        return PassedOver.REVERTED
+    reverts.add_reverts_of(repository, commit.message)
+    if commit.hash in boundary:
+        return PassedOver.SHALLOW
+    if _REVERTED_COMMIT.search(commit.message):
+        return PassedOver.REVERT
+    return reason_against(commit.message, commit.paths) if commit.paths else PassedOver.NO_CHANGES
+
+
+def _iter_commits(repository: Repository, since: tuple[str, ...]) -> Iterator[_Commit]:
+    """Yield the commits, children before parents, without merges."""
+    order = ("--date-order", "--no-merges", "--no-show-signature", "--no-notes", "--no-color")
+    names = ("--name-only", "--no-renames", "--root", "--no-ext-diff", "--no-textconv")
     with (
         tempfile.TemporaryFile() as errors,
         repository.start(
-            "log", "-z", "--encoding=UTF-8", "--format=%H%n%B", *order, *since, "--", errors=errors
+            "log", "-z", "--encoding=UTF-8", "--format=%x01%H%n%B", *order, *names, *since, "--", errors=errors
         ) as log,
     ):
         finished = False
         try:
-            for record in _split_records(log.stdout):
-                commit, _, message = record.partition(b"\n")
-                yield commit.decode("ascii"), escape_unstorable(message).strip()
+            yield from _group_records(_split_records(log.stdout))
             finished = True
         finally:
             if not finished:  # the caller stopped early
@@ -144,6 +166,21 @@ def _iter_commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tu
             raise InvalidInput("path", f"git cannot read the history of {repository.path}: {reason}")
 
 
+def _group_records(records: Iterator[bytes]) -> Iterator[_Commit]:
+    """Yield the commits of records: each a commit after its mark, followed by a record for each changed file."""
+    commit: _Commit | None = None
+    for record in records:
+        if record.startswith(b"\x01"):
+            if commit is not None:
+                yield commit
+            name, _, message = record[1:].partition(b"\n")
+            commit = _Commit(hash=name.decode("ascii"), message=escape_unstorable(message).strip(), paths=[])
+        elif commit is not None and (path := record.removeprefix(b"\n")):
+            commit.paths.append(escape_unstorable(path))
+    if commit is not None:
+        yield commit
+
+
 def _split_records(stream: IO[bytes] | None) -> Iterator[bytes]:
     rest = b""
     while stream and (read := stream.read1(65536)):  # type: ignore[attr-defined]  # a pipe's is a BufferedReader
@@ -151,12 +188,6 @@ def _split_records(stream: IO[bytes] | None) -> Iterator[bytes]:
         yield from records
     if rest:
         yield rest
-
-
-def _is_fix(message: str) -> bool:
-    if _FIXED_ISSUE.search(message):
-        return True
-    return not _OTHER_WORK.match(message) and bool(_FIXING_WORDS.search(message.split("\n", 1)[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +217,7 @@ class _File:
 
 
 def _list_changes(repository: Repository, commit: str) -> list[_File]:
-    result = repository.run(*DIFF, "--numstat", "-z", commit)
+    result = repository.run(*DIFF, "--numstat", "-z", "--ignore-space-at-eol", "--ignore-blank-lines", commit)
     if result.returncode != 0:  # as in a clone without its blobs
         message = escape_unstorable(result.stderr).strip().partition("\n")[0]
         raise InvalidInput("path", f"git cannot show commit {commit} of {repository.path}: {message}")

@@ -104,6 +104,11 @@ class Repository:
             f"{since!r} is neither a revision of this repository nor a date such as 2026-01-31 or '2 weeks ago'",
         )
 
+    def count_merges(self, since: tuple[str, ...]) -> int:
+        """Return the number of merges in the history that these arguments of `git log` mean; 0 for a damaged one."""
+        merges = self.run("rev-list", "--count", "--merges", *since, "--")
+        return int(merges.stdout) if merges.returncode == 0 else 0
+
     def boundary(self) -> frozenset[str]:
         """Return the commits at which a shallow clone ends: git shows them as if they had added all files."""
         shallow = self.run("rev-parse", "--path-format=absolute", "--git-path", "shallow")

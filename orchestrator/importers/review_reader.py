@@ -10,13 +10,17 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardwon.errors import InvalidInput
 
 MAX_BYTES = 64 * 1024 * 1024
 _PULL = re.compile(r"/repos/[^/]+/([^/]+)/pulls/(\d+)$")
 _WORD = re.compile(r"\S")
+_BOT = re.compile(
+    r"\[bot\]$|(?:^|[-_])(?:ro)?bot$|^(?:dependabot|renovate|mergify|codecov(?:-io|-commenter)?|coderabbitai|copilot)$",
+    re.IGNORECASE,
+)
 _SUGGESTION = re.compile(r"^[ \t]*```suggestion[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 
 
@@ -31,6 +35,11 @@ class User(_Page):
 
     login: str = ""
     type: str = "User"
+
+    @property
+    def is_bot(self) -> bool:
+        """True for a program; some run under a user's account."""
+        return self.type == "Bot" or _BOT.search(self.login) is not None
 
 
 class _PullRequestPart(_Page):
@@ -56,6 +65,13 @@ class Review(_PullRequestPart):
 
     state: str
     submitted_at: str | None = None
+    commit_id: str | None = None
+
+    @field_validator("state")
+    @classmethod
+    def _capitalise(cls, state: str) -> str:
+        """Return the state as the REST API writes it; events of webhooks have it in lower case."""
+        return state.upper()
 
 
 class Comment(_PullRequestPart):
@@ -66,6 +82,8 @@ class Comment(_PullRequestPart):
     path: str = ""
     line: int | None = None
     original_line: int | None = None
+    position: int | None = None
+    original_position: int | None = None
     diff_hunk: str = ""
     created_at: str = ""
 
@@ -75,6 +93,12 @@ class Comment(_PullRequestPart):
         line = self.line or self.original_line
         return f"{self.path}:{line}" if line else self.path
 
+    @property
+    def is_outdated(self) -> bool:
+        """True where a later push changed the line: GitHub then drops its number and keeps the original one."""
+        has_place = self.line is not None or self.position is not None
+        return not has_place and (self.original_line is not None or self.original_position is not None)
+
 
 class PullRequest(_Page):
     """The proposal."""
@@ -83,6 +107,17 @@ class PullRequest(_Page):
     number: int
     title: str
     body: str | None = None
+    user: User | None = None
+    state: str = ""
+    merged: bool | None = None
+    merged_at: str | None = None
+
+    @property
+    def is_closed_without_merge(self) -> bool:
+        """True where the object says so; one without the time of its merge does not."""
+        if self.state.lower() != "closed" or self.merged or self.merged_at:
+            return False
+        return self.merged is False or "merged_at" in self.model_fields_set
 
     @property
     def pull_request(self) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,10 +27,12 @@ def capture_and_report(
     place: str,
     nothing: str,
     all_of_it: bool = False,
+    passed_over: Counter[str] | None = None,
 ) -> None:
     """Capture the entries of a reader and print the result of each, or `nothing` where there are none.
 
-    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them.
+    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them. `passed_over`: the numbers
+    of items that the reader leaves out, by the reason.
     """
     from orchestrator.cli.files.capture_files import capture_batches, read_batch
     from orchestrator.cli.reports.memory_report import CaptureReport
@@ -37,7 +40,9 @@ def capture_and_report(
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
-        with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it) as report:
+        with CaptureReport(
+            place=place, as_json=as_json, nothing=nothing, each=all_of_it, passed_over=passed_over
+        ) as report:
             first = await read_batch(rows)  # an unreadable file is reported before any store is opened
             async with connect(workspace=workspace) as knowledge:
                 with stages(quiet=as_json) as progress:
@@ -61,12 +66,15 @@ def learn_git(
     """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
     from orchestrator.importers.git import read_fixes
 
+    passed_over: Counter[str] = Counter()
     capture_and_report(
-        enumerate(read_fixes(path, since=since, limit=limit), 1),
+        enumerate(read_fixes(path, since=since, limit=limit, passed_over=passed_over), 1),
         workspace,
         as_json=as_json,
         place="commit",
-        nothing="no commit says that it fixes something (fix, bug, hotfix, regression, revert, in its first line)",
+        nothing="no commit says that it fixes something (fix, bug, hotfix, regression, closes #1, in many languages)"
+        ", and none changes a test beside the code",
+        passed_over=passed_over,
     )
 
 

@@ -60,6 +60,7 @@ class CaptureReport:
     """Collects the results of a capture for a block. `place` is the word for an item: line, commit or finding.
 
     `nothing` is printed if there was no item. `each`: accepted items are listed as well, not only refused ones.
+    `passed_over`: the number of items that teach nothing, by the reason; the reader counts them as it goes on.
 
     Answers to print are spooled to a file, as there may be very many.
     """
@@ -70,6 +71,7 @@ class CaptureReport:
     each: bool = False
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    passed_over: Counter[str] | None = None
     open: int = 0
     _answers: IO[str] = field(default_factory=_scratch)
     _accepted: IO[str] = field(default_factory=_scratch)
@@ -110,7 +112,8 @@ class CaptureReport:
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
-            print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
+            left_out = {} if self.passed_over is None else {"passed_over": dict(self.passed_over.most_common())}
+            print_json_with_list({**counts, "open": self.open, **left_out}, "entries", self._answers)
             return
         self._accepted.seek(0)
         for line in self._accepted:
@@ -119,6 +122,9 @@ class CaptureReport:
             notes.print(line.rstrip("\n"))
         if not self.read:
             notes.print(self.nothing)
+        if self.passed_over:
+            reasons = ", ".join(f"{number:,} {reason}" for reason, number in self.passed_over.most_common())
+            notes.print(f"{self.passed_over.total():,} passed over: {reasons}")
         more = self.refusal_count - _MAX_SHOWN
         if more > 0:
             notes.print(f"... and {more:,} more refused")

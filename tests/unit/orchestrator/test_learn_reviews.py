@@ -16,12 +16,19 @@ from orchestrator.importers import review_reader
 from orchestrator.importers.reviews import read_reviews
 
 NOVA = Path(__file__).resolve().parents[4] / "shared/data/nova_reviews/gate_rejection.jsonl"
+CASES = Path(__file__).resolve().parents[4] / "shared/cases/reports/reviews.json"
 URL = "https://api.github.com/repos/shop/cart/pulls/{}"
 ids = itertools.count(1)
 
 
 def pull(number: int = 7, **told: Any) -> dict[str, Any]:
-    return {"url": URL.format(number), "number": number, "title": "Sum in cents", "body": "No floats.", "id": 9} | told
+    return (
+        {"url": URL.format(number), "number": number, "title": "Sum in cents", "body": "No floats.", "id": 9}
+        | {
+            "user": {"login": "eve", "type": "User"},
+        }
+        | told
+    )
 
 
 def review(
@@ -109,6 +116,125 @@ def test_an_answer_after_the_approval_is_no_part_of_what_was_accepted(tmp_path: 
     assert entry.revision_approach is None
 
 
+def test_an_approval_is_not_the_last_word(tmp_path: Path) -> None:
+    hasty = review("APPROVED", user="bob")
+    asked = review("CHANGES_REQUESTED", "The lock is taken twice.")
+    (entry,) = entries(read(tmp_path, pull(), [hasty, asked]))
+    assert (entry.human_feedback, entry.revision_approach) == ("The lock is taken twice.", None)
+    (entry,) = entries(read(tmp_path, pull(), [hasty, asked, review("APPROVED", "One lock now.")]))
+    assert (entry.entry_type, entry.revision_approach) == (EntryType.GATE_REJECTION, "One lock now.")
+
+
+def test_what_was_rejected_again_after_its_approval_was_not_accepted(tmp_path: Path) -> None:
+    rounds = [
+        review("CHANGES_REQUESTED", "No floats."),
+        review("APPROVED", "Cents."),
+        review("CHANGES_REQUESTED", "No"),
+    ]
+    assert [each.revision_approach for each in entries(read(tmp_path, pull(), rounds))] == [None, None]
+    rounds.append(review("APPROVED", "Whole numbers.", user="bob"))
+    assert [each.revision_approach for each in entries(read(tmp_path, pull(), rounds))] == ["Cents.", "Whole numbers."]
+
+
+OBJECTIONS = [
+    "This leaks the token, it must not be merged like this.",
+    "Never write the key to the log",
+    "NACK",
+    "-1, the index is missing",
+    "Blocking: the migration locks the table",
+    "Please don't merge this yet.",
+    "This breaks the import of old files",
+]
+REMARKS = [
+    "nit: two spaces, not blocking",
+    "No blockers from me",
+    "+1",
+    "> This must not be merged\n\nIt is mended now",
+    "I never knew that",
+    "```\nnever log\n```\nNice",
+]
+
+
+@pytest.mark.parametrize("words", OBJECTIONS)
+@pytest.mark.parametrize("at_a_line", [False, True])
+def test_a_comment_that_objects_is_a_rejection_where_a_later_revision_is_approved(
+    tmp_path: Path, words: str, *, at_a_line: bool
+) -> None:
+    said = review("COMMENTED", "" if at_a_line else words)
+    threads = [comment(said, words, line=3)] if at_a_line else []
+    (entry,) = entries(read(tmp_path, pull(), [said, review("APPROVED", "Good now", commit_id="def")], threads))
+    assert (entry.entry_type, entry.revision_approach) == (EntryType.GATE_REJECTION, "Good now")
+    assert words in (entry.human_feedback or "")
+
+
+@pytest.mark.parametrize("words", REMARKS)
+def test_a_comment_that_does_not_object_leaves_the_approval_a_first_one(tmp_path: Path, words: str) -> None:
+    (entry,) = entries(read(tmp_path, pull(), [review("COMMENTED", words), review("APPROVED")]))
+    assert entry.entry_type is EntryType.GATE_APPROVAL
+
+
+def test_an_objection_approved_without_a_change_is_neither_a_rejection_nor_an_approval(tmp_path: Path) -> None:
+    said = review("COMMENTED", "Must not be merged like this")
+    (skipped,) = read(tmp_path, pull(), [said, review("APPROVED")])  # both of the same commit
+    assert isinstance(skipped, InvalidInput)
+    assert "without a change in between" in skipped.reason
+    (entry,) = entries(read(tmp_path, pull(), [said, review("APPROVED", "Now", commit_id="def")]))
+    assert entry.entry_type is EntryType.GATE_REJECTION
+    (skipped,) = read(tmp_path, pull(), [said])
+    assert isinstance(skipped, InvalidInput)
+    assert "no later revision" in skipped.reason
+
+
+def test_a_request_at_a_line_is_a_rejection_where_the_line_was_changed(tmp_path: Path) -> None:
+    said, passed = review("COMMENTED"), review("APPROVED")
+    for words, expected in (
+        ("Use cents instead.", EntryType.GATE_REJECTION),
+        ("```suggestion\ntotal = 0\n```", EntryType.GATE_REJECTION),
+        ("Should this be in cents?", EntryType.GATE_APPROVAL),
+        ("Nice!", EntryType.GATE_APPROVAL),
+    ):
+        (entry,) = entries(read(tmp_path, pull(), [said, passed], [comment(said, words)]))
+        assert entry.entry_type is expected, words
+        (entry,) = entries(read(tmp_path, pull(), [said, passed], [comment(said, words, line=3)]))
+        assert entry.entry_type is EntryType.GATE_APPROVAL, "the line is as it was"
+
+
+def test_what_was_closed_without_a_merge_was_not_approved(tmp_path: Path) -> None:
+    closed = pull(state="closed", merged_at=None)
+    (skipped,) = read(tmp_path, closed, [review("APPROVED", "Fine")])
+    assert isinstance(skipped, InvalidInput)
+    assert "closed without a merge" in skipped.reason
+    (entry,) = entries(read(tmp_path, closed, [review("CHANGES_REQUESTED", "No floats"), review("APPROVED", "Fine")]))
+    assert entry.revision_approach is None
+    for merged in (pull(state="closed", merged_at="2026-01-02T00:00:00Z"), pull(state="open", merged_at=None)):
+        (entry,) = entries(read(tmp_path, merged, [review("APPROVED", "Fine")]))
+        assert entry.entry_type is EntryType.GATE_APPROVAL
+
+
+def test_an_author_approves_nothing_of_their_own(tmp_path: Path) -> None:
+    (skipped,) = read(tmp_path, pull(), [review("APPROVED", "lgtm", user="eve")])
+    assert isinstance(skipped, InvalidInput)
+    assert "by the author" in skipped.reason
+    (skipped,) = read(tmp_path, pull(user=None), [review("APPROVED", "lgtm")])
+    assert isinstance(skipped, InvalidInput)
+    assert "who wrote the pull request" in skipped.reason
+    asked, own = review("CHANGES_REQUESTED", "No floats"), review("APPROVED", "Fine", user="eve")
+    skipped, entry = read(tmp_path, pull(), [asked, own])
+    assert isinstance(entry, NewEntry)
+    assert entry.revision_approach is None
+    note = review("COMMENTED", "Do not merge yet, I test it", user="eve")
+    (entry,) = entries(read(tmp_path, pull(), [note, review("APPROVED")]))
+    assert entry.entry_type is EntryType.GATE_APPROVAL
+
+
+@pytest.mark.parametrize("login", ["renovate[bot]", "k8s-ci-robot", "shop-bot", "dependabot", "Codecov"])
+def test_a_bot_under_a_users_account_is_no_person(tmp_path: Path, login: str) -> None:
+    (skipped,) = read(tmp_path, pull(), [review("APPROVED", user=login)])
+    assert isinstance(skipped, InvalidInput)
+    assert "by a bot" in skipped.reason
+    assert entries(read(tmp_path, pull(), [review("APPROVED", user="talbot")]))
+
+
 def test_what_is_approved_at_once_is_an_approval_once(tmp_path: Path) -> None:
     approvals = [review("COMMENTED", "Reading"), review("APPROVED", "Fine"), review("APPROVED", "", user="bob")]
     (entry,) = entries(read(tmp_path, pull(), approvals))
@@ -145,6 +271,16 @@ def test_what_cannot_be_told_is_passed_over_with_the_reason(tmp_path: Path, page
     assert isinstance(skipped, InvalidInput)
     assert said in skipped.reason
     assert "of pull request cart#7" in skipped.field
+
+
+@pytest.mark.skipif(not CASES.is_file(), reason=f"{CASES} is not there")
+def test_the_four_pull_requests_of_the_cases_are_read_right() -> None:
+    found = [each for each in read_reviews(CASES) if isinstance(each, NewEntry)]
+    assert [(each.task_id, each.entry_type) for each in found] == [
+        ("pull request 1", EntryType.GATE_REJECTION),
+        ("pull request 3", EntryType.GATE_REJECTION),
+    ]
+    assert all(each.revision_approach for each in found)
 
 
 def test_after_a_dismissed_review_nothing_is_a_first_attempt(tmp_path: Path) -> None:
