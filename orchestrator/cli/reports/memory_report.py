@@ -71,6 +71,8 @@ class CaptureReport:
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What was read and is no item, counted by reason."""
     _answers: IO[str] = field(default_factory=_scratch)
     _accepted: IO[str] = field(default_factory=_scratch)
 
@@ -110,7 +112,8 @@ class CaptureReport:
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
-            print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
+            left_out = {"left_out": dict(self.left_out)} if self.left_out else {}
+            print_json_with_list({**counts, "open": self.open, **left_out}, "entries", self._answers)
             return
         self._accepted.seek(0)
         for line in self._accepted:
@@ -119,6 +122,8 @@ class CaptureReport:
             notes.print(line.rstrip("\n"))
         if not self.read:
             notes.print(self.nothing)
+        for reason, number in sorted(self.left_out.items()):
+            notes.print(sanitize(f"{number:,} {reason}").replace("\n", " "))
         more = self.refusal_count - _MAX_SHOWN
         if more > 0:
             notes.print(f"... and {more:,} more refused")
