@@ -30,7 +30,7 @@ def read_repaired_tests(
     check_text("project", project)
     if solution is not None:
         check_text("solution", solution)
-    steps = solution if diff is None else _read_diff(diff)
+    steps = solution if diff is None else read_diff(diff)
     changed = main_technology((file, 1) for file in _CHANGED_FILE.findall(steps or "") if file != "/dev/null")
     failed = [test for test in read_report(before, "before").values() if test.failed]
     later = read_report(after, "after")
@@ -63,7 +63,8 @@ def _text(words: str) -> str:
     return fit_ends(words, "cut: the report has more here")
 
 
-def _read_diff(diff: Path) -> str:
+def read_diff(diff: Path) -> str:
+    """Return the diff in a file, its beginning if it is too long. Raises InvalidInput for `diff`."""
     try:
         with diff.open("rb") as stream:
             content = escape_unstorable(stream.read(MAX_TEXT_BYTES + 1))

@@ -1,19 +1,41 @@
-"""Findings of static analysis, as failures. A finding proves a failure; only its later absence proves a fix."""
+"""Findings in SARIF logs. A finding proves a failure; only its later absence proves a fix."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hardwon.text.truncation import escape_unstorable
-from knowledge.models import EntryType, NewEntry
-from orchestrator.importers.fields import fit_beginning, key, repository_name, technology
-from orchestrator.importers.sarif_reader import Fix, Location, Message, Result, Rule, Run, read_log
+from knowledge.models import NewEntry
+from orchestrator.importers.fields import key, repository_name, technology
+from orchestrator.importers.findings.finding import PARTIAL, Finding, RunReport, number_findings
+from orchestrator.importers.findings.paths import Roots, find_repository, name_of, normalize
+from orchestrator.importers.findings.regions import Source, Span, describe_replacement
+from orchestrator.importers.findings.remedies import describe_rule, find_remedy
+from orchestrator.importers.sarif_reader import (
+    ArtifactLocation,
+    Fix,
+    Location,
+    Log,
+    Message,
+    Region,
+    Result,
+    Rule,
+    Run,
+    parse_log,
+    read_bytes,
+)
 
-_CUT_NOTE = "cut: the SARIF log has more"
+_PACKAGE_ID = re.compile(r"^[a-z]+\+[a-z]+:[^#]*?([^/#]+)#(?:([^@#]+)@)?([^#@]+)$")
+"""A package of cargo: its address, then its name if the last part of the address is another, then its version."""
+_BYTE_COUNTING_TOOLS = {"staticcheck", "gosec", "golangci-lint", "govulncheck", "revive", "go vet"}
+_LANGUAGES = {"dockerfile": "docker", "js": "javascript", "ts": "typescript", "csharp": "c#", "cpp": "c++"}
 
 
-def read_findings(file: Path) -> Iterator[NewEntry]:
+def read_findings(file: Path, *, project: str | None = None) -> Iterator[NewEntry]:
     """Yield the failures in a SARIF 2.1.0 log, in its order.
 
     A result that is gone in this run (`baselineState` is `absent`) and has a documented fix is verified by the run;
@@ -21,110 +43,216 @@ def read_findings(file: Path) -> Iterator[NewEntry]:
     suppressed ones, are left out: they are not failures. The log is read and validated whole before the first entry.
     Raises InvalidInput for `file`.
     """
-    log = read_log(file)
-    return (
-        _make_entry(run, result)
-        for run in log.runs
-        for result in run.results or ()
-        if result.kind == "fail" and not result.is_suppressed
-    )
+    reports = read_sarif(parse_log(read_bytes(file), file), file, project=project)
+    return (finding.entry() for finding in number_all(reports) if not finding.suppressed)
 
 
-def _make_entry(run: Run, result: Result) -> NewEntry:
-    rule = run.rule_of(result)
-    rule_id = result.rule_id or result.rule.id or (rule.id if rule else "")
-    location = result.locations[0] if result.locations else Location()
-    message = run.text_of(result.message, rule)
-    remedy = _fixes(run, result, rule) or _markdown_first(rule.help if rule else Message())
-    gone = result.baseline_state == "absent" and bool(remedy)
-    run_id = run.automation_details.id or run.automation_details.guid
-    return NewEntry(
-        entry_type=EntryType.FAILURE_SOLUTION,
-        project_id=_project(run),
-        agent_type="developer",
-        task_type="bugfix",
-        technology=_technology(run, location),
-        failure_description=_text(_failure(run, location, rule, rule_id, message)) or "a finding without words",
-        error_message=_text(message),
-        solution_steps=_text(remedy),
-        success_verified=gone,
-        verified_by=_verifier(run, run_id) if gone else None,
-        task_id=key(_identity(run, result, location, rule_id)) or None,
-        run_id=(key(run_id) or None) if run_id else None,
-    )
+def number_all(reports: list[RunReport]) -> list[Finding]:
+    """Return the findings of all runs with their ids."""
+    return [finding for report in reports for finding in number_findings(report.findings)]
 
 
-def _text(words: str) -> str | None:
-    return fit_beginning(escape_unstorable(words), _CUT_NOTE) if words.strip() else None
+def read_sarif(log: Log, file: Path, *, project: str | None = None) -> list[RunReport]:
+    """Return the runs of a log that is the content of a file."""
+    repository = find_repository(file)
+    return [_RunReader(run=run, file=file, repository=repository, project=project).report() for run in log.runs]
 
 
-def _verifier(run: Run, run_id: str | None) -> str:
-    return escape_unstorable(f"{run.tool.driver.name}: absent from run {run_id or '(unnamed)'}")[:500]
+@dataclass(kw_only=True)
+class _RunReader:
+    """Reads the results of one run."""
 
+    run: Run
+    file: Path
+    repository: Path | None
+    project: str | None
+    roots: Roots = field(init=False)
+    _sources: dict[str, list[str] | None] = field(default_factory=dict)
 
-def _markdown_first(message: Message) -> str:
-    """Return the markdown of a help text, else its plain text, which often is only the address of a page."""
-    return (message.markdown or message.text or "").strip()
+    def __post_init__(self) -> None:
+        self.project = key(self.project) if self.project else self._project()
+        named = [base.uri for base in self.run.original_uri_base_ids.values() if base.uri]
+        named += [each.mapped_to.uri for each in self.run.version_control_provenance if each.mapped_to.uri]
+        named += [each.working_directory.uri for each in self.run.invocations if each.working_directory.uri]
+        paths = {normalize(uri) for uri in named}
+        self.roots = Roots(
+            repository=self.repository,
+            named=tuple(sorted((path for path in paths if len(path) > 1), key=lambda path: (len(path), path))),
+            project=self.project,
+        )
 
+    def report(self) -> RunReport:
+        """Return the run."""
+        left_out: Counter[str] = Counter()
+        findings = []
+        for result in self.run.results or ():
+            if result.kind != "fail":
+                left_out[f"of kind {result.kind}, which is no failure"] += 1
+                continue
+            if result.is_suppressed:
+                left_out["suppressed: somebody decided that they need no fix"] += 1
+            findings.append(self._read(result))
+        calls = self.run.invocations
+        return RunReport(
+            tool=self.run.tool.driver.name,
+            findings=findings,
+            checked=frozenset(self._file(artifact.location) for artifact in self.run.artifacts) - {""},
+            scope=self._scope(),
+            whole=any(finding.subject for finding in findings),
+            succeeded=all(call.execution_successful for call in calls),
+            file=self.file,
+            left_out=left_out,
+            disabled=frozenset(
+                override.descriptor.id or ""
+                for call in calls
+                for override in call.rule_configuration_overrides
+                if not override.configuration.enabled
+            ),
+        )
 
-def _project(run: Run) -> str:
-    for provenance in run.version_control_provenance:
-        if name := repository_name(provenance.repository_uri):
+    def _scope(self) -> str | None:
+        """Return the command, or the category of the run, if it names one: the id up to its last part."""
+        for call in self.run.invocations:
+            if call.command_line or call.arguments:
+                return call.command_line or " ".join(call.arguments)
+        category = (self.run.automation_details.id or "").rpartition("/")[0]
+        return category or None
+
+    def _project(self) -> str:
+        for provenance in self.run.version_control_provenance:
+            if name := repository_name(provenance.repository_uri):
+                return name
+        if self.repository is not None and (name := name_of(self.repository)):
             return name
-    return key(run.tool.driver.name) or "sarif"
+        return key(self.run.tool.driver.name) or "sarif"
+
+    def _read(self, result: Result) -> Finding:
+        run, rule = self.run, self.run.rule_of(result)
+        location = result.locations[0] if result.locations else Location()
+        physical = location.physical_location
+        rule_id = result.rule_id or result.rule.id or (rule.id if rule else "")
+        message = self._without_roots(run.text_of(result.message, rule))
+        subject = _crate(result)
+        titles = [message, rule_id]
+        if rule:
+            titles += [rule.name or "", rule.short_description.words]
+        absent = result.baseline_state == "absent"
+        remedy = self._fixes(result, rule, absent=absent) or _remedy(rule, titles)
+        snippet = physical.region.snippet.text or physical.context_region.snippet.text or ""
+        run_id = run.automation_details.id or run.automation_details.guid
+        logical = next((one.fully_qualified_name or one.name for one in location.logical_locations), None)
+        file = self._file(physical.artifact_location)
+        prints = [*result.fingerprints.items()] or [
+            (PARTIAL + name, value) for name, value in result.partial_fingerprints.items()
+        ]
+        return Finding(
+            tool=run.tool.driver.name,
+            rule=rule_id,
+            rule_name=(rule.name or "") if rule else "",
+            about=_about(rule, titles),
+            message=message,
+            file="" if subject else file,
+            line=physical.region.start_line,
+            logical=logical or "",
+            subject=subject,
+            snippet=snippet,
+            remedy=remedy,
+            technology="rust" if subject else self._technology(physical.artifact_location, physical.region, file),
+            project=self.project or "sarif",
+            run_id=run_id,
+            fingerprints=() if subject else tuple(prints),
+            absent=absent,
+            suppressed=result.is_suppressed,
+            origin="SARIF log",
+        )
+
+    def _without_roots(self, message: str) -> str:
+        for root in (*self.roots.named, *([self.repository.as_posix()] if self.repository else ())):
+            message = message.replace(root.rstrip("/") + "/", "")
+        return message
+
+    def _file(self, location: ArtifactLocation) -> str:
+        address = self.run.file_of(location)
+        if not address:
+            return ""
+        base = self.run.base_of(location)
+        path = normalize(address)
+        if base and not path.startswith("/"):
+            path = normalize(base if base.endswith("/") else base + "/") + "/" + path
+            return self.roots.relative(path).lstrip("/") if self._is_root(base) else self.roots.relative(path)
+        return self.roots.relative(address)
+
+    def _is_root(self, base: str) -> bool:
+        return normalize(base) in self.roots.named
+
+    def _technology(self, location: ArtifactLocation, region: Region, file: str) -> str | None:
+        language = self.run.language_of(location, region)
+        if not language and file and (known := technology(escape_unstorable(file))):
+            return known
+        language = language or self.run.default_source_language
+        name = escape_unstorable(language).strip().lower()[:100] if language else ""
+        return _LANGUAGES.get(name, name) or None
+
+    def _fixes(self, result: Result, rule: Rule | None, *, absent: bool) -> str:
+        fixes = [words for fix in result.fixes if (words := self._fix(fix, rule, absent=absent))]
+        if len(fixes) < 2:
+            return "".join(fixes)
+        return "\n\n".join(f"Way {number}: {words}" for number, words in enumerate(fixes, start=1))
+
+    def _fix(self, fix: Fix, rule: Rule | None, *, absent: bool) -> str:
+        lines = [self.run.text_of(fix.description, rule)]
+        for change in fix.artifact_changes:
+            file = self._file(change.artifact_location) or "the file"
+            source = None if absent else self._source(file)  # the file at hand is the mended one
+            for replacement in change.replacements:
+                text, region = replacement.inserted_content.text or "", replacement.deleted_region
+                lines.append(_describe(file, region, text, source))
+        return "\n".join(line for line in lines if line.strip())
+
+    def _source(self, file: str) -> Source | None:
+        if file not in self._sources:
+            self._sources[file] = self.roots.read(file)
+        lines = self._sources[file]
+        if lines is None:
+            return None
+        counts_bytes = self.run.tool.driver.name.casefold() in _BYTE_COUNTING_TOOLS
+        return Source(lines=lines, column_kind=self.run.column_kind, counts_bytes=counts_bytes)
 
 
-def _technology(run: Run, location: Location) -> str | None:
-    place = location.physical_location.artifact_location
-    if language := run.language_of(place):
-        return escape_unstorable(language).strip().lower()[:100] or None
-    file = run.file_of(place)
-    return technology(escape_unstorable(file)) if file else None
+def _describe(file: str, region: Region, text: str, source: Source | None) -> str:
+    if region.start_line is None:
+        return f"{file}: replace the marked text by `{text}`" if text else f"{file}: delete the marked text"
+    span = Span(
+        first_line=region.start_line,
+        last_line=region.end_line or region.start_line,
+        first_column=region.start_column,
+        end_column=region.end_column,
+    )
+    return describe_replacement(file, span, text, source)
 
 
-def _failure(run: Run, location: Location, rule: Rule | None, rule_id: str, message: str) -> str:
-    """Return the failure as text: the rule with its description, the message, the place and the code there."""
-    name = f" ({rule.name})" if rule and rule.name and rule.name != rule_id else ""
-    about = ""
-    if rule:
-        about = rule.full_description.words or rule.short_description.words or rule.help.words
-    physical = location.physical_location
-    code = physical.region.snippet.text or physical.context_region.snippet.text or ""
-    lines = [f"{rule_id}{name}", about, message if message != about else "", _place(run, location), code.rstrip()]
-    return "\n".join(line for line in lines if line.strip())
+def _remedy(rule: Rule | None, titles: list[str]) -> str:
+    if rule is None:
+        return ""
+    return find_remedy(_texts(rule.help), _texts(rule.full_description), titles=titles)
 
 
-def _place(run: Run, location: Location) -> str:
-    physical = location.physical_location
-    file = run.file_of(physical.artifact_location)
-    line = physical.region.start_line
-    place = f"{file}:{line}" if file and line else file or ""
-    logical = next((one.fully_qualified_name or one.name for one in location.logical_locations), None)
-    return f"{place} in {logical}".strip() if logical else place
+def _about(rule: Rule | None, titles: list[str]) -> str:
+    if rule is None:
+        return ""
+    texts = [rule.full_description.words, rule.short_description.words, rule.help.words]
+    return describe_rule(texts, message=titles[0])
 
 
-def _identity(run: Run, result: Result, location: Location, rule_id: str) -> str:
-    """Return an id of a result that is the same in all runs: its fingerprint with the rule, else rule and place."""
-    for fingerprints in (result.fingerprints, result.partial_fingerprints):
-        if fingerprints:
-            return f"{rule_id}:{fingerprints[min(fingerprints)]}"
-    return f"{rule_id}:{_place(run, location)}".strip(":") or result.guid or ""
+def _texts(message: Message) -> list[str]:
+    """Return the markdown of a help text and its plain text, which often is only the address of a page."""
+    return [text for text in (message.markdown, message.text) if text]
 
 
-def _fixes(run: Run, result: Result, rule: Rule | None) -> str:
-    fixes = [words for fix in result.fixes if (words := _fix(run, fix, rule))]
-    if len(fixes) < 2:
-        return "".join(fixes)
-    return "\n\n".join(f"Way {number}: {words}" for number, words in enumerate(fixes, start=1))
-
-
-def _fix(run: Run, fix: Fix, rule: Rule | None) -> str:
-    lines = [run.text_of(fix.description, rule)]
-    for change in fix.artifact_changes:
-        file = run.file_of(change.artifact_location) or "the file"
-        for replacement in change.replacements:
-            region, text = replacement.deleted_region, replacement.inserted_content.text
-            first, last = region.start_line, region.end_line or region.start_line
-            place = "" if first is None else f" line {first}" if first == last else f" lines {first}-{last}"
-            lines.append(f"{file}{place}: replace with\n{text}" if text else f"{file}{place}: delete")
-    return "\n".join(line for line in lines if line.strip())
+def _crate(result: Result) -> str:
+    """Return the package that a finding is about, without the path of the checkout; "" if it is about a file."""
+    for value in (*result.fingerprints.values(), *result.partial_fingerprints.values()):
+        if match := _PACKAGE_ID.match(value):
+            folder, name, version = match.groups()
+            return f"{name or folder}@{version}"
+    return ""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -14,6 +18,8 @@ from pydantic.alias_generators import to_camel
 from hardwon.errors import InvalidInput
 from hardwon.validation import MAX_TEXT_BYTES
 
+MAX_BYTES = 100 * 1000 * 1000
+"""A log of more than 100,000 results is smaller."""
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)\}")
 
 
@@ -55,7 +61,10 @@ class Region(Part):
     """A place in a file."""
 
     start_line: int | None = None
+    start_column: int | None = None
     end_line: int | None = None
+    end_column: int | None = None
+    source_language: str | None = None
     snippet: Snippet = Snippet()
 
 
@@ -63,6 +72,7 @@ class ArtifactLocation(Part):
     """A file, by its address or its index among the run's artifacts."""
 
     uri: str | None = None
+    uri_base_id: str | None = None
     index: int = -1
 
 
@@ -193,9 +203,32 @@ class AutomationDetails(Part):
 
 
 class VersionControl(Part):
-    """The repository that was analysed."""
+    """The repository that was analysed, and where it was checked out."""
 
     repository_uri: str
+    mapped_to: ArtifactLocation = ArtifactLocation()
+
+
+class RuleOverride(Part):
+    """A rule that an invocation switched on or off."""
+
+    class Configuration(Part):
+        """The part of a configuration that matters here."""
+
+        enabled: bool = True
+
+    configuration: Configuration = Configuration()
+    descriptor: RuleReference = RuleReference()
+
+
+class Invocation(Part):
+    """A call of the tool."""
+
+    command_line: str | None = None
+    arguments: tuple[str, ...] = ()
+    execution_successful: bool = True
+    working_directory: ArtifactLocation = ArtifactLocation()
+    rule_configuration_overrides: tuple[RuleOverride, ...] = ()
 
 
 class ExternalFiles(Part):
@@ -210,6 +243,10 @@ class Run(Part):
     tool: Tool
     results: tuple[Result, ...] | None = None
     artifacts: tuple[Artifact, ...] = ()
+    column_kind: Literal["utf16CodeUnits", "unicodeCodePoints"] | None = None
+    default_source_language: str | None = None
+    invocations: tuple[Invocation, ...] = ()
+    original_uri_base_ids: dict[str, ArtifactLocation] = Field(default_factory=dict)
     automation_details: AutomationDetails = AutomationDetails()
     version_control_provenance: tuple[VersionControl, ...] = ()
     external_property_file_references: ExternalFiles = ExternalFiles()
@@ -240,11 +277,28 @@ class Run(Part):
             return self.artifacts[location.index].location.uri
         return location.uri
 
-    def language_of(self, location: ArtifactLocation) -> str | None:
-        """Return the source language that the log names for a file."""
+    def base_of(self, location: ArtifactLocation) -> str:
+        """Return the address that the address of a file is relative to, "" if the log does not say it."""
+        if location.uri is None and 0 <= location.index < len(self.artifacts):
+            location = self.artifacts[location.index].location
+        parts: list[str] = []
+        seen: set[str] = set()
+        name = location.uri_base_id
+        while name is not None and name not in seen and name in self.original_uri_base_ids:
+            seen.add(name)
+            base = self.original_uri_base_ids[name]
+            parts.insert(0, base.uri or "")
+            name = base.uri_base_id
+        return "".join(part if not part or part.endswith("/") else part + "/" for part in parts)
+
+    def language_of(self, location: ArtifactLocation, region: Region | None = None) -> str | None:
+        """Return the source language that the log names for a region, its file or the whole run."""
+        if region is not None and region.source_language:
+            return region.source_language
+        language = self._languages.get(location.uri) if location.uri else None
         if 0 <= location.index < len(self.artifacts):
-            return self.artifacts[location.index].source_language
-        return self._languages.get(location.uri) if location.uri else None
+            language = self.artifacts[location.index].source_language
+        return language or self.default_source_language
 
     def text_of(self, message: Message, rule: Rule | None) -> str:
         """Return the text of a message with its placeholders filled."""
@@ -267,12 +321,32 @@ class Log(Part):
 
 def read_log(file: Path) -> Log:
     """Return the log in a file. Raises InvalidInput for `file`, saying what is wrong with it."""
+    return parse_log(read_bytes(file), file)
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the content of a report; a gzipped one is unpacked. Raises InvalidInput for `file`."""
     try:
-        content = file.read_bytes()
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+        if content.startswith(b"\x1f\x8b"):
+            with gzip.open(io.BytesIO(content)) as packed:
+                content = packed.read(MAX_BYTES + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InvalidInput("file", f"{file} is not a whole gzip file: {error}") from error
     except OSError as error:
         raise InvalidInput("file", f"{file} cannot be read: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise InvalidInput(
+            "file", f"{file} has more than the {MAX_BYTES:,} bytes allowed: write a report for each part"
+        )
+    return content
+
+
+def parse_log(content: bytes, file: Path) -> Log:
+    """Return the log that is the content of a file. Raises InvalidInput for `file`."""
     try:
-        log = Log.model_validate_json(content.removeprefix(b"\xef\xbb\xbf"))
+        log = Log.model_validate_json(_decode(content))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = "".join(f"{part}." for part in first["loc"]).rstrip(".")
@@ -283,6 +357,15 @@ def read_log(file: Path) -> Log:
         if run.external_property_file_references.results:
             raise InvalidInput("file", f"{file} has its results in other files: merge them into one log first")
     return log
+
+
+def _decode(content: bytes) -> bytes:
+    """Return a text as UTF-8 without a byte order mark: Windows' shells write UTF-16."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        with suppress(UnicodeDecodeError):
+            decoded = content.decode("utf-16").encode("utf-8", "surrogatepass")
+            return decoded if b'"runs"' in decoded else content
+    return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def _format(words: str, arguments: Sequence[str]) -> str:

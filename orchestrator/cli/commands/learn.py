@@ -80,20 +80,36 @@ def learn_git(
 
 @learn.command("sarif")
 def learn_sarif(
-    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
+    files: Annotated[list[Path], typer.Argument(help="SARIF, Checkstyle or GitLab code quality; also folders, zips.")],
+    after: Annotated[list[Path] | None, typer.Option(help="A report of a later run. Repeatable.")] = None,
+    project: Annotated[
+        str | None, typer.Option(help="The project; else the report's or the file's repository.")
+    ] = None,
+    solution: Annotated[str | None, typer.Option(help="What mended the findings that are gone.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that mended them, as a file.")] = None,
     *,
+    same_files: Annotated[bool, typer.Option("--same-files", help="The later run looked at the same files.")] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn the findings of a SARIF report. Those that a later run shows gone, with a remedy, are verified."""
-    from orchestrator.importers.sarif import read_findings
+    """Learn the findings of reports. Those that a later run shows gone, with a remedy, are verified."""
+    from orchestrator.cli.files.finding_capture import learn_findings
 
-    capture_and_report(
-        enumerate(read_findings(file), 1),
-        workspace,
-        as_json=as_json,
-        place="finding",
-        nothing="the report has no findings",
+    if solution is not None and diff is not None:
+        raise typer.BadParameter("give either --solution or --diff")
+    if after is None and (solution is not None or diff is not None or same_files):
+        raise typer.BadParameter("--solution, --diff and --same-files need --after: it shows which findings are gone")
+    run(
+        lambda: learn_findings(
+            files,
+            after or [],
+            project=project,
+            solution=solution,
+            diff=diff,
+            same_files=same_files,
+            workspace=workspace,
+            as_json=as_json,
+        )
     )
 
 

@@ -71,8 +71,9 @@ class CaptureReport:
     each: bool = False
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    passed_over: Counter[str] | None = None
     open: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What was read and is no item, counted by reason."""
     _answers: IO[str] = field(default_factory=_scratch)
     _accepted: IO[str] = field(default_factory=_scratch)
 
@@ -112,7 +113,7 @@ class CaptureReport:
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
-            left_out = {} if self.passed_over is None else {"passed_over": dict(self.passed_over.most_common())}
+            left_out = {"left_out": dict(self.left_out)} if self.left_out else {}
             print_json_with_list({**counts, "open": self.open, **left_out}, "entries", self._answers)
             return
         self._accepted.seek(0)
@@ -122,9 +123,8 @@ class CaptureReport:
             notes.print(line.rstrip("\n"))
         if not self.read:
             notes.print(self.nothing)
-        if self.passed_over:
-            reasons = ", ".join(f"{number:,} {reason}" for reason, number in self.passed_over.most_common())
-            notes.print(f"{self.passed_over.total():,} passed over: {reasons}")
+        for reason, number in sorted(self.left_out.items()):
+            notes.print(sanitize(f"{number:,} {reason}").replace("\n", " "))
         more = self.refusal_count - _MAX_SHOWN
         if more > 0:
             notes.print(f"... and {more:,} more refused")

@@ -158,9 +158,11 @@ def test_a_bare_result_of_a_bare_tool_is_still_a_failure(log: Path) -> None:
     assert (entry.project_id, entry.task_id, entry.run_id, entry.technology) == ("Checker", None, None, None)
 
 
-def test_without_a_fingerprint_a_finding_is_known_by_rule_and_place(log: Path) -> None:
+def test_without_a_fingerprint_a_finding_is_known_by_its_rule_file_and_text_and_never_by_its_line(log: Path) -> None:
     bare = {name: value for name, value in RESULT.items() if name != "partialFingerprints"}
-    assert one(log, bare).task_id == "PY012:shop/cart.py:12 in shop.cart.total"
+    moved = json.loads(json.dumps(bare).replace('"startLine": 12', '"startLine": 90'))
+    assert one(log, bare).task_id == one(log, moved).task_id
+    assert (one(log, bare).task_id or "").startswith("PY012:shop/cart.py: The query uses name. @")
     assert one(log, RESULT | {"fingerprints": {"stable/v1": "abc"}}).task_id == "PY012:abc"
     far = one(log, RESULT | {"fingerprints": {"stable/v1": "a" * 999 + "1"}}).task_id
     assert far != one(log, RESULT | {"fingerprints": {"stable/v1": "a" * 999 + "2"}}).task_id
