@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -55,6 +55,25 @@ def _scratch() -> IO[str]:
     return SpooledTemporaryFile(_MAX_MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Items of a source that are not learned: counts by reason, words for the reasons, and unreadable files."""
+
+    counts: Mapping[str, int]
+    words: Mapping[str, str]
+    unread: Sequence[str] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for each unread file, and one for all that was left out."""
+        for file in self.unread[:_MAX_SHOWN]:
+            yield sanitize(f"not read: {file}").replace("\n", " ")
+        if len(self.unread) > _MAX_SHOWN:
+            yield f"... and {len(self.unread) - _MAX_SHOWN:,} more files not read"
+        if self.counts:
+            told = ", ".join(f"{number:,} {self.words.get(reason, reason)}" for reason, number in self.counts.items())
+            yield f"left out: {told}"
+
+
 @dataclass(kw_only=True)
 class CaptureReport:
     """Collects the results of a capture for a block. `place` is the word for an item: line, commit or finding.
@@ -68,6 +87,7 @@ class CaptureReport:
     as_json: bool
     nothing: str
     each: bool = False
+    left_out: LeftOut | None = None
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
@@ -110,13 +130,17 @@ class CaptureReport:
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
-            print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
+            left = self.left_out
+            told = {"left_out": dict(left.counts), "unread": list(left.unread)} if left is not None else {}
+            print_json_with_list({**counts, "open": self.open, **told}, "entries", self._answers)
             return
         self._accepted.seek(0)
         for line in self._accepted:
             print_text(line.rstrip("\n"))
         for line in self._answers:
             notes.print(line.rstrip("\n"))
+        for line in self.left_out.sentences() if self.left_out is not None else ():
+            notes.print(line)
         if not self.read:
             notes.print(self.nothing)
         more = self.refusal_count - _MAX_SHOWN
