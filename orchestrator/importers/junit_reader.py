@@ -1,71 +1,91 @@
 """JUnit XML reports of test runners, parsed in bounded memory.
 
-A report is untrusted input: one with a document type, and so with entities, is refused.
+A report is untrusted input: one with a document type, and so with entities, is refused. Control characters, which XML
+forbids and coloured output has, are replaced.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Never
+from typing import IO
 from xml.parsers import expat
 
-from hardwon.errors import InvalidInput
-from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES
+from orchestrator.importers.ci_reports.cases import Failure, Names, Run, Scope, Tally
+from orchestrator.importers.ci_reports.valid_xml import MARK, Unreadable, clean_text, valid_chunks
 
-MAX_BYTES = 256 * 1024 * 1024
-"""A report of more than a million tests is smaller."""
 MAX_DEPTH = 50
 """Suites are nested, but not this deep."""
-_CHUNK_BYTES = 64 * 1024
-_FAILURE_ELEMENTS = {"failure", "error"}
+MAX_CASES = 2_000_000
+"""Test cases in a run: each takes memory until the runs are compared."""
+_FULL_TEXTS_BYTES = 48 * 1024 * 1024
+"""Above this the texts of further failures are cut to `_SHORT_TEXT_CHARS`."""
+_SHORT_TEXT_CHARS = 2000
+
+_FAILED, _SKIPPED, _FLAKY, _RERUN, _TEARDOWN = 1, 2, 4, 8, 16
+_CHILDREN = {
+    "failure": _FAILED,
+    "error": _FAILED,
+    "skipped": _SKIPPED,
+    "skip": _SKIPPED,
+    "ignored": _SKIPPED,
+    "disabled": _SKIPPED,
+    "pending": _SKIPPED,
+    "todo": _SKIPPED,
+    "flakyFailure": _FLAKY,
+    "flakyError": _FLAKY,
+    "rerunFailure": _RERUN,
+    "rerunError": _RERUN,
+}
+_STATES = ("status", "result", "state", "outcome")
+_SWITCHES = ("disabled", "skipped", "ignored", "executed", "ran")
+_SPECIAL_ATTRIBUTES = {*_STATES, *_SWITCHES}
+_RAN = {
+    "", "run", "ran", "pass", "passed", "ok", "success", "successful", "succeeded", "completed", "complete", "done",
+    "finished", "executed",
+}  # fmt: skip
+_BROKE = {
+    "fail", "failed", "failure", "error", "errored", "broken", "crashed", "aborted", "timeout", "timedout", "timed_out",
+}  # fmt: skip
+
+_TIME = re.compile(
+    r"[-_ ]?\b\d{4}-?\d\d-?\d\d[T_ -]?\d\d[:.-]?\d\d[:.-]?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\b"
+    r"|\s*[(\[]\d+(?:[.,]\d+)? ?(?:ms|s|sec|secs|seconds|µs|us|ns)[)\]]$"
+)
+_DIGITS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
+_MACHINE = re.compile(
+    r"|localhost|[0-9a-f]{12}|[0-9a-f]{64}|fv-az\d+-\d+|pkrvm\w+|runnervm\w+|ip-\d+-\d+-\d+-\d+(?:\..*)?"
+    r"|runner-[\w-]+-project-\d+-concurrent-\d+.*|DESKTOP-[A-Z0-9]{7}|Mac-\d{10,}(?:\.local)?|[\w.-]+\.(?:local|internal|lan)"
+    r"|[a-z0-9-]+-[a-f0-9]{8,10}-[a-z0-9]{5}"
+)
+"""Names that CI gives to machines, another one for each run. Others may be projects (Playwright) and are compared."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Test:
-    """A test of a report; if it is listed several times, it failed if any failed, and ran if any ran."""
-
-    name: str
-    file: str | None = None
-    failed: bool = False
-    ran: bool = False
-    message: str = ""
-    trace: str = ""
+class NotJUnit(Exception):
+    """The file is no JUnit report, though it may be good XML."""
 
 
-def read_report(file: Path, field_name: str) -> dict[str, Test]:
-    """Return the tests of a report by name, in its order. Raises InvalidInput for `field_name`."""
-    parser = _ReportParser(refuse=lambda reason: _refuse(field_name, file, reason))
+def read_stream(stream: IO[bytes], run: Run, *, folder: tuple[str, ...], words: bool) -> None:
+    """Add the tests of a report to a run, or none of them if it cannot be read. Without `words` no text is kept."""
+    parser = _ReportParser(run, folder=folder, words=words)
     try:
-        with file.open("rb") as stream:
-            size = 0
-            while chunk := stream.read(_CHUNK_BYTES):
-                size += len(chunk)
-                if size > MAX_BYTES:
-                    _refuse(field_name, file, f"has more than the {MAX_BYTES:,} bytes allowed")
-                parser.feed(chunk)
-            parser.feed(b"", last=True)
-    except OSError as error:
-        raise InvalidInput(field_name, f"{file} cannot be read: {error.strerror}") from error
-    except (expat.ExpatError, ValueError, LookupError) as error:  # the latter two: an encoding that expat cannot read
-        raise InvalidInput(field_name, f"{file} is not XML: {error}") from error
-    return parser.tests
-
-
-def _refuse(field_name: str, file: Path, reason: str) -> Never:
-    raise InvalidInput(field_name, f"{file} {reason}")
+        for chunk in valid_chunks(stream):
+            parser.feed(chunk)
+        parser.feed(b"", last=True)
+    except (expat.ExpatError, ValueError, LookupError) as error:  # the latter two: an encoding that nobody can read
+        raise Unreadable(f"is not XML: {error}") from error
+    parser.commit()
 
 
 @dataclass(slots=True)
 class _TextBuffer:
     """The text of an element: as much of both ends as can be stored, so that a later cut is visible."""
 
+    room: int
     first: list[str] = field(default_factory=list)
     last: deque[str] = field(default_factory=deque)
-    room: int = MAX_TEXT_BYTES
     tail_size: int = 0
 
     def add(self, text: str) -> None:
@@ -79,72 +99,300 @@ class _TextBuffer:
             self.tail_size -= len(self.last.popleft())
 
     def text(self) -> str:
-        return "".join([*self.first, *self.last])
+        return clean_text("".join([*self.first, *self.last])).strip()
+
+
+@dataclass(slots=True)
+class _Suite:
+    """An open suite. `repeats` are the tests in it whose identity occurred in it before."""
+
+    name: str
+    host: str
+    basedir: str
+    declared: int
+    elements: int = 0
+    nested: bool = False
+    repeats: list[tuple[Names, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Case:
+    """An open test case: what its children say so far."""
+
+    attributes: dict[str, str]
+    depth: int
+    flags: int = 0
+    failures: list[Failure] | None = None
+    out: str = ""
+    err: str = ""
 
 
 class _ReportParser:
     """An incremental parser of a report."""
 
-    def __init__(self, refuse: Callable[[str], Never]) -> None:
-        self.tests: dict[str, Test] = {}
-        self._refuse = refuse
-        self._path: list[str] = []
-        self._test: Test | None = None
-        self._skipped = False
-        self._failed = False
-        self._text: _TextBuffer | None = None
-        self._parser = expat.ParserCreate()
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
-        self._parser.StartDoctypeDeclHandler = self._doctype
+    def __init__(self, run: Run, *, folder: tuple[str, ...], words: bool) -> None:
+        self._run = run
+        self._folder = folder
+        self._words = words
+        self._texts_size = 0
+        self._scopes: dict[Scope, Names] = {}
+        self._names_by_class: dict[tuple[str | None, str | None], Names] = {}
+        self._suites: list[_Suite] = []
+        self._outer: list[_Case] = []
+        self._case: _Case | None = None
+        self._depth = 0
+        self._case_count = run.case_count
+        self._buffer: _TextBuffer | None = None
+        self._buffer_depth = 0
+        parser = self._parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartDoctypeDeclHandler = self._doctype
 
     def feed(self, chunk: bytes, *, last: bool = False) -> None:
         self._parser.Parse(chunk, last)
 
+    def commit(self) -> None:
+        """Add the tests to the run: only a report that was read to its end counts."""
+        self._run.case_count = self._case_count
+        for scope, names in self._scopes.items():
+            known = self._run.scopes.setdefault(scope, names)
+            if known is not names:
+                for name, value in names.items():
+                    _merge(known, name, value)
+
+    def _fail(self, reason: str) -> Unreadable:
+        return Unreadable(f"{reason} (line {self._parser.CurrentLineNumber})")
+
     def _doctype(self, *_: object) -> None:
-        self._refuse("declares a document type, which is not allowed: test runners write none")
+        raise self._fail("declares a document type, which is not allowed: test runners write none")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if not self._path and name not in {"testsuites", "testsuite"}:
-            self._refuse(f"is not a JUnit report: it begins with <{name[:100]}>, not <testsuites> or <testsuite>")
-        if len(self._path) >= MAX_DEPTH:
-            self._refuse(f"has elements more than {MAX_DEPTH} deep")
-        parent = self._path[-1] if self._path else None
-        self._path.append(name)
-        if name == "testcase":
-            test = _test_name(attributes)
-            self._test = self.tests.setdefault(test, Test(name=test, file=attributes.get("file")))
-            self._skipped = self._failed = False
-        elif parent == "testcase" and self._test is not None:
-            self._skipped = self._skipped or name == "skipped"
-            if name in _FAILURE_ELEMENTS:
-                self._failed = True
-                if not self._test.message and not self._test.trace:
-                    self._test.message = escape_unstorable(
-                        attributes.get("message") or attributes.get("type") or ""
-                    ).strip()
-                    self._text = _TextBuffer()
+        depth = self._depth = self._depth + 1
+        if depth > MAX_DEPTH:
+            raise self._fail(f"has elements more than {MAX_DEPTH} deep")
+        if name == "testcase" and depth > 1:
+            if self._case is not None:
+                self._outer.append(self._case)
+            self._case = _Case(attributes, depth)
+            return
+        if self._case is not None:
+            if depth == self._case.depth + 1:
+                self._start_child(self._case, name, attributes)
+        elif name in {"testsuite", "testsuites"}:
+            self._start_suite(name, attributes)
+        elif depth == 1:
+            raise NotJUnit(f"is not a JUnit report: it begins with <{name[:100]}>, not <testsuites> or <testsuite>")
+        elif name == "property" and attributes.get("name") == "basedir" and self._suites:
+            self._suites[-1].basedir = attributes.get("value", "")
+            self._names_by_class = {}
 
-    def _characters(self, text: str) -> None:
-        if self._text is not None:
-            self._text.add(text)
+    def _start_suite(self, tag: str, attributes: dict[str, str]) -> None:
+        outer = self._suites[-1] if self._suites else None
+        name = clean_text(attributes.get("name", ""))
+        if tag == "testsuites":
+            name = _DIGITS.sub("", name)
+        declared = attributes.get("tests", "")
+        if outer is not None:
+            outer.nested = True
+        self._suites.append(
+            _Suite(
+                name=_TIME.sub("", name).strip(),
+                host=attributes.get("hostname") or (outer.host if outer else ""),
+                basedir=outer.basedir if outer else "",
+                declared=int(declared) if declared.isdecimal() else -1,
+            )
+        )
+        self._names_by_class = {}
+
+    def _start_child(self, case: _Case, name: str, attributes: dict[str, str]) -> None:
+        flag = _CHILDREN.get(name)
+        if flag is None:
+            if self._words and name in {"system-out", "system-err"}:
+                self._capture()
+            return
+        case.flags |= flag
+        if flag == _FAILED:
+            message = attributes.get("message") or ""
+            if message.startswith("failed on teardown"):
+                case.flags |= _TEARDOWN
+            if self._words:
+                failure = Failure(message=clean_text(message).strip(), kind=clean_text(attributes.get("type") or ""))
+                case.failures = [*(case.failures or ()), failure]
+                self._capture()
+
+    def _capture(self) -> None:
+        room = MAX_TEXT_BYTES if self._texts_size < _FULL_TEXTS_BYTES else _SHORT_TEXT_CHARS
+        self._buffer = _TextBuffer(room)
+        self._buffer_depth = self._depth
+        self._parser.CharacterDataHandler = self._buffer.add
+
+    def _end_capture(self, case: _Case, name: str, text: str) -> None:
+        self._buffer = None
+        self._parser.CharacterDataHandler = None
+        if name == "system-out":
+            case.out = case.out or text
+        elif name == "system-err":
+            case.err = case.err or text
+        elif case.failures:
+            case.failures[-1].text = text
 
     def _end(self, name: str) -> None:
-        self._path.pop()
-        if self._test is None:
-            return
-        if name == "testcase":
-            self._test.failed = self._test.failed or self._failed
-            self._test.ran = self._test.ran or not self._skipped
-            self._test = None
-        elif name in _FAILURE_ELEMENTS and self._text is not None:
-            self._test.trace = escape_unstorable(self._text.text()).strip()
-            self._text = None
+        depth = self._depth
+        self._depth = depth - 1
+        case = self._case
+        if case is not None:
+            if depth == case.depth:
+                self._end_case(case)
+                self._case = self._outer.pop() if self._outer else None
+            elif self._buffer is not None and depth == self._buffer_depth:
+                self._end_capture(case, name, self._buffer.text())
+        elif name in {"testsuite", "testsuites"} and self._suites:
+            _fold_reruns(self._suites.pop())
+            self._names_by_class = {}
+
+    def _end_case(self, case: _Case) -> None:
+        self._case_count += 1
+        if self._case_count > MAX_CASES:
+            raise self._fail(f"takes the run above the {MAX_CASES:,} test cases allowed")
+        attributes = case.attributes
+        key = (attributes.get("classname"), attributes.get("file"))
+        names = self._names_by_class.get(key)
+        if names is None or self._outer:
+            names = self._find_names(*key)
+        name = attributes.get("name") or ""
+        if MARK in name or not name.isascii():
+            name = clean_text(name)
+        flags = case.flags
+        if not _SPECIAL_ATTRIBUTES.isdisjoint(attributes):
+            flags |= _state_flags(attributes)
+        value = names.get(name)
+        if self._suites:
+            suite = self._suites[-1]
+            suite.elements += 1
+            if value is not None:
+                suite.repeats.append((names, name))
+        if not flags:
+            if value is None:
+                names[name] = 1
+            else:
+                _merge(names, name, 1)
+        else:
+            self._add(names, name, flags, case)
+
+    def _add(self, names: Names, name: str, flags: int, case: _Case) -> None:
+        """Add a case that did not just pass. A skipped one with a failure is a todo: neither a pass nor a failure."""
+        tally = Tally()
+        if flags & _SKIPPED:
+            tally.skipped = 1
+        elif flags & _FAILED:
+            tally.failed = 1
+            tally.last_failed = True
+            tally.failures = case.failures or ([Failure()] if self._words else [])
+            for failure in tally.failures:
+                failure.out, failure.err = case.out, case.err
+                self._texts_size += len(failure.text)
+            self._texts_size += len(case.out) + len(case.err)
+            if flags & _TEARDOWN and (known := names.get(name)) is not None:
+                self._add_teardown(names, name, known, tally)
+                return
+        else:
+            tally.passed = 1
+            tally.flaky = bool(flags & (_FLAKY | _RERUN))
+        _merge(names, name, tally)
+
+    def _add_teardown(self, names: Names, name: str, known: Tally | int, teardown: Tally) -> None:
+        """Add a teardown's error to the test: pytest writes an element for it beside that of the test."""
+        test = Tally(passed=known) if isinstance(known, int) else known
+        if test.passed:
+            test.passed -= 1
+            test.failed += 1
+        elif not test.failed:
+            test.failed = 1
+        test.last_failed = True
+        test.failures += teardown.failures
+        names[name] = test
+        if self._suites:
+            self._suites[-1].elements -= 1
+            self._suites[-1].repeats.pop()
+
+    def _find_names(self, classname: str | None, file: str | None) -> Names:
+        inner = self._suites[-1] if self._suites else None
+        class_text = clean_text(classname or "").strip()
+        parents = [clean_text(outer.attributes.get("name") or "") for outer in self._outer]
+        suites = [suite.name for suite in self._suites if suite.name and not _repeats(suite.name, class_text)]
+        host = clean_text(inner.host) if inner else ""
+        scope = Scope(
+            host="" if _MACHINE.fullmatch(host) else host,
+            folder=self._folder,
+            basedir=clean_text(inner.basedir).replace("\\", "/").rstrip("/") if inner else "",
+            suites=(*suites, *parents),
+            file=clean_text(file or "").replace("\\", "/"),
+            classname=class_text,
+        )
+        names = self._scopes.setdefault(scope, {})
+        if not self._outer:
+            self._names_by_class[classname, file] = names
+        return names
 
 
-def _test_name(attributes: dict[str, str]) -> str:
-    """Return the name of a test that is the same in all runs: its class or module, and its name."""
-    parts = (attributes.get("classname") or attributes.get("file") or "", attributes.get("name") or "")
-    return escape_unstorable("::".join(part for part in parts if part)) or "a test without a name"
+def _repeats(suite: str, classname: str) -> bool:
+    """Return true for a suite that says no more than the class: reruns move tests of one to a nested one's file."""
+    return suite == classname or (
+        bool(classname)
+        and (
+            (suite.startswith(classname) and suite[len(classname)] == "$")
+            or (classname.startswith(suite) and classname[len(suite)] == "$")
+        )
+    )
+
+
+def _state_flags(attributes: dict[str, str]) -> int:
+    """Return flags for a case whose status says that it did not run, or failed. An unknown status is no run."""
+    for name in _STATES:
+        state = attributes.get(name, "").strip().lower()
+        if state in _BROKE:
+            return _FAILED
+        if state not in _RAN:
+            return _SKIPPED
+    for name in _SWITCHES:
+        value = attributes.get(name, "").strip().lower()
+        ran = value in {"", "true", "1", "yes"} if name in {"executed", "ran"} else value in {"", "false", "0", "no"}
+        if not ran:
+            return _SKIPPED
+    return 0
+
+
+def _merge(names: Names, name: str, value: Tally | int) -> None:
+    known = names.get(name)
+    if known is None:
+        names[name] = value
+    elif isinstance(known, int):
+        if isinstance(value, int):
+            names[name] = known + value
+        else:
+            value.passed += known
+            names[name] = value
+    else:
+        known.merge(value)
+        known.last_failed = not isinstance(value, int) and value.last_failed
+
+
+def _fold_reruns(suite: _Suite) -> None:
+    """Make the attempts of a test one test, where the suite counts tests and lists attempts.
+
+    pytest-rerunfailures lists each attempt that was repeated like a pass; `tests` tells them from tests of one name.
+    """
+    if suite.nested or suite.declared < 0 or not suite.repeats:
+        return
+    if suite.elements - suite.declared != len(suite.repeats):
+        return
+    for names, name in suite.repeats:
+        known = names[name]
+        tally = Tally(passed=known) if isinstance(known, int) else known
+        if tally.last_failed:
+            tally.passed, tally.failed = 0, 1
+        else:
+            tally.passed, tally.failed, tally.flaky = 1, 0, True
+        names[name] = tally

@@ -15,6 +15,7 @@ from orchestrator.cli.support.run import Json, Workspace, run
 
 if TYPE_CHECKING:
     from hardwon.models.entries import NewEntry
+    from orchestrator.cli.reports.memory_report import LeftOut
 
 learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
 
@@ -27,12 +28,12 @@ def capture_and_report(
     place: str,
     nothing: str,
     all_of_it: bool = False,
-    passed_over: Counter[str] | None = None,
+    left_out: LeftOut | None = None,
 ) -> None:
     """Capture the entries of a reader and print the result of each, or `nothing` where there are none.
 
-    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them. `passed_over`: the numbers
-    of items that the reader leaves out, by the reason.
+    `all_of_it`: a refused entry is an error, exit code 1, since the user wrote each of them. `left_out`: items of the
+    source that the reader did not turn into entries, by reason.
     """
     from orchestrator.cli.files.capture_files import capture_batches, read_batch
     from orchestrator.cli.reports.memory_report import CaptureReport
@@ -40,9 +41,7 @@ def capture_and_report(
     from orchestrator.cli.support.terminal import stages
 
     async def work() -> None:
-        with CaptureReport(
-            place=place, as_json=as_json, nothing=nothing, each=all_of_it, passed_over=passed_over
-        ) as report:
+        with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it, left_out=left_out) as report:
             first = await read_batch(rows)  # an unreadable file is reported before any store is opened
             async with connect(workspace=workspace) as knowledge:
                 with stages(quiet=as_json) as progress:
@@ -64,6 +63,7 @@ def learn_git(
     as_json: Json = False,
 ) -> None:
     """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
+    from orchestrator.cli.reports.memory_report import LeftOut
     from orchestrator.importers.git import read_fixes
 
     passed_over: Counter[str] = Counter()
@@ -74,7 +74,7 @@ def learn_git(
         place="commit",
         nothing="no commit says that it fixes something (fix, bug, hotfix, regression, closes #1, in many languages)"
         ", and none changes a test beside the code",
-        passed_over=passed_over,
+        left_out=LeftOut(counts=passed_over),
     )
 
 
@@ -115,8 +115,16 @@ def learn_sarif(
 
 @learn.command("junit")
 def learn_junit(
-    before: Annotated[Path, typer.Argument(help="The JUnit XML report of the run that failed.")],
-    after: Annotated[Path, typer.Argument(help="The JUnit XML report of a later run.")],
+    before: Annotated[Path | None, typer.Argument(help="The JUnit XML reports of the run that failed.")] = None,
+    after: Annotated[Path | None, typer.Argument(help="The JUnit XML reports of a later run.")] = None,
+    more_before: Annotated[
+        list[Path] | None,
+        typer.Option("--before", help="A report, folder, archive or quoted glob of the run that failed; repeatable."),
+    ] = None,
+    more_after: Annotated[
+        list[Path] | None,
+        typer.Option("--after", help="A report, folder, archive or quoted glob of the later run; repeatable."),
+    ] = None,
     solution: Annotated[str | None, typer.Option(help="What made the tests pass.")] = None,
     diff: Annotated[Path | None, typer.Option(help="The change that made them pass, as a file.")] = None,
     project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
@@ -125,14 +133,28 @@ def learn_junit(
     as_json: Json = False,
 ) -> None:
     """Learn the tests that failed and pass again. Without a solution they stay open."""
+    from orchestrator.cli.reports.memory_report import LeftOut
+    from orchestrator.importers.ci_reports.proof import REASON_WORDS
     from orchestrator.importers.junit import read_repaired_tests
 
     if solution is not None and diff is not None:
         raise typer.BadParameter("give either --solution or --diff")
-    project_id = Path.cwd().name if project is None else project
-    entries = read_repaired_tests(before, after, project=project_id, solution=solution, diff=diff)
+    if before is not None and (more_before or more_after):
+        raise typer.BadParameter("give either BEFORE AFTER or --before and --after, and quote globs")
+    first = [before] if before is not None else more_before
+    later = [after] if after is not None else more_after
+    if not first or not later:
+        raise typer.BadParameter("give the reports of both runs: BEFORE AFTER, or --before and --after")
+    tests = read_repaired_tests(
+        first, later, project=Path.cwd().name if project is None else project, solution=solution, diff=diff
+    )
     capture_and_report(
-        enumerate(entries, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
+        enumerate(tests.entries, 1),
+        workspace,
+        as_json=as_json,
+        place="test",
+        nothing="no test failed first and passed later",
+        left_out=LeftOut(counts=tests.left_out, words=REASON_WORDS, unread=tests.unread),
     )
 
 

@@ -6,7 +6,7 @@ one in the same order.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from hardwon.errors import AccessDenied, Conflict, InvalidInput, NotFound
 from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry, EntryStatus, EntryType
 from hardwon.validation import check_text
 from orchestrator.cli.files.capture_files import BATCH, capture_batches, run_in_daemon_thread
-from orchestrator.cli.reports.memory_report import CaptureReport
+from orchestrator.cli.reports.memory_report import CaptureReport, LeftOut
 from orchestrator.cli.support.session import connect
 from orchestrator.cli.support.terminal import stages
 from orchestrator.importers.findings.finding import (
@@ -64,10 +64,13 @@ async def learn_findings(
     comparison, refused = await run_in_daemon_thread(read)
     findings = [replace(each, remedy=given) if given and each.absent else each for each in comparison.findings]
     nothing = "the report has no findings"
-    with CaptureReport(place="finding", as_json=as_json, nothing=nothing, left_out=comparison.left_out) as report:
+    left_out = LeftOut(counts=comparison.left_out)
+    with CaptureReport(place="finding", as_json=as_json, nothing=nothing, left_out=left_out) as report:
         async with connect(workspace=workspace) as knowledge:
             with stages(quiet=as_json) as progress:
-                capture = _FindingCapture(knowledge=knowledge, report=report, is_given=given is not None)
+                capture = _FindingCapture(
+                    knowledge=knowledge, report=report, left_out=comparison.left_out, is_given=given is not None
+                )
                 await capture.capture_all(findings, refused, progress.stage("Capturing"))
         report.print()
 
@@ -88,6 +91,7 @@ class _FindingCapture:
 
     knowledge: KnowledgeClient
     report: CaptureReport
+    left_out: Counter[str]
     is_given: bool
     """Whether the user said what mended the findings."""
     _open: list[Entry] = field(default_factory=list)
@@ -113,7 +117,7 @@ class _FindingCapture:
             if entry is not None:
                 self.report.add(number, await self._settle(finding, entry))
             elif finding.absent and not finding.remedy.strip():
-                self.report.left_out[_UNKNOWN_REMEDY] += 1
+                self.left_out[_UNKNOWN_REMEDY] += 1
             else:
                 rows.append((number, finding.entry()))
         for number, error in enumerate(refused, start=len(findings) + 1):
@@ -147,7 +151,7 @@ class _FindingCapture:
         if not finding.absent:
             return CaptureResult(outcome=CaptureOutcome.DUPLICATE, entry_id=entry.entry_id, status=entry.status)
         if not solution.strip():
-            self.report.left_out[_UNKNOWN_REMEDY] += 1
+            self.left_out[_UNKNOWN_REMEDY] += 1
             return CaptureResult(outcome=CaptureOutcome.DUPLICATE, entry_id=entry.entry_id, status=entry.status)
         verified_by = new.verified_by or finding.verified_by or f"{finding.tool}: absent from a later run"
         try:

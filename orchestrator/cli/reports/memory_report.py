@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -55,12 +55,31 @@ def _scratch() -> IO[str]:
     return SpooledTemporaryFile(_MAX_MEMORY_BYTES, "w+", encoding="utf-8", errors="backslashreplace")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Items of a source that are not learned: counts by reason, words for the reasons, and unreadable files."""
+
+    counts: Mapping[str, int]
+    words: Mapping[str, str] = field(default_factory=dict)
+    unread: Sequence[str] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for each unread file, and one for all that was left out."""
+        for file in self.unread[:_MAX_SHOWN]:
+            yield sanitize(f"not read: {file}").replace("\n", " ")
+        if len(self.unread) > _MAX_SHOWN:
+            yield f"... and {len(self.unread) - _MAX_SHOWN:,} more files not read"
+        if self.counts:
+            told = ", ".join(f"{number:,} {self.words.get(reason, reason)}" for reason, number in self.counts.items())
+            yield sanitize(f"left out: {told}").replace("\n", " ")
+
+
 @dataclass(kw_only=True)
 class CaptureReport:
     """Collects the results of a capture for a block. `place` is the word for an item: line, commit or finding.
 
     `nothing` is printed if there was no item. `each`: accepted items are listed as well, not only refused ones.
-    `passed_over`: the number of items that teach nothing, by the reason; the reader counts them as it goes on.
+    `left_out`: items of the source that teach nothing, by the reason; the reader counts them as it goes on.
 
     Answers to print are spooled to a file, as there may be very many.
     """
@@ -69,11 +88,10 @@ class CaptureReport:
     as_json: bool
     nothing: str
     each: bool = False
+    left_out: LeftOut | None = None
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    """What was read and is no item, counted by reason."""
     _answers: IO[str] = field(default_factory=_scratch)
     _accepted: IO[str] = field(default_factory=_scratch)
 
@@ -113,18 +131,19 @@ class CaptureReport:
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
         self._answers.seek(0)
         if self.as_json:
-            left_out = {"left_out": dict(self.left_out)} if self.left_out else {}
-            print_json_with_list({**counts, "open": self.open, **left_out}, "entries", self._answers)
+            left = self.left_out
+            told = {"left_out": dict(left.counts), "unread": list(left.unread)} if left is not None else {}
+            print_json_with_list({**counts, "open": self.open, **told}, "entries", self._answers)
             return
         self._accepted.seek(0)
         for line in self._accepted:
             print_text(line.rstrip("\n"))
         for line in self._answers:
             notes.print(line.rstrip("\n"))
+        for line in self.left_out.sentences() if self.left_out is not None else ():
+            notes.print(line)
         if not self.read:
             notes.print(self.nothing)
-        for reason, number in sorted(self.left_out.items()):
-            notes.print(sanitize(f"{number:,} {reason}").replace("\n", " "))
         more = self.refusal_count - _MAX_SHOWN
         if more > 0:
             notes.print(f"... and {more:,} more refused")

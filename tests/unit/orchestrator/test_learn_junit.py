@@ -14,7 +14,7 @@ from hardwon.errors import InvalidInput
 from hardwon.validation import MAX_TEXT_BYTES
 from knowledge.memory.rules.validation import validate
 from knowledge.models import EntryType, NewEntry
-from orchestrator.importers import junit_reader
+from orchestrator.importers.ci_reports import valid_xml
 from orchestrator.importers.junit import read_repaired_tests
 from tests.support.cases import case_by_case
 
@@ -83,7 +83,7 @@ def diff(tmp_path: Path) -> Path:
 
 
 def read(before: Path, after: Path, **told: Any) -> list[NewEntry]:
-    entries = list(read_repaired_tests(before, after, **{"project": "shop"} | told))
+    entries = list(read_repaired_tests(before, after, **{"project": "shop"} | told).entries)
     for entry in entries:
         validate(entry)
     return entries
@@ -156,11 +156,11 @@ def test_a_test_that_was_not_run_again_is_left(tmp_path: Path) -> None:
     assert read(before, report(tmp_path, '<testcase name="other"/>'), solution="mend it") == []
 
 
-def test_a_test_that_failed_in_any_of_its_tellings_failed(tmp_path: Path) -> None:
-    twice = '<testcase name="t"/><testcase name="t"><error message="teardown">E</error></testcase>'
+def test_an_error_in_the_teardown_is_one_of_the_test_that_it_is_listed_beside(tmp_path: Path) -> None:
+    twice = '<testcase name="t"/><testcase name="t"><error message="failed on teardown with E">E</error></testcase>'
     once = report(tmp_path, '<testcase name="t"/>', "after.xml")
     (entry,) = read(report(tmp_path, twice), once, solution="mend it")
-    assert entry.failure_description == "t\nteardown"
+    assert entry.failure_description == "t\nfailed on teardown with E"
     assert read(report(tmp_path, twice), report(tmp_path, twice, "same.xml"), solution="mend it") == []
 
 
@@ -187,7 +187,7 @@ OUTSIDE = '<!DOCTYPE t [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuites>&a;
         ("<html/>", "begins with <html>"),
         ("<testsuites>", "is not XML"),
         ("", "is not XML"),
-        ("PK\x03\x04", "is not XML"),
+        ("PK\x03\x04", "the archive is broken"),
         ('<?xml version="1.0" encoding="klingon"?><testsuites/>', "is not XML"),
         ("<testsuites>&b;</testsuites>", "is not XML"),
         ("<testsuite>" * 60 + "</testsuite>" * 60, "more than 50 deep"),
@@ -207,7 +207,7 @@ def test_what_is_wrong_with_a_report_is_said_of_that_one(
 
 
 def test_a_report_above_the_limit_is_refused(reports: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(junit_reader, "MAX_BYTES", 1000)
+    monkeypatch.setattr(valid_xml, "MAX_BYTES", 1000)
     with pytest.raises(InvalidInput, match="more than the 1,000 bytes allowed"):
         read(*reports)
 
