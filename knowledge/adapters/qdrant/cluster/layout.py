@@ -29,8 +29,8 @@ QUERY_BATCH: Final = 64
 """Vectors per nearest-neighbour request."""
 
 _EF: Final = 160
-"""Candidates of a search by graph. Recall at 10 in the worst of 8 filters among 30,000 points, over several builds: .975
-to .985 with the server's own 100, .978 to .993 with 128, .99 to .997 with 160 for a fifth more of CPU than with 100.
+"""Candidates of a search by graph. Recall at 10 in the worst of 8 filters among 30,000 points, over several builds:
+.975 to .985 with the server's own 100, .978 to .993 with 128, .99 to .997 with 160 for a fifth more CPU than with 100.
 """
 
 _LIMITS: Final = {
