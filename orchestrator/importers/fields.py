@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -52,6 +53,7 @@ def repository_name(address: str) -> str | None:
     return key(name) if name.strip() else None
 
 
+@lru_cache(maxsize=1024)
 def technology(file: str) -> str | None:
     """Return the technology of a file by its extension: its common name if known, else the extension."""
     path = PurePosixPath(file)

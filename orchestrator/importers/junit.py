@@ -80,20 +80,22 @@ def read_repaired_tests(
     earlier, found = _read_run(earlier_files, "before", words=True)
     later, _ = _read_run(later_files, "after", words=False)
     comparison = Comparison(earlier, later)
-    mended = list(comparison.mended_tests())
+    mended = [(test, _technology(test)) for test in comparison.mended_tests()]
     told = _Solution(
         project=key(project),
         steps=steps,
         changed=changed,
         verified_by=escape_unstorable(f"junit {', '.join(file.name or str(file) for file in later_files)}")[:500],
         run_id=f"junit {_digest(found)}",
-        main=_main([told for test in mended if (told := _technology(test))]),
+        main=_main([told for _, told in mended if told]),
     )
     left_out = {reason.value: number for reason, number in comparison.left_out.items()}
     if others := earlier.other_files + later.other_files:
         left_out["no_junit_files"] = others
     return RepairedTests(
-        entries=(_entry(test, told) for test in mended), left_out=left_out, unread=[*earlier.unread, *later.unread]
+        entries=(_entry(test, named, told) for test, named in mended),
+        left_out=left_out,
+        unread=[*earlier.unread, *later.unread],
     )
 
 
@@ -133,7 +135,7 @@ def _read_file(file: ReportFile, run: Run, *, words: bool) -> None:
         raise Unreadable(f"cannot be read: {error}") from error
 
 
-def _entry(test: Mended, solution: _Solution) -> NewEntry:
+def _entry(test: Mended, named: str | None, solution: _Solution) -> NewEntry:
     name = display_name(test)
     failure = next(iter(test.tally.failures), Failure())
     told = [describe(each, test.name) for each in test.tally.failures]
@@ -144,7 +146,7 @@ def _entry(test: Mended, solution: _Solution) -> NewEntry:
         project_id=solution.project,
         agent_type="developer",
         task_type="bugfix",
-        technology=_technology(test) or solution.changed or solution.main,
+        technology=named or solution.changed or solution.main,
         failure_description=_text(f"{name}\n{message}".strip()),
         error_message=_text(text) if text and text != message else None,
         solution_steps=solution.steps,

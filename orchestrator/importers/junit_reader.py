@@ -139,6 +139,7 @@ class _ReportParser:
         self._names_by_class: dict[tuple[str | None, str | None], Names] = {}
         self._suites: list[_Suite] = []
         self._outer: list[_Case] = []
+        self._plain: dict[str, str] | None = None
         self._case: _Case | None = None
         self._depth = 0
         self._case_count = run.case_count
@@ -170,15 +171,18 @@ class _ReportParser:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         depth = self._depth = self._depth + 1
+        if name == "testcase" and self._plain is None and self._case is None and depth > 1:
+            self._plain = attributes  # most have no children: they need no more than this
+            return
         if depth > MAX_DEPTH:
             raise self._fail(f"has elements more than {MAX_DEPTH} deep")
-        if name == "testcase" and depth > 1:
-            if self._case is not None:
-                self._outer.append(self._case)
-            self._case = _Case(attributes, depth)
-            return
+        if self._plain is not None:
+            self._case, self._plain = _Case(self._plain, depth - 1), None
         if self._case is not None:
-            if depth == self._case.depth + 1:
+            if name == "testcase":
+                self._outer.append(self._case)
+                self._case = _Case(attributes, depth)
+            elif depth == self._case.depth + 1:
                 self._start_child(self._case, name, attributes)
         elif name in {"testsuite", "testsuites"}:
             self._start_suite(name, attributes)
@@ -201,6 +205,7 @@ class _ReportParser:
                 name=_TIME.sub("", name).strip(),
                 host=attributes.get("hostname") or (outer.host if outer else ""),
                 basedir=outer.basedir if outer else "",
+                elements=-self._case_count,
                 declared=int(declared) if declared.isdecimal() else -1,
             )
         )
@@ -241,45 +246,47 @@ class _ReportParser:
     def _end(self, name: str) -> None:
         depth = self._depth
         self._depth = depth - 1
-        case = self._case
-        if case is not None:
+        plain, case = self._plain, self._case
+        if plain is not None:
+            self._plain = None
+            self._end_case(plain, None)
+        elif case is not None:
             if depth == case.depth:
-                self._end_case(case)
+                self._end_case(case.attributes, case)
                 self._case = self._outer.pop() if self._outer else None
             elif self._buffer is not None and depth == self._buffer_depth:
                 self._end_capture(case, name, self._buffer.text())
         elif name in {"testsuite", "testsuites"} and self._suites:
-            _fold_reruns(self._suites.pop())
+            suite = self._suites.pop()
+            suite.elements += self._case_count
+            _fold_reruns(suite)
             self._names_by_class = {}
 
-    def _end_case(self, case: _Case) -> None:
-        self._case_count += 1
-        if self._case_count > MAX_CASES:
+    def _end_case(self, attributes: dict[str, str], case: _Case | None) -> None:
+        count = self._case_count = self._case_count + 1
+        if count > MAX_CASES:
             raise self._fail(f"takes the run above the {MAX_CASES:,} test cases allowed")
-        attributes = case.attributes
-        key = (attributes.get("classname"), attributes.get("file"))
+        get = attributes.get
+        key = (get("classname"), get("file"))
         names = self._names_by_class.get(key)
         if names is None or self._outer:
             names = self._find_names(*key)
-        name = attributes.get("name") or ""
-        if MARK in name or not name.isascii():
+        name = get("name", "")
+        if MARK in name:
             name = clean_text(name)
-        flags = case.flags
+        flags = 0 if case is None else case.flags
         if not _SPECIAL_ATTRIBUTES.isdisjoint(attributes):
             flags |= _state_flags(attributes)
-        value = names.get(name)
-        if self._suites:
-            suite = self._suites[-1]
-            suite.elements += 1
-            if value is not None:
-                suite.repeats.append((names, name))
-        if not flags:
-            if value is None:
-                names[name] = 1
-            else:
-                _merge(names, name, 1)
+        if name in names:
+            if self._suites:
+                self._suites[-1].repeats.append((names, name))
+        elif not flags:
+            names[name] = 1
+            return
+        if flags:
+            self._add(names, name, flags, case or _Case(attributes, 0))
         else:
-            self._add(names, name, flags, case)
+            _merge(names, name, 1)
 
     def _add(self, names: Names, name: str, flags: int, case: _Case) -> None:
         """Add a case that did not just pass. A skipped one with a failure is a todo: neither a pass nor a failure."""

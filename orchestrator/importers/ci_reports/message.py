@@ -45,9 +45,10 @@ _NOISE = re.compile(
 )
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _PLACE = re.compile(
-    r"([\w./\\@+-]*[\w-]\.(?:py|pyx|mjs|cjs|jsx?|tsx?|vue|go|rs|java|kts?|scala|groovy|rb|php|cs|fs|swift|exs?|clj|dart"
-    r"|lua|bats|sh|cc|cpp|cxx|hpp|c|h|pl|hs|zig))(?:[:(]\d+|\", line \d+|, line \d+)"
+    r"\.(?:py|pyx|mjs|cjs|jsx?|tsx?|vue|go|rs|java|kts?|scala|groovy|rb|php|cs|fs|swift|exs?|clj|dart|lua|bats|sh|cc"
+    r"|cpp|cxx|hpp|c|h|pl|hs|zig)(?=[:(]\d+|\", line \d+|, line \d+)"
 )
+_PATH_CHARS = 300
 _FOREIGN = re.compile(
     r"node_modules|site-packages|dist-packages|/usr/(?:lib|local)/|/rustc/|/\.cargo/|node:|/go/(?:src|pkg)/"
 )
@@ -103,9 +104,15 @@ def technology_of(failure: Failure, *names: str) -> str | None:
         if re.search(r"\.(?:m?[jt]sx?|cjs|py|go|rb|php|bats|feature|rs|java|kt|exs?)$", name) and " " not in name:
             return technology(name)
     for text in (failure.text, failure.message, failure.err, failure.out):
-        own = [place for place in _PLACE.findall(text) if not _FOREIGN.search(place)]
-        if own:
-            return technology(own[0].replace("\\", "/"))
+        for place in _PLACE.finditer(text):
+            path = (
+                text[max(0, place.start() - _PATH_CHARS) : place.end()]
+                .rpartition("\n")[2]
+                .split("(")[-1]
+                .split('"')[-1]
+            )
+            if not _FOREIGN.search(path):
+                return technology(f"file{place[0]}")
     return "go" if failure.text.startswith("=== RUN") else None
 
 

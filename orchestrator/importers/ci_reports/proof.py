@@ -159,6 +159,8 @@ class Comparison:
         Folders tell modules apart where one run has the test in several; else a folder that only numbers the run, or
         holds all of it, is no module.
         """
+        if found == [scope] and len(self._before_scopes[_base(scope)]) == 1:
+            return found
         found = [each for each in found if each.host == scope.host]
         folders = {each.folder for each in found}
         earlier = {
