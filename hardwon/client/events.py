@@ -24,7 +24,10 @@ _VerifiedBy = Annotated[
 ]
 _Failures = Annotated[
     Collection[UUID | str] | None,
-    Field(max_length=1000, description="The failures that this solved, by their entries; without it, all of them."),
+    Field(
+        max_length=1000,
+        description="The failures that this solved, by their entries; without it, the one it can be about.",
+    ),
 ]
 _TaskAtGate = Annotated[str | None, Field(description="The task: it tells the proposals at a gate apart.")]
 
@@ -66,7 +69,7 @@ class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "que
         tried: fields.Tried = None,
         failures: _Failures = None,
     ) -> EventResult:
-        """Resolve the open failures of a task, and record that what was handed out since then worked."""
+        """Resolve the open failure that a solution is about, and record that what was handed out since then worked."""
 
     @Operation("POST", "/v1/gates:decided", problems=(409,), tool=Tool(title="Tell what a gate decided"))
     async def gate_decided(

@@ -152,9 +152,13 @@ class Progress(Protocol):
 class EventResult:
     """Result of an event: the entries opened, resolved or added, and the number of patterns with an outcome.
 
-    `degraded` says which part of the event could not be stored, and why.
+    `degraded` says which part of the event could not be stored, and why. `already_resolved`: the event repeats one
+    whose failure is resolved, and changed no entry. `open_entry_ids`: the open failures of the task, where a solution
+    could be about several, so that none was resolved; name one in `failures`.
     """
 
     entry_ids: tuple[EntryId, ...] = ()
     outcomes: int = 0
     degraded: str | None = None
+    already_resolved: bool = False
+    open_entry_ids: tuple[EntryId, ...] = ()

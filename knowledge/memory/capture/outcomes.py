@@ -150,6 +150,15 @@ async def attributable_pattern(
     return first
 
 
+async def echoed_pattern(stores: Stores, handed_out: Sequence[StoredContext], solution: str) -> PatternId | None:
+    """Return the pattern of a task's contexts that a solution repeats; None where it repeats none."""
+    for pattern_id in dict.fromkeys(pattern_id for context in handed_out for pattern_id in context.pattern_ids):
+        evidence = await _live(stores, pattern_id)
+        if evidence and await _run_comparison(partial(echoes, solution, evidence), solution, evidence):
+            return pattern_id
+    return None
+
+
 async def _live(stores: Stores, pattern_id: PatternId) -> Evidence | None:
     """Return a live pattern, None where it was deleted meanwhile."""
     with suppress(NotFound):

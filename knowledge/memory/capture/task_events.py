@@ -10,14 +10,15 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.models.reports import EventResult
-from hardwon.validation import as_id, check_flag, check_text
-from knowledge.memory.capture.outcomes import OutcomeService, attributable_pattern, merge_target
+from hardwon.validation import MAX_CHARS, as_id, check_flag, check_text
+from knowledge.memory.capture.outcomes import OutcomeService, attributable_pattern, echoed_pattern, merge_target
 from knowledge.memory.capture.redaction import clean_text
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.trust import can_overrule, is_reported_by_agent
@@ -36,6 +37,7 @@ from knowledge.ports import MAX_ENTRIES_OF_TASK, Stores
 from knowledge.runtime.scheduling import run_in_thread_if_long
 from knowledge.text.fitting import fit_ends
 from knowledge.text.stack_traces import read_trace
+from knowledge.text.tokens import token_texts
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 
@@ -45,6 +47,17 @@ def _fit(text: Any) -> Any:
     return fit_ends(text, "cut: there was more here") if isinstance(text, str) else text
 
 
+_DAY = re.compile(r"@\d{4}-\d\d-\d\d")
+_REPLAY = timedelta(hours=1)
+"""Time after which the same run id on another day is another run; ours."""
+_SHORT_WORD = 3
+_COMMON_WORDS = frozenset(
+    {
+        *("also", "been", "before", "does", "each", "from", "have", "into", "more", "once", "only", "over", "same"),
+        *("than", "that", "their", "them", "then", "there", "they", "this", "used", "uses", "using", "were", "what"),
+        *("when", "where", "which", "while", "will", "with", "without"),
+    }
+)
 _MAX_NAMED = 5
 """Entries named in a message at most."""
 _NOT_HANDED_OUT = "tried: ignored patterns that were not handed out for this task and run: {}"
@@ -52,12 +65,13 @@ _ON_RECORD = (
     "run_id: this failure is on record for this task together with its solution, and without a run_id it counts as the"
     " same event. Give each attempt a run_id, and it stays open for another solution"
 )
-_MORE_OF_AGENTS = (
-    "failures: of the failures captured by one agent's key, only the latest got this solution; name others it solved:"
-    " {}"
-)
+_MORE_OF_AGENTS = "failures: open failures captured by agents' keys did not get this solution; name those it solved: {}"
 _MORE_OF_TASK = f"failures: only {MAX_ENTRIES_OF_TASK} entries of this task were looked at; there may be more"
 _NO_FAILURES = "failures: ignored ids that are not a failure of this task: {}"
+_SEVERAL_OPEN = (
+    "failures: not stored, since several failures of this task are open and nothing says which of them it solved:"
+    " name it, or give the run_id it failed in: {}"
+)
 _NOT_KEPT = (
     "solution_steps: not stored, since no failure of this task is open: those on record are {}."
     " Capture the failure together with its solution to store it"
@@ -96,35 +110,44 @@ class TaskEventService:
         A run without a hint failed unaided. Raises InvalidInput.
         """
         tried = _parse_tried(tried)
-        entry_id = await self.capture.capture(
-            NewEntry(
-                entry_type=EntryType.FAILURE_SOLUTION,
-                project_id=project_id,
-                task_id=task_id,
-                agent_type=agent_type,
-                failure_description=_fit(failure_description),
-                error_message=_fit(error_message),
-                task_type=task_type,
-                technology=technology,
-                task_description=_fit(task_description),
-                applies_when=applies_when,
-                run_id=run_id,
-            )
+        failure = NewEntry(
+            entry_type=EntryType.FAILURE_SOLUTION,
+            project_id=project_id,
+            task_id=task_id,
+            agent_type=agent_type,
+            failure_description=_fit(failure_description),
+            error_message=_fit(error_message),
+            task_type=task_type,
+            technology=technology,
+            task_description=_fit(task_description),
+            applies_when=applies_when,
+            run_id=run_id,
         )
+        entry_id, already_resolved = await self._open_failure(failure)
         result = await self._record_outcomes(project_id, task_id, run_id, worked=False, tried=tried)
-        note = await self._note_if_solved(entry_id) if run_id is None else None
-        return replace(result, entry_ids=(entry_id,), degraded=_join_notes(note, result.degraded))
+        note = _ON_RECORD if already_resolved and run_id is None else None
+        return replace(
+            result,
+            entry_ids=(entry_id,),
+            already_resolved=already_resolved,
+            degraded=_join_notes(note, result.degraded),
+        )
 
-    async def _note_if_solved(self, entry_id: EntryId) -> str | None:
-        """Return a note where the failure is on record with its solution: it may have come back, or be a repetition.
+    async def _open_failure(self, failure: NewEntry) -> tuple[EntryId, bool]:
+        """Capture a failure; return its entry, and whether it is on record together with its solution.
 
-        None for an agent, which must not learn an entry's status.
+        A run id that was used on another day is of another run: attempts are numbered anew. An agent is not told of
+        solutions, since it must not learn an entry's status.
         """
-        if self.capture.by.low_trust:
-            return None
+        entry_id = await self.capture.capture(failure)
         with suppress(NotFound):
-            return _ON_RECORD if resolution(await self.stores.entries.get(entry_id)) else None
-        return None
+            entry = await self.stores.entries.get(entry_id)
+            now = self.stores.clock.now()
+            if failure.run_id is not None and entry.run_id == failure.run_id and not _is_same_day(entry, now):
+                entry_id = await self.capture.capture(replace(failure, run_id=_run_of_day(failure.run_id, now)))
+                entry = await self.stores.entries.get(entry_id)
+            return entry_id, not self.capture.by.low_trust and bool(resolution(entry))
+        return entry_id, False
 
     async def task_solved(
         self,
@@ -139,28 +162,34 @@ class TaskEventService:
         tried: Collection[UUID | str] | None = None,
         failures: Collection[UUID | str] | None = None,
     ) -> EventResult:
-        """Resolve the open failures of a task, from any run; one pattern handed out since this run failed worked.
+        """Resolve the open failure of a task that a solution is about; one pattern handed out since it failed worked.
 
-        A failure that several runs reported was solved once: only this run's or the latest is resolved, the others are
-        abandoned, those of low-trust keys first. Of the failures of each low-trust key only the latest gets another
-        caller's solution: otherwise the key would get it for any failure it makes up. `failures`: the entries that this
-        solved, where it did not solve all, or more of a low-trust key's; others stay open.
+        It is that of this run, else of the same run id on another day, else the only one; of several, the one whose
+        words the solution tells. Where none fits better, none is resolved, and `open_entry_ids` has them. A failure
+        that several runs reported was solved once: only this run's or the latest is resolved, the others are abandoned,
+        those of low-trust keys first. `failures`: the entries that this solved, one or more. An event that repeats a
+        solution on record changes no entry and says so in `already_resolved`.
 
-        Without `solution_steps` failures stay open: success alone is not a solution for others. `tried`: the patterns
-        that the agent followed; only these get an outcome. Without it, the one that `solution_steps` repeat worked,
-        else the first. A run without a hint was solved unaided. Raises InvalidInput.
+        Without `solution_steps` failures stay open: success alone is not a solution for others. But where one pattern
+        was `tried`, its solution is what solved the failure. `tried`: the patterns that the agent followed; only these
+        get an outcome. Without it, the one that `solution_steps` repeat worked, else the first. A run without a hint
+        was solved unaided. Raises InvalidInput.
         """
         _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _parse_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
-        resolved = EventResult()
+        steps, advice = None, await self._followed_pattern(project_id, task_id, run_id, tried, solution_steps)
         if solution_steps is not None:
-            solution_steps = self._clean_text("solution_steps", _fit(solution_steps))
+            steps = solution_steps = self._clean_text("solution_steps", _fit(solution_steps))
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: name the test or check that verified the solution")
+        elif advice is not None:
+            steps, verified_by = resolution(advice), verified_by or f"pattern {advice.pattern_id}"
+        resolved = EventResult()
+        if steps is not None and verified_by is not None:
             resolve = partial(
                 replace(self.capture, solved_in=run_id).resolve_failure,
-                solution_steps=solution_steps,
+                solution_steps=steps,
                 verified_by=verified_by,
                 when_to_try=_fit(when_to_try),
                 applies_when=applies_when,
@@ -168,13 +197,41 @@ class TaskEventService:
             failures_of_task = await self.stores.entries.entries_of_task(
                 project_id, task_id, EntryType.FAILURE_SOLUTION
             )
+            told = " ".join(filter(None, (steps, verified_by, when_to_try, situation(advice) if advice else None)))
             resolved = await self._resolve_failures(
-                failures_of_task, only, resolve, solution=solution_steps, run_id=run_id
+                failures_of_task, only, resolve, solution=steps, told=told, run_id=run_id
             )
         result = await self._record_outcomes(
             project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps
         )
-        return replace(result, entry_ids=resolved.entry_ids, degraded=_join_notes(resolved.degraded, result.degraded))
+        return replace(resolved, outcomes=result.outcomes, degraded=_join_notes(resolved.degraded, result.degraded))
+
+    async def _followed_pattern(
+        self,
+        project_id: str,
+        task_id: str,
+        run_id: str | None,
+        tried: Collection[PatternId] | None,
+        solution: str | None,
+    ) -> Entry | None:
+        """Return the texts of the one pattern of the task's contexts that was followed; None where it is not told.
+
+        It is the only one `tried`, else the one that the solution repeats.
+        """
+        if tried is None and solution is None:
+            return None
+        handed_out = await self.stores.contexts.contexts_of_run(project_id, task_id, run_id)
+        if tried is None:
+            pattern_id = await echoed_pattern(self.stores, handed_out, solution or "")
+        elif len(set(tried)) == 1:
+            pattern_id = await self._pattern_in_contexts(next(iter(tried)), handed_out)
+        else:
+            return None
+        if pattern_id is None or not any(pattern_id in context.pattern_ids for context in handed_out):
+            return None
+        with suppress(NotFound):  # deleted meanwhile
+            return (await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())).words
+        return None
 
     async def _resolve_failures(
         self,
@@ -183,23 +240,67 @@ class TaskEventService:
         resolve: Callable[[EntryId], Awaitable[EntryId]],
         *,
         solution: str,
+        told: str,
         run_id: str | None,
     ) -> EventResult:
-        """Resolve the open failures of a task with `solution`: all of them, or `only` those that it solved."""
+        """Resolve the one open failure of a task that `solution` is about, or `only` those that it solved."""
         selected = [entry for entry in failures if only is None or entry.entry_id in only]
-        resolvable = await self._select_resolvable(selected, solution, run_id)
+        repeated = await self._find_repeated(selected, run_id)
+        resolvable = await self._select_resolvable(selected, solution, repeated)
         deferred = self._earlier_agent_failures(resolvable) if only is None else []
-        resolved = await _resolve_each([entry for entry in resolvable if entry not in deferred], resolve)
-        not_stored = _NOT_KEPT.format(_describe_statuses(selected)) if selected and not resolved else None
+        candidates = [entry for entry in resolvable if entry not in deferred]
+        meant = candidates if only is not None else self._select_meant(candidates, solution, told, run_id)
+        has_it = bool(meant) and all(resolution(entry) == solution for entry in meant)
+        if not has_it:
+            texts = {_comparison_key(situation(entry)) for entry in meant}
+            await self._abandon([entry for entry in repeated if _comparison_key(situation(entry)) in texts])
+        resolved = await _resolve_each(meant, resolve)
+        unclear = [] if meant else self._without_others_entries(filter(_is_unresolved, candidates))
+        several = _SEVERAL_OPEN.format(_name_entries(unclear)) if candidates and not meant else None
+        not_stored = _NOT_KEPT.format(_describe_statuses(selected)) if selected and not (resolved or several) else None
         unknown = sorted(map(str, set(only or ()) - {entry.entry_id for entry in failures}))
         ignored = _NO_FAILURES.format(", ".join(unknown)) if unknown else None
-        more = (
-            _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in deferred[:_MAX_NAMED]))
-            if deferred
-            else None
-        )
+        others = [] if only is not None or several else self._others_unresolved(resolvable, meant)
+        more = _MORE_OF_AGENTS.format(_name_entries(others)) if others else None
         cut = _MORE_OF_TASK if len(failures) >= MAX_ENTRIES_OF_TASK else None
-        return EventResult(entry_ids=resolved, degraded=_join_notes(not_stored, ignored, more, cut))
+        return EventResult(
+            entry_ids=resolved,
+            degraded=_join_notes(several, not_stored, ignored, more, cut),
+            already_resolved=has_it and not self.capture.by.low_trust,
+            open_entry_ids=tuple(entry.entry_id for entry in unclear),
+        )
+
+    def _others_unresolved(self, entries: Sequence[Entry], meant: Collection[Entry]) -> list[Entry]:
+        """Return the unresolved failures of agents' keys that a trusted caller's solution was not given to."""
+        if self.capture.by.low_trust:
+            return []
+        return [entry for entry in entries if entry.low_trust and _is_unresolved(entry) and entry not in meant]
+
+    def _select_meant(self, candidates: Sequence[Entry], solution: str, told: str, run_id: str | None) -> list[Entry]:
+        """Return the failure that a solution is about, or those that have it already; nothing where it is not clear.
+
+        The failures of this run come first, then those of its run id on other days, then all; those of other low-trust
+        keys count only where there are no others, or a key could hold up the solution of what is not its own.
+        """
+        now = self.stores.clock.now()
+        own = [entry for entry in candidates if entry.source in {None, self.capture.by.source}] or list(candidates)
+        tiers = [own]
+        if run_id is not None:
+            of_attempt = [entry for entry in own if _is_of_attempt(entry, run_id)]
+            tiers = [[entry for entry in of_attempt if _is_of_run(entry, run_id, now)], of_attempt, own]
+        nearest = next(filter(None, tiers), [])
+        repeated = [entry for entry in nearest if resolution(entry) == solution]
+        if repeated:
+            return repeated
+        if len(nearest) <= 1:
+            return nearest
+        best = _find_told(nearest, told)
+        return [] if best is None else [best]
+
+    def _without_others_entries(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the entries that the caller may know of: an agent those of its own key alone."""
+        by = self.capture.by
+        return [entry for entry in entries if not by.low_trust or entry.source == by.source]
 
     def _earlier_agent_failures(self, waiting: Sequence[Entry]) -> list[Entry]:
         """Return the unresolved failures that other low-trust keys captured before their latest one.
@@ -273,7 +374,9 @@ class TaskEventService:
         rejections = await self.stores.entries.entries_of_task(
             approval.project_id, approval.task_id, EntryType.GATE_REJECTION, gate_type=approval.gate_type
         )
-        resolvable = await self._select_resolvable(rejections, approach, approval.run_id)
+        repeated = await self._find_repeated(rejections, approval.run_id)
+        await self._abandon(repeated)
+        resolvable = await self._select_resolvable(rejections, approach, repeated)
         deferred = self._earlier_agent_failures(resolvable)
         resolve = partial(
             self.capture.resolve_gate_rejection,
@@ -344,20 +447,26 @@ class TaskEventService:
         target = await merge_target(self.stores, pattern_id)
         return target if any(target in context.pattern_ids for context in handed_out) else pattern_id
 
+    async def _find_repeated(self, entries: Sequence[Entry], run_id: str | None) -> list[Entry]:
+        """Return the open entries that repeat another, as of several runs."""
+        length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
+        now = self.stores.clock.now()
+        return await run_in_thread_if_long(length, partial(_find_repeated, entries, run_id, now))
+
+    async def _abandon(self, repeated: Sequence[Entry]) -> None:
+        """Abandon entries that repeat one, before that is resolved: a kill in between leaves it to be resolved."""
+        if repeated:
+            await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
+
     async def _select_resolvable(
-        self, entries: Sequence[Entry], new_resolution: str, run_id: str | None
+        self, entries: Sequence[Entry], new_resolution: str, repeated: Collection[Entry]
     ) -> list[Entry]:
         """Return the unresolved entries, and those with this very resolution, since an event may be repeated.
 
         Includes entries that an agent resolved and a trusted key may overrule, and quarantined ones without a
-        resolution, which are reviewed with it. Abandons open entries that repeat another run's first: a kill in between
-        leaves those to be resolved.
+        resolution, which are reviewed with it; not those that repeat another.
         """
         who, keys = self.capture.by, self.capture.keys
-        length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
-        repeated = await run_in_thread_if_long(length, partial(_find_repeated, entries, run_id))
-        if repeated:
-            await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [
             entry
             for entry in entries
@@ -385,6 +494,47 @@ def _join_notes(*notes: str | None) -> str | None:
     return "; ".join(filter(None, notes)) or None
 
 
+def _name_entries(entries: Sequence[Entry]) -> str:
+    return ", ".join(str(entry.entry_id) for entry in entries[:_MAX_NAMED])
+
+
+def _is_same_day(entry: Entry, now: datetime) -> bool:
+    """Return whether an entry was captured on this day (UTC), or a moment before: events are repeated at midnight."""
+    return entry.captured_at.date() == now.date() or now - entry.captured_at < _REPLAY
+
+
+def _run_of_day(run_id: str, now: datetime) -> str:
+    """Return the id of a run whose own id was used on another day."""
+    return f"{run_id[: MAX_CHARS['run_id'] - 11]}@{now.date().isoformat()}"
+
+
+def _is_of_attempt(entry: Entry, run_id: str) -> bool:
+    """Return whether a failure is of a run of this id, on any day."""
+    own = entry.run_id or ""
+    return own == run_id or bool(_DAY.fullmatch(own.removeprefix(run_id[: MAX_CHARS["run_id"] - 11])))
+
+
+def _is_of_run(entry: Entry, run_id: str, now: datetime) -> bool:
+    """Return whether a failure is of the run of this id on this day."""
+    return _is_of_attempt(entry, run_id) and _is_same_day(entry, now)
+
+
+def _find_told(entries: Sequence[Entry], told: str) -> Entry | None:
+    """Return the entry whose own words a text tells most; None where no other has fewer of them.
+
+    Only words count that not every entry has, and of at least four letters, or a digit or sign within.
+    """
+    words = [_long_words(situation(entry)) for entry in entries]
+    common, told_words = set.intersection(*words), _long_words(told)
+    scores = [len((each - common) & told_words) for each in words]
+    best = max(scores)
+    return entries[scores.index(best)] if best and scores.count(best) == 1 else None
+
+
+def _long_words(text: str) -> set[str]:
+    return {word for word in token_texts(text.casefold()) if len(word) > _SHORT_WORD and word not in _COMMON_WORDS}
+
+
 def _describe_statuses(entries: Iterable[Entry]) -> str:
     """Return the statuses of entries in words."""
     words = {EntryStatus.ABANDONED: "abandoned"}
@@ -401,14 +551,14 @@ def _check_texts(**texts: str | None) -> None:
             check_text(name, value)
 
 
-def _find_repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
+def _find_repeated(entries: Iterable[Entry], run_id: str | None, now: datetime) -> list[Entry]:
     """Return the open entries that repeat another: of each situation all but that of this run, or the first.
 
     A task of several runs was solved once: resolved in each, it would count as a success in the failed runs, too.
     A low-trust entry never displaces another.
     """
     still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
-    still_open.sort(key=lambda entry: (entry.low_trust, entry.run_id != run_id))
+    still_open.sort(key=lambda entry: (entry.low_trust, run_id is None or not _is_of_run(entry, run_id, now)))
     seen: set[str] = set()
     repeated = []
     for entry in still_open:
