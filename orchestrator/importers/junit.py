@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import IO, cast
 
 from hardwon.errors import InvalidInput
 from hardwon.text.truncation import escape_unstorable
@@ -19,6 +20,7 @@ from orchestrator.importers.ci_reports.cases import Failure, Run
 from orchestrator.importers.ci_reports.message import describe, technology_of, trace
 from orchestrator.importers.ci_reports.proof import Comparison, Mended
 from orchestrator.importers.ci_reports.report_files import ReportFile, TooLarge, find_files, open_reports
+from orchestrator.importers.ci_reports.stream_readers import HEAD_BYTES, decode_lines, find_reader, iter_lines
 from orchestrator.importers.ci_reports.valid_xml import Unreadable
 from orchestrator.importers.fields import fit_beginning, key, main_technology, technology
 from orchestrator.importers.junit_reader import NotJUnit, read_stream
@@ -128,11 +130,33 @@ def _read_run(sources: Sequence[Path], field_name: str, *, words: bool) -> tuple
 def _read_file(file: ReportFile, run: Run, *, words: bool) -> None:
     try:
         with closing(file.open()) as stream:
-            read_stream(stream, run, folder=file.folder, words=words)
+            head = stream.read(HEAD_BYTES)
+            rest = cast("IO[bytes]", _Rest(head, stream))
+            reader = find_reader(decode_lines(head)) if not head.lstrip().startswith(b"<") else None
+            if reader is not None:
+                reader(iter_lines(rest), run, file.folder)
+            elif head.lstrip()[:1] in {b"{", b"["}:
+                raise NotJUnit("is JSON, but of no test runner that hardwon reads")
+            else:
+                read_stream(rest, run, folder=file.folder, words=words)
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror or error}") from error
     except (EOFError, TooLarge, ValueError) as error:
         raise Unreadable(f"cannot be read: {error}") from error
+
+
+@dataclass(slots=True)
+class _Rest:
+    """A stream from its beginning, of which the head has been read."""
+
+    head: bytes
+    stream: IO[bytes]
+
+    def read(self, size: int = -1) -> bytes:
+        if self.head:
+            head, self.head = self.head, b""
+            return head
+        return self.stream.read(size)
 
 
 def _entry(test: Mended, named: str | None, solution: _Solution) -> NewEntry:

@@ -22,6 +22,7 @@ MAX_FILES = 100_000
 MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
 """Limit of all that is read out of one archive: a zip bomb has more."""
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".xml.gz")
+_REPORTS = (".xml", ".tap", ".json", ".jsonl")
 _GLOB = frozenset("*?[")
 _READ_ERRORS = (
     OSError,
@@ -70,7 +71,9 @@ def find_files(sources: Sequence[Path], field: str) -> Iterator[Path | tuple[Pat
             if len(seen) > MAX_FILES:
                 raise InvalidInput(field, f"{source} has more than the {MAX_FILES:,} files allowed")
         if not found:
-            raise InvalidInput(field, f"{source} has no report: no file in it ends in .xml, .zip or .tar")
+            raise InvalidInput(
+                field, f"{source} has no report: no file in it ends in .xml, .tap, .json, .jsonl, .zip or .tar"
+            )
 
 
 def _expand(source: Path, field: str) -> Iterator[Path | tuple[Path, Path]]:
@@ -103,7 +106,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
-            if name.lower().endswith((".xml", *_ARCHIVES)):
+            if name.lower().endswith((*_REPORTS, *_ARCHIVES)):
                 yield Path(parent, name)
 
 
@@ -182,7 +185,7 @@ def _zip_members(path: Path, folder: tuple[str, ...]) -> Iterator[ReportFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             for info in sorted(archive.infolist()[:MAX_FILES], key=lambda each: each.filename):
-                if info.filename.lower().endswith(".xml") and not info.is_dir():
+                if info.filename.lower().endswith(_REPORTS) and not info.is_dir():
                     yield _member(path, info.filename, folder, room, archive.open(info))
     except _READ_ERRORS as error:
         yield _broken(path, folder, error)
@@ -195,10 +198,10 @@ def _tar_members(path: Path, folder: tuple[str, ...]) -> Iterator[ReportFile]:
             for number, info in enumerate(archive):
                 if number >= MAX_FILES:
                     break
-                room[0] -= info.size if not info.name.lower().endswith(".xml") else 0
+                room[0] -= info.size if not info.name.lower().endswith(_REPORTS) else 0
                 if room[0] < 0:
                     raise tarfile.ReadError(f"unpacks to more than the {MAX_UNPACKED_BYTES:,} bytes allowed")
-                stream = archive.extractfile(info) if info.isreg() and info.name.lower().endswith(".xml") else None
+                stream = archive.extractfile(info) if info.isreg() and info.name.lower().endswith(_REPORTS) else None
                 if stream is not None:
                     yield _member(path, info.name, folder, room, stream)
     except _READ_ERRORS as error:
