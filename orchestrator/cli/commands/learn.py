@@ -158,6 +158,44 @@ def learn_junit(
     )
 
 
+@learn.command("job")
+def learn_job(
+    before: Annotated[Path, typer.Argument(help="The log of a job of GitHub Actions or GitLab CI that failed.")],
+    after: Annotated[Path, typer.Argument(help="The log of a later run of the job.")],
+    repository: Annotated[
+        Path | None, typer.Option("--repo", help="Take the commits between the two runs as the solution.")
+    ] = None,
+    solution: Annotated[str | None, typer.Option(help="What made the command end well.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that did, as a file.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the commands of a CI job that failed and end well later. Without a solution they stay open."""
+    from orchestrator.cli.reports.memory_report import LeftOut
+    from orchestrator.importers.jobs import read_mended_commands
+
+    if sum(each is not None for each in (solution, diff, repository)) > 1:
+        raise typer.BadParameter("give one of --solution, --diff and --repo")
+    commands = read_mended_commands(
+        before,
+        after,
+        project=Path.cwd().name if project is None else project,
+        solution=solution,
+        diff=diff,
+        repository=repository,
+    )
+    capture_and_report(
+        enumerate(commands.entries, 1),
+        workspace,
+        as_json=as_json,
+        place="command",
+        nothing="no command failed first and ended well later, on another commit",
+        left_out=LeftOut(counts=commands.left_out),
+    )
+
+
 @learn.command("reviews")
 def learn_reviews(
     file: Annotated[Path, typer.Argument(help="Pull requests, reviews and review comments, as `gh api` prints them.")],

@@ -50,8 +50,16 @@ def decode_lines(content: bytes) -> str:
     return _COLOURS.sub("", content.decode("utf-8", "replace"))
 
 
-def iter_lines(stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of a stream, a piece of it at a time. Raises ValueError beyond `MAX_BYTES`."""
+def _decode_coloured(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def iter_lines(stream: IO[bytes], *, colours: bool = False) -> Iterator[str]:
+    """Yield the lines of a stream, a piece of it at a time, with or without colours.
+
+    Raises ValueError beyond `MAX_BYTES`.
+    """
+    decode = _decode_coloured if colours else decode_lines
     rest, size = b"", 0
     while chunk := stream.read(_CHUNK_BYTES):
         size += len(chunk)
@@ -59,8 +67,8 @@ def iter_lines(stream: IO[bytes]) -> Iterator[str]:
             raise ValueError(f"has more than the {MAX_BYTES:,} bytes allowed")
         *lines, rest = (rest + chunk).split(b"\n")
         rest = rest[: 4 * MAX_LINE]
-        yield from map(decode_lines, lines)
-    yield decode_lines(rest)
+        yield from map(decode, lines)
+    yield decode(rest)
 
 
 def find_reader(head: str) -> Callable[[Iterable[str], Run, tuple[str, ...]], None] | None:
