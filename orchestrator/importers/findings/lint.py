@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from hardwon.errors import InvalidInput
 from hardwon.text.truncation import escape_unstorable
 from orchestrator.importers.fields import key, technology
-from orchestrator.importers.findings.finding import Finding, RunReport
+from orchestrator.importers.findings.finding import HINT, Finding, RunReport
 from orchestrator.importers.findings.paths import Roots, find_repository, name_of
 from orchestrator.importers.findings.remedies import find_remedy
 
@@ -211,7 +211,7 @@ def read_code_quality(content: bytes, file: Path, *, project: str | None = None)
                 message=message,
                 line=issue.location.line,
                 remedy=find_remedy([issue.body], [], titles=[message, rule]),
-                fingerprints=(("fingerprint", issue.fingerprint),) if issue.fingerprint else (),
+                fingerprints=((HINT, issue.fingerprint),) if issue.fingerprint else (),
             )
         )
     return RunReport(tool=CODE_QUALITY, findings=findings, file=file)

@@ -46,8 +46,8 @@ _IMPERATIVE = re.compile(
     r"generate|give|group|handle|hash|ignore|import|include|increase|initialize|initialise|inline|insert|install|keep|"
     r"limit|load|lock|log|lower|make|mark|merge|move|name|omit|open|order|pass|pin|place|prefer|prefix|provide|put|"
     r"quote|raise|read|reduce|refactor|rely|remove|rename|reorder|replace|require|reset|restrict|return|rewrite|rotate|"
-    r"run|sanitize|sanitise|separate|set|simplify|sort|specify|split|store|switch|tag|throw|turn|update|upgrade|use(?! of)|"
-    r"validate|verify|wrap|write)\b",
+    r"run|sanitize|sanitise|separate|set|simplify|sort|specify|split|store|switch|tag|throw|turn|update|upgrade|"
+    r"use(?! of)|validate|verify|wrap|write)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'])")

@@ -430,17 +430,24 @@ def test_checkstyle_shows_a_file_without_errors_as_checked(tmp_path: Path) -> No
     assert gone(compared(tmp_path / "b.xml", tmp_path / "a.xml")) == []
 
 
-def test_code_quality_has_its_own_fingerprints_unless_they_are_shared(tmp_path: Path) -> None:
-    def issue(text: str, print_: str, line: int = 1) -> dict[str, Any]:
-        where = {"path": "./lib/a.rb", "lines": {"begin": line}}
-        return {"description": text, "check_name": "Style/Semicolon", "fingerprint": print_, "location": where}
+def issue(text: str, fingerprint: str, line: int = 1) -> dict[str, Any]:
+    where = {"path": "./lib/a.rb", "lines": {"begin": line}}
+    return {"description": text, "check_name": "Style/Semicolon", "fingerprint": fingerprint, "location": where}
 
-    content = json.dumps([issue("a", "7815696ecbf1c96e"), issue("b", "c0ffee00"), issue("c", "c0ffee00")]).encode()
+
+def test_code_quality_is_identified_by_its_text_since_fingerprints_follow_the_line_or_the_order(tmp_path: Path) -> None:
+    content = json.dumps([issue("a", "7815696ecbf1c96e"), issue("b", "c0ffee00"), issue("c", "c0ffee01")]).encode()
     tasks = [each.task_id for each in number_findings(read_code_quality(content, tmp_path / "q.json").findings)]
-    assert tasks == ["Style/Semicolon:7815696ecbf1c96e", "Style/Semicolon:lib/a.rb: b", "Style/Semicolon:lib/a.rb: c"]
+    assert tasks == [f"Style/Semicolon:lib/a.rb: {text}" for text in "abc"]
     (tmp_path / "b.txt").write_bytes(content)
-    (tmp_path / "a.txt").write_text(json.dumps([issue("a", "7815696ecbf1c96f", 8), issue("c", "c0ffee00")]))
-    assert gone(compared(tmp_path / "b.txt", tmp_path / "a.txt")) == ["b"]
+    (tmp_path / "a.txt").write_text(json.dumps([issue("b", "7815696ecbf1c96e", 8), issue("c", "c0ffee00")]))
+    assert gone(compared(tmp_path / "b.txt", tmp_path / "a.txt")) == ["a"]
+
+
+def test_a_fingerprint_shows_that_a_finding_whose_words_changed_is_still_there(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text(json.dumps([issue("12 lines", "7815696ecbf1c96e"), issue("b", "c0ffee00")]))
+    (tmp_path / "a.txt").write_text(json.dumps([issue("13 lines", "7815696ecbf1c96e"), issue("b", "c0ffee00")]))
+    assert gone(compared(tmp_path / "b.txt", tmp_path / "a.txt")) == []
 
 
 def test_positions_and_bodies_of_code_climate_are_read(tmp_path: Path) -> None:
