@@ -21,6 +21,9 @@ _PLACEHOLDER_FINGERPRINT = re.compile(r"login|unknown|none|null|n/?a|undefined|^
 _PERSONAL_NAME = re.compile(r"author|e-?mail|commit|date|time|user|revision|sha\b", re.IGNORECASE)
 _FINGERPRINT = re.compile(r"[\w+=:.\-]+")
 _HASH_CHARS = 8
+HINT = "hint"
+"""Name of a fingerprint that identifies nothing by itself: GitLab's is a hash of the line, or of the rule, the file and
+the number among the findings there, which all change with other findings (flake8, ruff and pylint do it so)."""
 PARTIAL = "partial "
 """Beginning of the name of a fingerprint that only contributes to an identity: a word such as "high" may be one."""
 _UNREADABLE = re.compile(
@@ -177,7 +180,7 @@ def number_findings(
 def task_base(finding: Finding, valid: Iterable[tuple[str, str, str]]) -> str:
     """Return the id of a finding without its number among equal ones."""
     for name, value in sorted(finding.fingerprints):
-        if (finding.rule, name, value) in valid:
+        if name != HINT and (finding.rule, name, value) in valid:
             return _fit_key(f"{finding.rule}:{value}")
     if not (finding.rule or finding.place):
         return ""

@@ -93,11 +93,12 @@ def _pair(old: Sequence[Finding], new: Sequence[Finding], valid: set[tuple[str, 
         return next((each for each in finding.fingerprints if (finding.rule, *each) in valid), None)
 
     keys: tuple[Callable[[Finding], Hashable], ...] = (
-        fingerprint,
+        lambda each: (each.identity, fingerprint(each)) if fingerprint(each) else None,
         lambda each: (each.identity, each.line),
         lambda each: each.identity,
         lambda each: each.kind,
         _elsewhere,
+        fingerprint,  # last: of some tools it is but the number of the finding in its file
     )
     for make_key in keys:
         waiting: dict[Hashable, list[int]] = defaultdict(list)

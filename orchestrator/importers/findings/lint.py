@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from hardwon.errors import InvalidInput
 from hardwon.text.truncation import escape_unstorable
 from orchestrator.importers.fields import key, technology
-from orchestrator.importers.findings.finding import Finding, RunReport
+from orchestrator.importers.findings.finding import HINT, Finding, RunReport
 from orchestrator.importers.findings.paths import Roots, find_repository, name_of
 from orchestrator.importers.findings.remedies import find_remedy
 
@@ -26,7 +26,8 @@ CHECKSTYLE = "checkstyle"
 CODE_QUALITY = "code quality"
 MAX_DEPTH = 50
 _CONTROL = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:1?[0-9a-f]|[0-8bc])|0*(?:[0-8]|1[124-9]|2\d|3[01]));", re.IGNORECASE
+    rb"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]|&#(?:x0*(?:1?[0-9a-f]|[0-8bc])|0*(?:[0-8]|1[124-9]|2\d|3[01]));",
+    re.IGNORECASE,
 )
 _KEPT_REFERENCES = {9, 10, 13}
 
@@ -70,6 +71,8 @@ def read_checkstyle(content: bytes, file: Path, *, project: str | None = None) -
 
 def _replace_control(match: re.Match[bytes]) -> bytes:
     text = match[0]
+    if text.startswith(b"\x1b["):
+        return b""
     if text.startswith(b"&#"):
         digits = text[2:-1].lower()
         number = int(digits[1:], 16) if digits.startswith(b"x") else int(digits)
@@ -208,7 +211,7 @@ def read_code_quality(content: bytes, file: Path, *, project: str | None = None)
                 message=message,
                 line=issue.location.line,
                 remedy=find_remedy([issue.body], [], titles=[message, rule]),
-                fingerprints=(("fingerprint", issue.fingerprint),) if issue.fingerprint else (),
+                fingerprints=((HINT, issue.fingerprint),) if issue.fingerprint else (),
             )
         )
     return RunReport(tool=CODE_QUALITY, findings=findings, file=file)

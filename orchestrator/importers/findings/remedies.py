@@ -46,8 +46,8 @@ _IMPERATIVE = re.compile(
     r"generate|give|group|handle|hash|ignore|import|include|increase|initialize|initialise|inline|insert|install|keep|"
     r"limit|load|lock|log|lower|make|mark|merge|move|name|omit|open|order|pass|pin|place|prefer|prefix|provide|put|"
     r"quote|raise|read|reduce|refactor|rely|remove|rename|reorder|replace|require|reset|restrict|return|rewrite|rotate|"
-    r"run|sanitize|sanitise|separate|set|simplify|sort|specify|split|store|switch|tag|throw|turn|update|upgrade|use|"
-    r"validate|verify|wrap|write)\b",
+    r"run|sanitize|sanitise|separate|set|simplify|sort|specify|split|store|switch|tag|throw|turn|update|upgrade|"
+    r"use(?! of)|validate|verify|wrap|write)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'])")
@@ -109,7 +109,7 @@ def _read(text: str, titles: list[str], *, is_help: bool) -> str:
 def _repeats(text: str, titles: Iterable[str]) -> bool:
     """Return whether a text is one of the titles, or the template that one of them was made of."""
     flat = _flatten(text)
-    if any(flat == _flatten(title) for title in titles):
+    if any(f" {flat} " in f" {_flatten(title)} " for title in titles):
         return True
     if not _HOLE.search(text):
         return False
@@ -119,7 +119,7 @@ def _repeats(text: str, titles: Iterable[str]) -> bool:
 
 
 def _flatten(text: str) -> str:
-    return re.sub(r"[\s`*_]+", " ", text).strip(" .:;!").casefold()
+    return re.sub(r"[\s`*_:;]+", " ", text).strip(" .:;!").casefold()
 
 
 def _sections(text: str) -> list[tuple[str, str]]:
