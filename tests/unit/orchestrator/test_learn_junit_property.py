@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from orchestrator.importers import junit_reader
 from orchestrator.importers.ci_reports import proof
-from orchestrator.importers.ci_reports.cases import Tally
+from orchestrator.importers.ci_reports.cases import Scope, Tally
 from orchestrator.importers.junit import read_repaired_tests
 
 SUITES = ("cart", "order")
@@ -166,7 +166,7 @@ def test_nothing_is_learned_falsely_from_10_000_pairs() -> None:
 
 @pytest.mark.parametrize("mutant", ["hostname", "suite", "status", "folder", "number"])
 def test_a_reader_that_ignores_a_part_of_the_identity_is_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scope = junit_reader.Scope
+    scope = Scope
     if mutant == "hostname":
         monkeypatch.setattr(junit_reader, "Scope", lambda **told: scope(**told | {"host": ""}))
     elif mutant == "suite":
