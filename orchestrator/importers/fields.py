@@ -24,7 +24,7 @@ _TECHNOLOGIES = {
     "mjs": "javascript", "cjs": "javascript", "php": "php", "pl": "perl", "pm": "perl", "ps1": "powershell",
     "py": "python", "pyi": "python", "pyx": "cython", "r": "r", "rb": "ruby", "rs": "rust", "rst": "restructuredtext",
     "scala": "scala", "scss": "css", "sh": "shell", "sql": "sql", "swift": "swift", "tf": "terraform",
-    "ts": "typescript", "tsx": "typescript", "vue": "vue", "yaml": "yaml", "yml": "yaml", "zig": "zig",
+    "ts": "typescript", "tsx": "typescript", "vue": "vue", "yaml": "yaml", "yml": "yaml", "zig": "zig", "bats": "shell",
 }  # fmt: skip
 
 

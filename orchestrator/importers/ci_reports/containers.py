@@ -47,16 +47,12 @@ class Container:
                 continue
             if self.everywhere or self._covers(other) or self._is_suite(other, scope):
                 yield from _all(other, names)
-            elif self.titles and (other.suites, other.classname, other.file) == (
-                scope.suites,
-                scope.classname,
-                scope.file,
-            ):
+            elif self.titles and (other.suites, other.file) == (scope.suites, scope.file):
                 yield from (each for each in _all(other, names) if each[1].startswith(self.titles))
 
     def _is_suite(self, other: Scope, scope: Scope) -> bool:
         suites = self.suites
-        return suites is not None and other.suites[: len(suites)] == suites and _alike(other, scope)
+        return suites is not None and other.suites[: len(suites)] == suites and (bool(suites) or _alike(other, scope))
 
     def _covers(self, scope: Scope) -> bool:
         own = [name for name in (scope.classname, scope.file, *scope.suites) if name]
@@ -111,7 +107,8 @@ def _titled_container(scope: Scope, name: str) -> Container | None:
             prefix = prefix or ("" if text == scope.classname else scope.classname)
             target = hook["target"] or ""
             if prefix and prefix not in {"Root Suite", "{root}", "test"}:
-                return Container(prefixes=(prefix,), titles=(f"{prefix} ",), suites=scope.suites or None, target=target)
+                own = scope.suites if scope.suites and prefix.endswith(scope.suites[-1]) else None
+                return Container(prefixes=(prefix,), titles=(f"{prefix} ",), suites=own, target=target)
             return Container(suites=scope.suites, target=target)
     if uncaught := _UNCAUGHT.match(name):
         return Container(prefixes=(uncaught["file"],))

@@ -15,13 +15,14 @@ from orchestrator.importers.ci_reports.message import has_no_failure_of_its_own,
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _DURATION = re.compile(r"\s*(?:[(\[]\d+(?:\.\d+)? ?(?:ms|s|sec|seconds|µs|us|ns)[)\]]|\b\d+\.\d+ ?(?:ms|s))$")
-_ABSOLUTE = re.compile(r"(?:file://)?(?:[A-Za-z]:)?/(?:[\w.@+ -]+/)+(?=[\w.@+-])")
+_ABSOLUTE = re.compile(r"(?<![\w.@+/-])(?:file://)?(?:[A-Za-z]:)?/(?:[\w.@+ -]+/)+(?=[\w.@+-])")
 _SUBTEST = re.compile(r"^(?P<test>[^\W\d]\w*)(?: \[.*\])?(?: \(.*\))?$", re.DOTALL)
 _RUN_NUMBER = re.compile(
     r"(?:shard|part|split|chunk|job|attempt|run|group|batch|node|worker|build|results?|report)?[-_.]?\d+(?:-of-\d+)?"
     r"|\d{4}-\d\d-\d\d.*|[0-9a-f]{8}-[0-9a-f-]{27}",
     re.IGNORECASE,
 )
+_FILE_PATH = re.compile(r"(?:[A-Za-z]:)?[\w.@+/ -]*/[\w.@+-]+\.[A-Za-z]{1,5}")
 _AGREEING_PARTS = 2
 _SUBTEST_SEPARATORS = ("/", " > ", " \u203a ", " ... ", "::", " ")
 
@@ -171,8 +172,14 @@ class Comparison:
         if len(folders) > 1 or len(earlier) > 1:
             found = [each for each in found if each.folder == scope.folder]
         else:
-            found = [each for each in found if _module_folder(each.folder) == _module_folder(scope.folder)]
+            found = [each for each in found if self._same_folder(scope, each)]
         return [each for each in found if _same_module(scope, each) and self._same_path(scope, each)]
+
+    def _same_folder(self, scope: Scope, other: Scope) -> bool:
+        """Return true for folders that may be one module: alike but for numbers, or a run given without any folder."""
+        if _module_folder(scope.folder) == _module_folder(other.folder):
+            return True
+        return (not scope.folder and len(self.before.paths) == 1) or (not other.folder and len(self.after.paths) == 1)
 
     def _same_path(self, scope: Scope, other: Scope) -> bool:
         """Return false where the earlier file lies in the folder of its module, and the later one in another folder."""
@@ -235,16 +242,11 @@ class Comparison:
         if self._loose is None:
             self._loose = _loose_index(self.before), _loose_index(self.after)
         earlier_names, later_names = self._loose
-        key = (
-            _Base(tuple(_loosen(each) for each in scope.suites), _loosen(scope.file), _loosen(scope.classname)),
-            _loosen(name),
-        )
+        key = (_loosen_places(scope), _loosen(name))
         found = [
             (each, other)
             for each, other in later_names.get(key, ())
-            if each.host == scope.host
-            and _module_folder(each.folder) == _module_folder(scope.folder)
-            and _same_module(scope, each)
+            if each.host == scope.host and self._same_folder(scope, each) and _same_module(scope, each)
         ]
         found = [(each, other) for each, other in found if _same_checkout(scope, each)]
         if not found:
@@ -288,7 +290,7 @@ class Comparison:
         if len(folders) > 1 or scope.folder in folders:
             tests = [each for each in tests if each[0].folder == scope.folder]
         else:
-            tests = [each for each in tests if _module_folder(each[0].folder) == _module_folder(scope.folder)]
+            tests = [each for each in tests if self._same_folder(scope, each[0])]
         tests = [each for each in tests if _same_module(scope, each[0]) and self._same_path(scope, each[0])]
         if not tests:
             return Reason.NOT_RUN_AGAIN
@@ -380,10 +382,19 @@ def _same_module(scope: Scope, other: Scope) -> bool:
 def _loose_index(run: Run) -> _LooseIndex:
     index: _LooseIndex = defaultdict(list)
     for scope, names in run.scopes.items():
-        base = _Base(tuple(_loosen(each) for each in scope.suites), _loosen(scope.file), _loosen(scope.classname))
+        base = _loosen_places(scope)
         for name in names:
             index[base, _loosen(name)].append((scope, name))
     return index
+
+
+def _loosen_places(scope: Scope) -> _Base:
+    """Return suites, file and class without what is before the checkout: of paths of files the name alone."""
+    *suites, file, classname = (
+        each.rpartition("/")[2] if _FILE_PATH.fullmatch(each) else _loosen(each)
+        for each in (*scope.suites, scope.file, scope.classname)
+    )
+    return _Base(tuple(suites), file, classname)
 
 
 def _loosen(text: str) -> str:
@@ -403,18 +414,29 @@ def _same_checkout(scope: Scope, other: Scope) -> bool:
     An absolute path is the same as a relative one that it ends in; of two absolute ones a folder and the file agree.
     """
     mine_all, their_all = ((*each.suites, each.file, each.classname) for each in (scope, other))
-    for mine, theirs in zip(mine_all, their_all, strict=True):
-        if mine == theirs or "/" not in mine + theirs:
-            continue
-        mine_parts, their_parts = mine.split("/"), theirs.split("/")
-        agree = 0
-        while mine_parts and their_parts and mine_parts[-1] == their_parts[-1]:
-            mine_parts.pop()
-            their_parts.pop()
-            agree += 1
-        if not mine_parts or not their_parts:
-            continue
-        beside = mine_parts[:-1] == their_parts[:-1] and len(mine_parts) > 1
-        if agree < _AGREEING_PARTS or (beside and not _RUN_NUMBER.fullmatch(mine_parts[-1])):
-            return False
-    return True
+    return all(
+        mine == theirs or "/" not in mine + theirs or _same_file(mine, theirs)
+        for mine, theirs in zip(mine_all, their_all, strict=True)
+    )
+
+
+def _same_file(mine: str, theirs: str) -> bool:
+    absolute = _is_absolute(mine), _is_absolute(theirs)
+    if not any(absolute):
+        return _loosen(mine) == _loosen(theirs)
+    if not all(absolute):
+        return mine.endswith(f"/{theirs}") or theirs.endswith(f"/{mine}")
+    mine_parts, their_parts = mine.split("/"), theirs.split("/")
+    agree = 0
+    while mine_parts and their_parts and mine_parts[-1] == their_parts[-1]:
+        mine_parts.pop()
+        their_parts.pop()
+        agree += 1
+    if not mine_parts or not their_parts:
+        return True
+    beside = mine_parts[:-1] == their_parts[:-1] and len(mine_parts) > 1
+    return agree >= _AGREEING_PARTS and (not beside or _RUN_NUMBER.fullmatch(mine_parts[-1]) is not None)
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith(("/", "file://")) or path[1:3] in {":/", ":\\"}
