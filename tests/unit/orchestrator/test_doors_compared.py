@@ -119,7 +119,6 @@ COMMANDS: Mapping[str, str] = {
     "hardwon jobs": "cron and the scheduler are commands, too",
     "hardwon jobs run": "cron and the scheduler are commands, too",
     "hardwon export": "entries are exported as JSON lines, too",
-    "hardwon learn": "jobs of CI teach, too",
     "hardwon learn job": "jobs of CI teach, too",
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,
