@@ -93,7 +93,7 @@ def _pair(old: Sequence[Finding], new: Sequence[Finding], valid: set[tuple[str, 
         return next((each for each in finding.fingerprints if (finding.rule, *each) in valid), None)
 
     keys: tuple[Callable[[Finding], Hashable], ...] = (
-        lambda each: (each.identity, fingerprint(each)) if fingerprint(each) else None,
+        lambda each: (each.identity, fingerprint(each)) if fingerprint(each) is not None else None,
         lambda each: (each.identity, each.line),
         lambda each: each.identity,
         lambda each: each.kind,
