@@ -13,7 +13,7 @@ from knowledge.models import NewEntry
 from orchestrator.importers.fields import key, repository_name, technology
 from orchestrator.importers.findings.finding import PARTIAL, Finding, RunReport, number_findings
 from orchestrator.importers.findings.paths import Roots, find_repository, name_of, normalize
-from orchestrator.importers.findings.regions import Source, Span, describe_replacement
+from orchestrator.importers.findings.regions import ColumnKind, Source, Span, describe_replacement
 from orchestrator.importers.findings.remedies import describe_rule, find_remedy
 from orchestrator.importers.sarif_reader import (
     ArtifactLocation,
@@ -32,6 +32,10 @@ from orchestrator.importers.sarif_reader import (
 _PACKAGE_ID = re.compile(r"^[a-z]+\+[a-z]+:[^#]*?([^/#]+)#(?:([^@#]+)@)?([^#@]+)$")
 """A package of cargo: its address, then its name if the last part of the address is another, then its version."""
 _BYTE_COUNTING_TOOLS = {"staticcheck", "gosec", "golangci-lint", "govulncheck", "revive", "go vet"}
+_COLUMN_KINDS: dict[str | None, ColumnKind] = {
+    "utf16CodeUnits": "utf16CodeUnits",
+    "unicodeCodePoints": "unicodeCodePoints",
+}
 _LANGUAGES = {"dockerfile": "docker", "js": "javascript", "ts": "typescript", "csharp": "c#", "cpp": "c++"}
 
 
@@ -216,7 +220,7 @@ class _RunReader:
         if lines is None:
             return None
         counts_bytes = self.run.tool.driver.name.casefold() in _BYTE_COUNTING_TOOLS
-        return Source(lines=lines, column_kind=self.run.column_kind, counts_bytes=counts_bytes)
+        return Source(lines=lines, column_kind=_COLUMN_KINDS.get(self.run.column_kind), counts_bytes=counts_bytes)
 
 
 def _describe(file: str, region: Region, text: str, source: Source | None) -> str:

@@ -243,7 +243,7 @@ class Run(Part):
     tool: Tool
     results: tuple[Result, ...] | None = None
     artifacts: tuple[Artifact, ...] = ()
-    column_kind: Literal["utf16CodeUnits", "unicodeCodePoints"] | None = None
+    column_kind: str | None = None
     default_source_language: str | None = None
     invocations: tuple[Invocation, ...] = ()
     original_uri_base_ids: dict[str, ArtifactLocation] = Field(default_factory=dict)

@@ -6,6 +6,7 @@ one in the same order.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardwon.errors import AccessDenied, Conflict, InvalidInput, NotFound
-from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry, EntryStatus, EntryType
+from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry, EntryStatus, EntryType, NewEntry
 from hardwon.validation import check_text
 from orchestrator.cli.files.capture_files import BATCH, capture_batches, run_in_daemon_thread
 from orchestrator.cli.reports.memory_report import CaptureReport, LeftOut
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _PAGE = 100
 _MAX_OPEN = 20_000
 """Open entries of a project that are looked through; ours."""
+_REPEATED = "in another of these reports too"
+_LINE_OF_PLACE = re.compile(r":\d+(?= in |$)", re.MULTILINE)
 _UNKNOWN_REMEDY = "gone, but nothing says what mended them: give --solution or --diff"
 
 
@@ -79,10 +82,23 @@ def _select(before: Reading, later: Reading | None, *, same_files: bool) -> Comp
     """Return the findings that are failures, with their ids."""
     if later is None:
         found = [each for report in before.reports for each in number_findings(report.findings) if not each.suppressed]
-        return Comparison(findings=found, left_out=before.left_out)
+        return _drop_repeated(found, before)
     comparison = compare(before.reports, later.reports, same_files=same_files)
     comparison.left_out += before.left_out + later.left_out
     return comparison
+
+
+def _drop_repeated(findings: Sequence[Finding], reading: Reading) -> Comparison:
+    """Return each finding once, though several reports of a run have it; that it is gone counts more."""
+    kept: dict[tuple[str, str, str], Finding] = {}
+    for number, finding in enumerate(findings):
+        identity = (finding.tool, finding.project, finding.task_id or f"without an id {number}")
+        earlier = kept.get(identity)
+        if earlier is not None:
+            reading.left_out[_REPEATED] += 1
+        if earlier is None or (finding.absent and not earlier.absent):
+            kept[identity] = finding
+    return Comparison(findings=list(kept.values()), left_out=reading.left_out)
 
 
 @dataclass(kw_only=True)
@@ -193,5 +209,12 @@ def _match(findings: dict[int, Finding], entries: Sequence[Entry]) -> dict[int, 
     for members in (there, gone):
         take(members, lambda each: each.task_id, lambda entry: entry.task_id)
         take(members, lambda each: base(each.task_id), lambda entry: base(entry.task_id))
+    for members in (there, gone):
+        take(members, lambda each: _without_line(each.entry()), _without_line)
     take(there, lambda each: without_snippet(base(each.task_id)), lambda entry: without_snippet(base(entry.task_id)))
     return found
+
+
+def _without_line(entry: NewEntry) -> str:
+    """Return the failure without the line of its place: what moved has the same, whatever its tool's fingerprint is."""
+    return _LINE_OF_PLACE.sub("", entry.failure_description or "")

@@ -17,6 +17,11 @@ _REMEDY_HEADING = re.compile(
     re.IGNORECASE,
 )
 _OTHER_HEADING = re.compile(r"non-?compliant|fix safety|incorrect|bad example", re.IGNORECASE)
+_LABELLED = re.compile(
+    r"^\W*(?:resolution|solution|remediation|recommendation|recommended action|mitigation|how to fix|fix)\W*:\W*"
+    r"([A-Za-z`'\"].{8,})$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _USE_INSTEAD = re.compile(
     r"^\s*(?:use instead|instead,? use|do this instead|should be(?: written(?: as)?)?|we can simplify|correct(?: code)?"
@@ -95,6 +100,9 @@ def _read(text: str, titles: list[str], *, is_help: bool) -> str:
     ]
     if remedy := "\n\n".join(part for body in named if (part := _drop_links(body, titles))):
         return remedy
+    labelled = [line for each in _LABELLED.finditer(text) if not _repeats(line := each[1].strip(), titles)]
+    if labelled:
+        return "\n".join(labelled)
     instead = _find_instead(text)
     body = "\n\n".join(body for heading, body in sections if not _is_about_links(heading))
     advice = _find_advice(body, titles)

@@ -65,6 +65,24 @@ def test_a_finding_that_moved_stays_one_entry_and_a_gone_one_resolves_its_own(
     assert list(open_findings(beside, workspace)) == ["R1:shop/cart.py: b is unused"]
 
 
+def test_a_finding_whose_fingerprint_follows_the_line_stays_one_entry(
+    beside: Commands, tmp_path: Path, workspace: str
+) -> None:
+    def at(line: int) -> dict[str, Any]:
+        return result("a is unused", line, fingerprints={"line/v1": f"{line}a94a8fe5cc"})
+
+    learn(beside, workspace, write(tmp_path / "before.sarif", at(4)))
+    learned = learn(beside, workspace, write(tmp_path / "after.sarif", at(30)))
+    assert (learned["accepted"], learned["duplicate"]) == (0, 1)
+
+
+def test_a_finding_in_several_reports_of_a_run_is_one(beside: Commands, tmp_path: Path, workspace: str) -> None:
+    one = write(tmp_path / "py311.sarif", result("a is unused", 4))
+    two = write(tmp_path / "py312.sarif", result("a is unused", 5), result("b is unused", 9))
+    learned = learn(beside, workspace, one, two)
+    assert (learned["open"], learned["left_out"]) == (2, {"in another of these reports too": 1})
+
+
 def test_of_equal_findings_in_a_file_the_one_that_is_gone_is_resolved_and_no_other(
     beside: Commands, tmp_path: Path, workspace: str
 ) -> None:
