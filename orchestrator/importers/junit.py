@@ -29,7 +29,7 @@ _PLAIN_SUITES = {
     "nextest-run", "rspec", "deno test", "test", "tests", "default", "default suite", "unittest.suite._errorholder",
 }  # fmt: skip
 """Suites that say which tool ran the tests; a name shown to people has none of them."""
-_PLAIN_CLASS = re.compile(r"test|.*\b(?:_FailedTest|LoadTestsFailure|ModuleImportFailure)")
+_PLAIN_CLASS = re.compile(r"test|Test suite failed to run|.*\b(?:_FailedTest|LoadTestsFailure|ModuleImportFailure)")
 _CHECKOUT = re.compile(r"\A(?:file://)?(?:[A-Za-z]:)?/\S*/(?=[^/\s]+/[^/\s]+\.\w+\Z)")
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import glob
 import gzip
+import lzma
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -28,8 +30,11 @@ _READ_ERRORS = (
     EOFError,
     ValueError,
     RuntimeError,
-    NotImplementedError,
+    LookupError,
+    OverflowError,
+    struct.error,
     zlib.error,
+    lzma.LZMAError,
     zipfile.BadZipFile,
     tarfile.TarError,
 )
