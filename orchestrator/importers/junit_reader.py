@@ -18,7 +18,7 @@ from orchestrator.importers.ci_reports.valid_xml import MARK, Unreadable, clean_
 
 MAX_DEPTH = 50
 """Suites are nested, but not this deep."""
-MAX_CASES = 2_000_000
+MAX_CASES = 1_000_000
 """Test cases in a run: each takes memory until the runs are compared."""
 _FULL_TEXTS_BYTES = 48 * 1024 * 1024
 """Above this the texts of further failures are cut to `_SHORT_TEXT_CHARS`."""

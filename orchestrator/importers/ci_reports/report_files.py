@@ -129,7 +129,7 @@ def _open_file(path: Path, folder: tuple[str, ...], *, named: bool) -> Iterator[
         return path.open("rb")
 
     def unpacked() -> IO[bytes]:
-        return cast("IO[bytes]", gzip.open(path))
+        return cast("IO[bytes]", _Bounded(cast("IO[bytes]", gzip.open(path)), [MAX_UNPACKED_BYTES]))
 
     one = ReportFile(path=path, name=str(path), folder=folder, named=named, open=plain)
     try:
