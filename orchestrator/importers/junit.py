@@ -31,7 +31,8 @@ _PLAIN_SUITES = {
     "nextest-run", "rspec", "deno test", "test", "tests", "default", "default suite", "unittest.suite._errorholder",
 }  # fmt: skip
 """Suites that say which tool ran the tests; a name shown to people has none of them."""
-_PLAIN_CLASSES = {"test", "unittest.loader._FailedTest"}
+_PLAIN_CLASS = re.compile(r"test|Test suite failed to run|.*\b(?:_FailedTest|LoadTestsFailure|ModuleImportFailure)")
+_CHECKOUT = re.compile(r"\A(?:file://)?(?:[A-Za-z]:)?/\S*/(?=[^/\s]+/[^/\s]+\.\w+\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +196,9 @@ def _main(technologies: Sequence[str]) -> str | None:
 
 def display_name(test: Mended) -> str:
     """Return class and name of a test; also suites, file, host or module where other tests have the same ones."""
-    scope, name = test.scope, " ".join(test.name.split())
-    classname = "" if scope.classname in _PLAIN_CLASSES else " ".join(scope.classname.split())
-    suites = [suite for suite in scope.suites if suite.lower() not in _PLAIN_SUITES]
+    scope, name = test.scope, _shown(test.name)
+    classname = "" if _PLAIN_CLASS.fullmatch(scope.classname) else _shown(scope.classname)
+    suites = [_shown(suite) for suite in scope.suites if suite.lower() not in _PLAIN_SUITES]
     if classname and all(other.suites == scope.suites for other in test.others):
         suites = []
     parts = [part for part in (*suites, classname) if part and part != name]
@@ -209,6 +210,11 @@ def display_name(test: Mended) -> str:
     ]
     shown = "::".join(part for part in dict.fromkeys(parts) if part)
     return escape_unstorable(f"{shown} ({', '.join(more)})" if more else shown) or "a test without a name"
+
+
+def _shown(name: str) -> str:
+    """Return a name in one line; of the absolute path of a file the end, which is the same in every checkout."""
+    return _CHECKOUT.sub("", " ".join(name.split()), count=1)
 
 
 def _text(words: str) -> str:

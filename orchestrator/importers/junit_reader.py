@@ -18,7 +18,7 @@ from orchestrator.importers.ci_reports.valid_xml import MARK, Unreadable, clean_
 
 MAX_DEPTH = 50
 """Suites are nested, but not this deep."""
-MAX_CASES = 2_000_000
+MAX_CASES = 1_000_000
 """Test cases in a run: each takes memory until the runs are compared."""
 _FULL_TEXTS_BYTES = 48 * 1024 * 1024
 """Above this the texts of further failures are cut to `_SHORT_TEXT_CHARS`."""
@@ -111,6 +111,7 @@ class _Suite:
     basedir: str
     declared: int
     elements: int = 0
+    is_pytest: bool = False
     nested: bool = False
     repeats: list[tuple[Names, str]] = field(default_factory=list)
 
@@ -206,6 +207,7 @@ class _ReportParser:
                 host=attributes.get("hostname") or (outer.host if outer else ""),
                 basedir=outer.basedir if outer else "",
                 elements=-self._case_count,
+                is_pytest=outer is not None and outer.name == "pytest tests",
                 declared=int(declared) if declared.isdecimal() else -1,
             )
         )
@@ -386,14 +388,20 @@ def _merge(names: Names, name: str, value: Tally | int) -> None:
         known.last_failed = not isinstance(value, int) and value.last_failed
 
 
+def _is_retried(value: Tally | int) -> bool:
+    """Return true where all attempts but the last look like a pass: pytest counts subtests too, so numbers differ."""
+    return isinstance(value, int) or (not value.skipped and value.failed <= value.last_failed)
+
+
 def _fold_reruns(suite: _Suite) -> None:
     """Make the attempts of a test one test, where the suite counts tests and lists attempts.
 
     pytest-rerunfailures lists each attempt that was repeated like a pass; `tests` tells them from tests of one name.
     """
-    if suite.nested or suite.declared < 0 or not suite.repeats:
+    if suite.nested or suite.declared < 1 or not suite.repeats or suite.elements <= suite.declared:
         return
-    if suite.elements - suite.declared != len(suite.repeats):
+    exact = suite.elements - suite.declared == len(suite.repeats)
+    if not exact and not (suite.is_pytest and all(_is_retried(names[name]) for names, name in suite.repeats)):
         return
     for names, name in suite.repeats:
         known = names[name]

@@ -31,7 +31,7 @@ _GO_PLACE = re.compile(r"^\s+[\w./-]+\.go:\d+: ?(.*)$")
 _GO_EXAMPLE = re.compile(r"^got:\n(?P<got>.*?)\n?^want:\n(?P<want>.*?)\n?\Z", re.MULTILINE | re.DOTALL)
 _TESTIFY = re.compile(r"^\s+Error:\s+(\S.*)$", re.MULTILINE)
 _FRAME = re.compile(
-    r"\s*(?:at |\u276f |\.\.\. \d+ more|@|from )|\s*\S+\.\w+:\d+(?::\d+)?:?\s*$"
+    r"\s*(?:at |\u276f |\.\.\. \d+ more|@|from |>?\s*\d+ \||\|\s*\^)|\s*\S+\.\w+:\d+(?::\d+)?:?\s*$"
     r"|\s*(?:\(in test file|\(from function).*"
 )
 _TELLING = re.compile(
@@ -40,7 +40,7 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _NOISE = re.compile(
-    r"running \d+ tests?$|test result: |test .* \.\.\. |failures:$|---- .* ----$|note: run with|[-=_*~ .]+$"
+    r"\u25cf |running \d+ tests?$|test result: |test .* \.\.\. |failures:$|---- .* ----$|note: run with|[-=_*~ .]+$"
     r"|\d+ tests?\b.*|(?:ok\b|FAILED|Start \d|Test command:).*$|\[?Error.*\bcode: 'ERR_TEST_FAILURE'.*"
 )
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
@@ -189,11 +189,12 @@ def _first_reason(text: str, name: str) -> str:
     ]
     telling = [each for each in useful if _TELLING.search(each[1]) and not _BOILERPLATE.fullmatch(each[1])]
     start = (telling or useful or [(0, "")])[0]
-    if not re.match(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b", start[1]):
+    most = 2 if start[1].endswith(":") else _MAX_LINES
+    if most == _MAX_LINES and not re.match(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b", start[1]):
         return start[1]
     following = [start[1]]
     for line in lines[start[0] + 1 :]:
-        if _FRAME.match(line) or len(following) == _MAX_LINES:
+        if _FRAME.match(line) or len(following) == most:
             break
         if line.strip():
             following.append(line.strip())

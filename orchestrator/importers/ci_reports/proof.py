@@ -23,6 +23,7 @@ _RUN_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _FILE_PATH = re.compile(r"(?:[A-Za-z]:)?[\w.@+/ -]*/[\w.@+-]+\.[A-Za-z]{1,5}")
+_LONGEST_LOOSE_CHARS = 2000
 _AGREEING_PARTS = 2
 _SUBTEST_SEPARATORS = ("/", " > ", " \u203a ", " ... ", "::", " ")
 
@@ -391,7 +392,7 @@ def _loose_index(run: Run) -> _LooseIndex:
 def _loosen_places(scope: Scope) -> _Base:
     """Return suites, file and class without what is before the checkout: of paths of files the name alone."""
     *suites, file, classname = (
-        each.rpartition("/")[2] if _FILE_PATH.fullmatch(each) else _loosen(each)
+        each.rpartition("/")[2] if len(each) <= _LONGEST_LOOSE_CHARS and _FILE_PATH.fullmatch(each) else _loosen(each)
         for each in (*scope.suites, scope.file, scope.classname)
     )
     return _Base(tuple(suites), file, classname)
@@ -399,7 +400,7 @@ def _loosen_places(scope: Scope) -> _Base:
 
 def _loosen(text: str) -> str:
     """Return a name without addresses, durations and directories of absolute paths."""
-    if not text:
+    if not text or len(text) > _LONGEST_LOOSE_CHARS:
         return text
     if "0x" in text:
         text = _ADDRESS.sub("0x", text)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import glob
 import gzip
+import lzma
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -29,8 +31,11 @@ _READ_ERRORS = (
     EOFError,
     ValueError,
     RuntimeError,
-    NotImplementedError,
+    LookupError,
+    OverflowError,
+    struct.error,
     zlib.error,
+    lzma.LZMAError,
     zipfile.BadZipFile,
     tarfile.TarError,
 )
@@ -127,7 +132,7 @@ def _open_file(path: Path, folder: tuple[str, ...], *, named: bool) -> Iterator[
         return path.open("rb")
 
     def unpacked() -> IO[bytes]:
-        return cast("IO[bytes]", gzip.open(path))
+        return cast("IO[bytes]", _Bounded(cast("IO[bytes]", gzip.open(path)), [MAX_UNPACKED_BYTES]))
 
     one = ReportFile(path=path, name=str(path), folder=folder, named=named, open=plain)
     try:

@@ -105,6 +105,8 @@ C = str(UUID(int=1))
         ["serve", "--port", "70000"],
         ["learn", "git", ".", "--limit", "0"],
         ["learn", "junit", "a.xml", "b.xml", "--solution", "x", "--diff", "y"],
+        ["learn", "junit", "a.xml"],
+        ["learn", "junit", "a.xml", "b.xml", "--before", "c.xml"],
     ],
 )
 def test_a_usage_error_is_told_on_standard_error_with_exit_code_2(typed: list[str]) -> None:
@@ -146,6 +148,16 @@ def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_
     mended = ("learn", "junit", tmp_path / "before.xml", tmp_path / "after.xml", "--workspace", "learn")
     assert beside.here(*mended, "--project", "shop")["open"] == 1
     assert beside.here(*mended, "--project", "shop", "--solution", "mend it")["accepted"] == 1
+    options = (
+        "--before",
+        tmp_path / "after.xml",
+        "--before",
+        tmp_path / "before.xml",
+        "--after",
+        tmp_path / "before.xml",
+    )
+    left = beside.here("learn", "junit", *options, "--workspace", "learn", "--project", "shop")
+    assert (left["accepted"], left["left_out"], left["unread"]) == (0, {"still_fails": 1}, [])
 
     of = {"pull_request_url": "https://api.github.com/repos/shop/cart/pulls/7", "state": "CHANGES_REQUESTED"}
     (tmp_path / "reviews.json").write_text(json.dumps([{**of, "id": 1, "body": "No floats"}, {**of, "id": 2}]))

@@ -186,6 +186,18 @@ def test_a_reference_that_two_reads_split_is_replaced(tmp_path: Path, monkeypatc
         assert entry.failure_description == "C::t\nit is bad"
 
 
+def test_a_broken_archive_is_left_with_a_sentence(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.xml", suite("s", case("adds")))
+    for number, content in enumerate(
+        (b"PK\x03\x04", b"\x1f\x8b\x08" + bytes(7) + b"\x03" + bytes(5), b"BZh9", bytes(257) + b"ustar")
+    ):
+        broken = tmp_path / f"broken-{number}.zip"
+        broken.write_bytes(content)
+        found = read([good, broken], good)[1]
+        assert len(found.unread) == 1, content
+        assert str(broken) in found.unread[0]
+
+
 def test_nothing_to_read_is_said_of_the_run_that_lacks_it(tmp_path: Path) -> None:
     good = write(tmp_path / "good.xml", suite("s", case("adds")))
     (tmp_path / "empty").mkdir()
