@@ -249,11 +249,11 @@ class TaskEventService:
         resolvable = await self._select_resolvable(selected, solution, repeated)
         deferred = self._earlier_agent_failures(resolvable) if only is None else []
         candidates = [entry for entry in resolvable if entry not in deferred]
-        meant = candidates if only is not None else self._select_meant(candidates, solution, told, run_id)
+        meant = candidates if only is not None else await self._select_meant(candidates, solution, told, run_id)
         has_it = bool(meant) and all(resolution(entry) == solution for entry in meant)
         if not has_it:
-            texts = {_comparison_key(situation(entry)) for entry in meant}
-            await self._abandon([entry for entry in repeated if _comparison_key(situation(entry)) in texts])
+            ids = {entry.entry_id for entry in meant}
+            await self._abandon([each for each, original in repeated.items() if original in ids])
         resolved = await _resolve_each(meant, resolve)
         unclear = [] if meant else self._without_others_entries(filter(_is_unresolved, candidates))
         several = _SEVERAL_OPEN.format(_name_entries(unclear)) if candidates and not meant else None
@@ -276,7 +276,9 @@ class TaskEventService:
             return []
         return [entry for entry in entries if entry.low_trust and _is_unresolved(entry) and entry not in meant]
 
-    def _select_meant(self, candidates: Sequence[Entry], solution: str, told: str, run_id: str | None) -> list[Entry]:
+    async def _select_meant(
+        self, candidates: Sequence[Entry], solution: str, told: str, run_id: str | None
+    ) -> list[Entry]:
         """Return the failure that a solution is about, or those that have it already; nothing where it is not clear.
 
         The failures of this run come first, then those of its run id on other days, then all; those of other low-trust
@@ -294,7 +296,8 @@ class TaskEventService:
             return repeated
         if len(nearest) <= 1:
             return nearest
-        best = _find_told(nearest, told)
+        length = sum(len(situation(entry)) for entry in nearest) + len(told)
+        best = await run_in_thread_if_long(length, partial(_find_told, nearest, told))
         return [] if best is None else [best]
 
     def _without_others_entries(self, entries: Iterable[Entry]) -> list[Entry]:
@@ -447,19 +450,19 @@ class TaskEventService:
         target = await merge_target(self.stores, pattern_id)
         return target if any(target in context.pattern_ids for context in handed_out) else pattern_id
 
-    async def _find_repeated(self, entries: Sequence[Entry], run_id: str | None) -> list[Entry]:
-        """Return the open entries that repeat another, as of several runs."""
+    async def _find_repeated(self, entries: Sequence[Entry], run_id: str | None) -> dict[EntryId, EntryId]:
+        """Return the open entries that repeat another, as of several runs, each with the one that it repeats."""
         length = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
         now = self.stores.clock.now()
         return await run_in_thread_if_long(length, partial(_find_repeated, entries, run_id, now))
 
-    async def _abandon(self, repeated: Sequence[Entry]) -> None:
+    async def _abandon(self, repeated: Collection[EntryId]) -> None:
         """Abandon entries that repeat one, before that is resolved: a kill in between leaves it to be resolved."""
         if repeated:
-            await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
+            await self.stores.entries.abandon_repeated(list(repeated))
 
     async def _select_resolvable(
-        self, entries: Sequence[Entry], new_resolution: str, repeated: Collection[Entry]
+        self, entries: Sequence[Entry], new_resolution: str, repeated: Collection[EntryId]
     ) -> list[Entry]:
         """Return the unresolved entries, and those with this very resolution, since an event may be repeated.
 
@@ -470,7 +473,7 @@ class TaskEventService:
         return [
             entry
             for entry in entries
-            if entry not in repeated
+            if entry.entry_id not in repeated
             and (_is_unresolved(entry) or resolution(entry) == new_resolution or await can_overrule(who, keys, entry))
         ]
 
@@ -508,13 +511,14 @@ def _run_of_day(run_id: str, now: datetime) -> str:
     return f"{run_id[: MAX_CHARS['run_id'] - 11]}@{now.date().isoformat()}"
 
 
-def _is_of_attempt(entry: Entry, run_id: str) -> bool:
-    """Return whether a failure is of a run of this id, on any day."""
-    own = entry.run_id or ""
-    return own == run_id or bool(_DAY.fullmatch(own.removeprefix(run_id[: MAX_CHARS["run_id"] - 11])))
+def _is_of_attempt(entry: Entry, run_id: str | None) -> bool:
+    """Return whether a failure is of a run of this id, on any day; without an id, of one without."""
+    if run_id is None or entry.run_id is None:
+        return entry.run_id is run_id
+    return entry.run_id == run_id or bool(_DAY.fullmatch(entry.run_id.removeprefix(run_id[: MAX_CHARS["run_id"] - 11])))
 
 
-def _is_of_run(entry: Entry, run_id: str, now: datetime) -> bool:
+def _is_of_run(entry: Entry, run_id: str | None, now: datetime) -> bool:
     """Return whether a failure is of the run of this id on this day."""
     return _is_of_attempt(entry, run_id) and _is_same_day(entry, now)
 
@@ -551,21 +555,20 @@ def _check_texts(**texts: str | None) -> None:
             check_text(name, value)
 
 
-def _find_repeated(entries: Iterable[Entry], run_id: str | None, now: datetime) -> list[Entry]:
-    """Return the open entries that repeat another: of each situation all but that of this run, or the first.
+def _find_repeated(entries: Iterable[Entry], run_id: str | None, now: datetime) -> dict[EntryId, EntryId]:
+    """Return the open entries that repeat another, with that: of each situation all but that of this run, or the first.
 
     A task of several runs was solved once: resolved in each, it would count as a success in the failed runs, too.
     A low-trust entry never displaces another.
     """
     still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
-    still_open.sort(key=lambda entry: (entry.low_trust, run_id is None or not _is_of_run(entry, run_id, now)))
-    seen: set[str] = set()
-    repeated = []
+    still_open.sort(key=lambda entry: (entry.low_trust, not _is_of_run(entry, run_id, now)))
+    first: dict[str, EntryId] = {}
+    repeated = {}
     for entry in still_open:
-        key = _comparison_key(situation(entry))
-        if key in seen:
-            repeated.append(entry)
-        seen.add(key)
+        original = first.setdefault(_comparison_key(situation(entry)), entry.entry_id)
+        if original != entry.entry_id:
+            repeated[entry.entry_id] = original
     return repeated
 
 
