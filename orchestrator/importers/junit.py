@@ -16,7 +16,7 @@ from hardwon.text.truncation import escape_unstorable
 from hardwon.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
 from knowledge.text.fitting import fit_ends
-from orchestrator.importers.ci_reports.cases import Failure, Run
+from orchestrator.importers.ci_reports.cases import Failure, Run, Scope
 from orchestrator.importers.ci_reports.message import describe, technology_of, trace
 from orchestrator.importers.ci_reports.proof import Comparison, Mended
 from orchestrator.importers.ci_reports.report_files import ReportFile, TooLarge, find_files, open_reports
@@ -205,11 +205,15 @@ def display_name(test: Mended) -> str:
     parts.append(name)
     more = [
         told
-        for part, told in (("file", scope.file), ("host", scope.host), ("folder", "/".join(scope.folder)))
-        if told and any(getattr(other, part) != getattr(scope, part) for other in test.others)
+        for part, told in (("file", _shown(scope.file)), ("host", scope.host), ("folder", _part(scope, "folder")))
+        if told and any(_part(other, part) != told for other in test.others)
     ]
     shown = "::".join(part for part in dict.fromkeys(parts) if part)
     return escape_unstorable(f"{shown} ({', '.join(more)})" if more else shown) or "a test without a name"
+
+
+def _part(scope: Scope, part: str) -> str:
+    return {"file": _shown(scope.file), "host": scope.host, "folder": "/".join(scope.folder)}[part]
 
 
 def _shown(name: str) -> str:

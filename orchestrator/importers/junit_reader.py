@@ -54,6 +54,7 @@ _TIME = re.compile(
     r"[-_ ]?\b\d{4}-?\d\d-?\d\d[T_ -]?\d\d[:.-]?\d\d[:.-]?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\b"
     r"|\s*[(\[]\d+(?:[.,]\d+)? ?(?:ms|s|sec|secs|seconds|µs|us|ns)[)\]]$"
 )
+_CONFIGURATION = re.compile(r"(?:/|[A-Za-z]:).*\.(?:xml|dist|json|toml|ini)")
 _DIGITS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 _MACHINE = re.compile(
     r"|localhost|[0-9a-f]{12}|[0-9a-f]{64}|fv-az\d+-\d+|pkrvm\w+|runnervm\w+|ip-\d+-\d+-\d+-\d+(?:\..*)?"
@@ -347,7 +348,12 @@ class _ReportParser:
 
 
 def _repeats(suite: str, classname: str) -> bool:
-    """Return true for a suite that says no more than the class: reruns move tests of one to a nested one's file."""
+    """Return true for a suite that says no more than the class, or is the file of the run's configuration (PHPUnit).
+
+    Reruns of Surefire move the tests of a class to the file of a nested one.
+    """
+    if _CONFIGURATION.fullmatch(suite):
+        return True
     return suite == classname or (
         bool(classname)
         and (
