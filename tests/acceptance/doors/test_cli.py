@@ -122,7 +122,7 @@ def test_who_learns_nothing_is_told_what_would_have_been_learned(beside: Command
     ended = beside.run("learn", "git", tmp_path)
     assert ended.stdout.endswith("0 accepted, 0 duplicate, 0 refused\n")
     assert "no commit says that it fixes something (fix, bug" in ended.stderr
-    assert "1 passed over: 1 without changes" in ended.stderr
+    assert "left out: 1 without changes" in ended.stderr
     assert "there is no line to capture" in beside.run("capture", "-").stderr
 
 
@@ -136,7 +136,7 @@ def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_
         subprocess.run([*made, "commit", "-q", "-m", message], check=True)
     learned = beside.here("learn", "git", repository, "--workspace", "learn")
     assert learned["accepted"] == 1
-    assert sum(learned["passed_over"].values()) == 1, "the first commit"
+    assert sum(learned["left_out"].values()) == 1, "the first commit"
 
     finding = {"ruleId": "R1", "message": {"text": "an unused name"}}
     report = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": [finding]}]}
