@@ -16,10 +16,9 @@ _DRIVE = re.compile(r"^/?[A-Za-z]:/")
 _CHECKOUTS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"^/home/runner/work/([^/]+)/\1/",
+        r"^/(?:home|Users)/runner/[^/]+/([^/]+)/\1/",
         r"^/__w/([^/]+)/\1/",
         r"^[A-Za-z]:/a/([^/]+)/\1/",
-        r"^/Users/runner/work/([^/]+)/\1/",
         r"^/github/workspace/",
         r"^/builds/[^/]+/(?:[^/]+/)*?[^/]+(?=/(?:src|lib|app|tests?|cmd|pkg|internal)/)/",
         r"^/builds/[^/]+/[^/]+/",
@@ -29,7 +28,7 @@ _CHECKOUTS = tuple(
         r"^/opt/atlassian/pipelines/agent/build/",
         r"^/(?:var/lib|var|home)/jenkins(?:_home)?/(?:agent/)?workspace/[^/]+/",
         r"^/codebuild/output/src\d+/src/(?:[^/]+/){1,3}(?=src/)",
-        r"^/home/vsts/work/\d+/s/",
+        r"^/home/vsts/[^/]+/\d+/s/",
         r"^/(?:workspaces|azp)/[^/]+/",
         r"^/(?:workspace|workdir|src/app|usr/src/app|repo|code)/",
         r"^/(?:home|Users)/[^/]+/(?:build|workspace|checkout|project|repo)/",
