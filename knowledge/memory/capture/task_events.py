@@ -10,14 +10,14 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.models.reports import EventResult
-from hardwon.validation import MAX_CHARS, as_id, check_flag, check_text
+from hardwon.validation import as_id, check_flag, check_text
 from knowledge.memory.capture.outcomes import OutcomeService, attributable_pattern, echoed_pattern, merge_target
 from knowledge.memory.capture.redaction import clean_text
 from knowledge.memory.capture.service import KnowledgeCaptureService
@@ -33,6 +33,7 @@ from knowledge.models import (
     PatternId,
     StoredContext,
 )
+from knowledge.models.runs import is_of_attempt, is_same_day, run_of_day
 from knowledge.ports import MAX_ENTRIES_OF_TASK, Stores
 from knowledge.runtime.scheduling import run_in_thread_if_long
 from knowledge.text.fitting import fit_ends
@@ -47,9 +48,6 @@ def _fit(text: Any) -> Any:
     return fit_ends(text, "cut: there was more here") if isinstance(text, str) else text
 
 
-_DAY = re.compile(r"@\d{4}-\d\d-\d\d")
-_REPLAY = timedelta(hours=1)
-"""Time after which the same run id on another day is another run; ours."""
 _SHORT_WORD = 3
 _COMMON_WORDS = frozenset(
     {
@@ -143,8 +141,9 @@ class TaskEventService:
         with suppress(NotFound):
             entry = await self.stores.entries.get(entry_id)
             now = self.stores.clock.now()
-            if failure.run_id is not None and entry.run_id == failure.run_id and not _is_same_day(entry, now):
-                entry_id = await self.capture.capture(replace(failure, run_id=_run_of_day(failure.run_id, now)))
+            run_id = failure.run_id
+            if run_id is not None and entry.run_id == run_id and not is_same_day(entry.captured_at, now):
+                entry_id = await self.capture.capture(replace(failure, run_id=run_of_day(run_id, now)))
                 entry = await self.stores.entries.get(entry_id)
             return entry_id, not self.capture.by.low_trust and bool(resolution(entry))
         return entry_id, False
@@ -288,7 +287,7 @@ class TaskEventService:
         own = [entry for entry in candidates if entry.source in {None, self.capture.by.source}] or list(candidates)
         tiers = [own]
         if run_id is not None:
-            of_attempt = [entry for entry in own if _is_of_attempt(entry, run_id)]
+            of_attempt = [entry for entry in own if is_of_attempt(entry.run_id, run_id)]
             tiers = [[entry for entry in of_attempt if _is_of_run(entry, run_id, now)], of_attempt, own]
         nearest = next(filter(None, tiers), [])
         repeated = [entry for entry in nearest if resolution(entry) == solution]
@@ -501,26 +500,9 @@ def _name_entries(entries: Sequence[Entry]) -> str:
     return ", ".join(str(entry.entry_id) for entry in entries[:_MAX_NAMED])
 
 
-def _is_same_day(entry: Entry, now: datetime) -> bool:
-    """Return whether an entry was captured on this day (UTC), or a moment before: events are repeated at midnight."""
-    return entry.captured_at.date() == now.date() or now - entry.captured_at < _REPLAY
-
-
-def _run_of_day(run_id: str, now: datetime) -> str:
-    """Return the id of a run whose own id was used on another day."""
-    return f"{run_id[: MAX_CHARS['run_id'] - 11]}@{now.date().isoformat()}"
-
-
-def _is_of_attempt(entry: Entry, run_id: str | None) -> bool:
-    """Return whether a failure is of a run of this id, on any day; without an id, of one without."""
-    if run_id is None or entry.run_id is None:
-        return entry.run_id is run_id
-    return entry.run_id == run_id or bool(_DAY.fullmatch(entry.run_id.removeprefix(run_id[: MAX_CHARS["run_id"] - 11])))
-
-
 def _is_of_run(entry: Entry, run_id: str | None, now: datetime) -> bool:
     """Return whether a failure is of the run of this id on this day."""
-    return _is_of_attempt(entry, run_id) and _is_same_day(entry, now)
+    return is_of_attempt(entry.run_id, run_id) and is_same_day(entry.captured_at, now)
 
 
 def _find_told(entries: Sequence[Entry], told: str) -> Entry | None:

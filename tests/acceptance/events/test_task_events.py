@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hardwon.models.reports import EventResult
+from knowledge.memory.capture import task_events
 from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring.open import Knowledge
 from tests.conftest import SetClock
@@ -95,7 +98,10 @@ class Truth:
 async def test_no_event_resolves_two_failures_or_one_of_another_task_or_run(
     knowledge: Knowledge, clock: SetClock, events: list[tuple[str, Any, Any, Any]]
 ) -> None:
-    truth = Truth(knowledge, f"project {next(_projects)}")
+    await walk(Truth(knowledge, f"project {next(_projects)}"), clock, events)
+
+
+async def walk(truth: Truth, clock: SetClock, events: Iterable[tuple[str, Any, Any, Any]]) -> None:
     for kind, task, run, text in events:
         if kind == "day":
             truth.day += 1
@@ -104,3 +110,40 @@ async def test_no_event_resolves_two_failures_or_one_of_another_task_or_run(
             await truth.check_failure(task, run, text)
         else:
             await truth.check_solution(task, run, text)
+
+
+async def _select_all(_: Any, candidates: list[Any], *__: Any) -> list[Any]:
+    return candidates
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A part of the rules that is replaced, and events that show it."""
+
+    of: Any
+    part: str
+    by: Callable[..., Any]
+    events: tuple[tuple[str, Any, Any, Any], ...]
+
+
+FAILED, FAILED_AGAIN = ("fail", "A", "1", TEXTS[0]), ("fail", "A", "2", TEXTS[1])
+MUTANTS = (
+    Mutant(task_events, "is_of_attempt", lambda *_: True, (FAILED, FAILED_AGAIN, ("solve", "A", "2", STEPS[0]))),
+    Mutant(task_events, "is_same_day", lambda *_: True, (FAILED, ("day", None, None, None), FAILED)),
+    Mutant(
+        task_events.TaskEventService,
+        "_select_meant",
+        _select_all,
+        (FAILED, FAILED_AGAIN, ("solve", "A", "3", STEPS[0])),
+    ),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.part)
+async def test_events_that_ignore_the_run_or_the_day_or_resolve_several_are_caught(
+    knowledge: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    await walk(Truth(knowledge, f"project {next(_projects)}"), clock, mutant.events)
+    monkeypatch.setattr(mutant.of, mutant.part, mutant.by)
+    with pytest.raises(AssertionError):
+        await walk(Truth(knowledge, f"project {next(_projects)}"), clock, mutant.events)

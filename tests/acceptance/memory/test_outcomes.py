@@ -87,6 +87,24 @@ async def test_an_outcome_told_again_adds_nothing_and_told_otherwise_replaces(kn
         assert record(await the_pattern(knowledge)) == expected
 
 
+async def test_a_run_id_that_comes_again_on_another_day_is_another_attempt(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    await learned(knowledge)
+    first = await given(knowledge)
+    pattern_id = first.patterns[0].pattern_id
+    await knowledge.outcomes.record_outcome(first.context_id, pattern_id, worked=False)
+    clock.move(timedelta(days=1))
+    second = await given(knowledge)
+    told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    for _ in range(2):
+        await knowledge.events.task_solved(**told, solution_steps=SOLUTION, verified_by="pytest", tried=[pattern_id])
+        assert record(await the_pattern(knowledge)) == (2, 3, 2)
+    clock.move(timedelta(days=1))
+    await knowledge.outcomes.record_outcome(second.context_id, pattern_id, worked=False)
+    assert record(await the_pattern(knowledge)) == (1, 3, 1), "told otherwise on a later day, it is the same attempt"
+
+
 async def test_an_outcome_of_what_was_not_handed_out_is_refused_by_name(knowledge: Knowledge) -> None:
     await learned(knowledge)
     context = await given(knowledge)

@@ -20,6 +20,7 @@ from knowledge.adapters.postgres.memory.entry_writes import delete_entries
 from knowledge.adapters.postgres.memory.records import CHOICE, write_outcome_records
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns, records
 from knowledge.models import Choice, Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
+from knowledge.models.runs import is_same_day, run_of_day
 from knowledge.ports import MAX_CONTEXTS, ContextStore
 from knowledge.runtime.instrumentation import step
 
@@ -127,7 +128,9 @@ class PostgresContexts(WorkspaceStore, ContextStore):
             if run_id is None:  # without a run, outcomes of any run count
                 last_outcomes = await _read_last_outcomes(connection, *task_outcomes)
             else:
-                last_outcomes = await _read_last_outcomes(connection, *task_outcomes, _O.run_id == run_id)
+                runs = [run_id, *{run_of_day(run_id, row.created_at) for row in rows}]
+                of_run = _O.run_id == sa.any_(sa.literal(runs, sa.ARRAY(sa.Text)))
+                last_outcomes = await _read_last_outcomes(connection, *task_outcomes, of_run)
                 # a context without a run belongs to the first run that reports an outcome of it
                 for_none = is_any_of(_O.context_id, [row.id for row in rows if row.run_id is None])
                 last_outcomes |= await _read_last_outcomes(connection, *task_outcomes, for_none, group=_O.context_id)
@@ -174,7 +177,7 @@ class PostgresContexts(WorkspaceStore, ContextStore):
         }
         if instead_of is not None:
             replaced["id"] = new.excluded.id
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "id": instead_of or uuid4(),
                 "workspace": self._workspace,
@@ -201,10 +204,29 @@ class PostgresContexts(WorkspaceStore, ContextStore):
             if instead_of is not None and not await delete_entries(connection, self._workspace, [instead_of]):
                 return  # another call deleted it and reported its outcome, or it was taken back
             if rows:
+                await self._tell_days_apart(connection, rows)
                 await self._write_outcomes(
                     connection, rows, new.on_conflict_do_update(index_elements=run, set_=replaced), arms
                 )
                 await recount(connection, ids)
+
+    async def _tell_days_apart(self, connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
+        """Name the run with its day where an outcome of another context has its id on an earlier day."""
+        runs = [(row["pattern_id"], row["project_id"], row["task_id"], row["run_id"]) for row in rows]
+        run = (_O.pattern_id, _O.project_id, _O.task_id, _O.run_id)
+        query = (
+            sa.select(*run, _C.id, _C.created_at)
+            .join(contexts, sa.and_(is_any_of(_C.id, {row["context_id"] for row in rows}), _C.id != _O.context_id))
+            .where(_O.workspace == self._workspace, sa.tuple_(*run).in_(runs), _O.recorded_at < _C.created_at)
+        )
+        found = (await connection.execute(query.add_columns(_O.recorded_at))).all()
+        days = {
+            tuple(each)[:5]: each.created_at for each in found if not is_same_day(each.recorded_at, each.created_at)
+        }
+        for key, row in zip(runs, rows, strict=True):
+            day = days.get((*key, row["context_id"]))
+            if day is not None and row["run_id"]:
+                row["run_id"] = run_of_day(row["run_id"], day)
 
     async def _write_outcomes(
         self,
