@@ -23,5 +23,7 @@ def _longer(whole_lines: str, cut: str) -> str:
 
 def escape_unstorable(text: str | bytes) -> str:
     """Return a text that can be stored: bytes that are not UTF-8, lone surrogates and NUL become escapes."""
+    if isinstance(text, str) and text.isascii() and "\0" not in text:
+        return text
     encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")

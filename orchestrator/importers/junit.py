@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, cast
@@ -112,7 +113,8 @@ def _read_run(sources: Sequence[Path], field_name: str, *, words: bool) -> tuple
     run = Run()
     read = 0
     for file in open_reports(found):
-        run.paths.setdefault(file.folder, file.path.absolute().parent.parts)
+        if file.folder not in run.paths:
+            run.paths[file.folder] = file.path.absolute().parent.parts
         try:
             _read_file(file, run, words=words)
             read += 1
@@ -205,17 +207,21 @@ def display_name(test: Mended) -> str:
     parts.append(name)
     more = [
         told
-        for part, told in (("file", _shown(scope.file)), ("host", scope.host), ("folder", _part(scope, "folder")))
-        if told and any(_part(other, part) != told for other in test.others)
+        for part in ("file", "host", "folder")
+        if any(other is not scope and _part(other, part) != _part(scope, part) for other in test.others)
+        and (told := _part(scope, part))
     ]
     shown = "::".join(part for part in dict.fromkeys(parts) if part)
     return escape_unstorable(f"{shown} ({', '.join(more)})" if more else shown) or "a test without a name"
 
 
 def _part(scope: Scope, part: str) -> str:
-    return {"file": _shown(scope.file), "host": scope.host, "folder": "/".join(scope.folder)}[part]
+    if part == "folder":
+        return "/".join(scope.folder)
+    return _shown(scope.file) if part == "file" else scope.host
 
 
+@lru_cache(maxsize=64)
 def _shown(name: str) -> str:
     """Return a name in one line; of the absolute path of a file the end, which is the same in every checkout."""
     return _CHECKOUT.sub("", " ".join(name.split()), count=1)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import IO
 from xml.parsers import expat
 
@@ -77,7 +79,10 @@ def read_stream(stream: IO[bytes], run: Run, *, folder: tuple[str, ...], words: 
         parser.feed(b"", last=True)
     except (expat.ExpatError, ValueError, LookupError) as error:  # the latter two: an encoding that nobody can read
         raise Unreadable(f"is not XML: {error}") from error
-    parser.commit()
+    else:
+        parser.commit()
+    finally:
+        parser.close()
 
 
 @dataclass(slots=True)
@@ -141,7 +146,7 @@ class _ReportParser:
         self._names_by_class: dict[tuple[str | None, str | None], Names] = {}
         self._suites: list[_Suite] = []
         self._outer: list[_Case] = []
-        self._plain: dict[str, str] | None = None
+        self._plain: list[dict[str, str]] = []
         self._case: _Case | None = None
         self._depth = 0
         self._case_count = run.case_count
@@ -149,12 +154,13 @@ class _ReportParser:
         self._buffer_depth = 0
         parser = self._parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = self._doctype
+        parser.StartElementHandler = self._start
+        self._start_plain, self._end_plain, self._flush = self._plain_case_handlers()
 
     def feed(self, chunk: bytes, *, last: bool = False) -> None:
         self._parser.Parse(chunk, last)
+        self._flush()
 
     def commit(self) -> None:
         """Add the tests to the run: only a report that was read to its end counts."""
@@ -165,21 +171,90 @@ class _ReportParser:
                 for name, value in names.items():
                     _merge(known, name, value)
 
+    def close(self) -> None:
+        """Let go of the handlers: they refer to the parser, so that only a garbage collection would free it."""
+        self._parser.StartDoctypeDeclHandler = None
+        self._parser.StartElementHandler = self._parser.EndElementHandler = self._parser.CharacterDataHandler = None
+        del self._start_plain, self._end_plain, self._flush
+
     def _fail(self, reason: str) -> Unreadable:
         return Unreadable(f"{reason} (line {self._parser.CurrentLineNumber})")
 
     def _doctype(self, *_: object) -> None:
         raise self._fail("declares a document type, which is not allowed: test runners write none")
 
+    def _plain_case_handlers(
+        self,
+    ) -> tuple[Callable[[str, dict[str, str]], None], Callable[[str], None], Callable[[], None]]:
+        """Return handlers for outside of a case, which only collect cases without children: most of a large report.
+
+        All that is not of such a case is left to `_start` and `_end`. Closures: methods take a third more time.
+        """
+        is_open = False
+        plain = self._plain
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            nonlocal is_open
+            if not is_open and name == "testcase":
+                is_open = True
+                plain.append(attributes)
+                return
+            opened = plain.pop() if is_open else None
+            self._add_plain_cases()
+            if opened is not None:
+                is_open = False
+                self._depth += 1
+                self._open_case(_Case(opened, self._depth))
+            self._start(name, attributes)
+
+        def flush() -> None:
+            opened = plain.pop() if is_open else None
+            self._add_plain_cases()
+            if opened is not None:
+                plain.append(opened)
+
+        def end(name: str) -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+            else:
+                self._add_plain_cases()
+                self._end(name)
+
+        return start, end, flush
+
+    def _add_plain_cases(self) -> None:
+        """Add the cases without children since the last element that is none, those of a class at a time."""
+        for key, cases in groupby(self._plain, _class_and_file):
+            attributes = list(cases)
+            tests = [each.get("name", "") for each in attributes]
+            passes = dict.fromkeys(tests, 1)
+            names = self._names_by_class.get(key) or self._find_names(*key)
+            if (
+                len(passes) == len(tests)
+                and names.keys().isdisjoint(passes)
+                and _SPECIAL_ATTRIBUTES.isdisjoint(set().union(*attributes))
+                and MARK not in "".join(tests)
+            ):
+                names.update(passes)
+                self._case_count += len(tests)
+            else:
+                for each in attributes:
+                    self._end_case(each, None)
+        self._plain.clear()
+        if self._case_count > MAX_CASES:
+            raise self._fail(f"takes the run above the {MAX_CASES:,} test cases allowed")
+
+    def _open_case(self, case: _Case | None) -> None:
+        """Go into a case that has children, or out of it."""
+        self._case = case
+        self._parser.StartElementHandler = self._start_plain if case is None else self._start
+        self._parser.EndElementHandler = self._end_plain if case is None else self._end
+
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         depth = self._depth = self._depth + 1
-        if name == "testcase" and self._plain is None and self._case is None and depth > 1:
-            self._plain = attributes  # most have no children: they need no more than this
-            return
         if depth > MAX_DEPTH:
             raise self._fail(f"has elements more than {MAX_DEPTH} deep")
-        if self._plain is not None:
-            self._case, self._plain = _Case(self._plain, depth - 1), None
         if self._case is not None:
             if name == "testcase":
                 self._outer.append(self._case)
@@ -188,6 +263,7 @@ class _ReportParser:
                 self._start_child(self._case, name, attributes)
         elif name in {"testsuite", "testsuites"}:
             self._start_suite(name, attributes)
+            self._open_case(None)
         elif depth == 1:
             raise NotJUnit(f"is not a JUnit report: it begins with <{name[:100]}>, not <testsuites> or <testsuite>")
         elif name == "property" and attributes.get("name") == "basedir" and self._suites:
@@ -247,16 +323,12 @@ class _ReportParser:
             case.failures[-1].text = text
 
     def _end(self, name: str) -> None:
-        depth = self._depth
+        depth, case = self._depth, self._case
         self._depth = depth - 1
-        plain, case = self._plain, self._case
-        if plain is not None:
-            self._plain = None
-            self._end_case(plain, None)
-        elif case is not None:
+        if case is not None:
             if depth == case.depth:
                 self._end_case(case.attributes, case)
-                self._case = self._outer.pop() if self._outer else None
+                self._open_case(self._outer.pop() if self._outer else None)
             elif self._buffer is not None and depth == self._buffer_depth:
                 self._end_capture(case, name, self._buffer.text())
         elif name in {"testsuite", "testsuites"} and self._suites:
@@ -345,6 +417,10 @@ class _ReportParser:
         if not self._outer:
             self._names_by_class[classname, file] = names
         return names
+
+
+def _class_and_file(attributes: dict[str, str]) -> tuple[str | None, str | None]:
+    return attributes.get("classname"), attributes.get("file")
 
 
 def _repeats(suite: str, classname: str) -> bool:

@@ -69,9 +69,8 @@ class Run:
     def failed_tests(self) -> Iterator[tuple[Scope, str, Tally]]:
         """Yield the tests that failed, in the order of the report."""
         for scope, names in self.scopes.items():
-            for name, tally in names.items():
-                if not isinstance(tally, int) and tally.failed:
-                    yield scope, name, tally
+            told = [(name, tally) for name, tally in names.items() if not isinstance(tally, int)]
+            yield from ((scope, name, tally) for name, tally in told if tally.failed)
 
 
 def as_tally(value: Tally | int) -> Tally:

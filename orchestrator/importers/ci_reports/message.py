@@ -49,6 +49,9 @@ _PLACE = re.compile(
     r"|cpp|cxx|hpp|c|h|pl|hs|zig)(?=[:(]\d+|\", line \d+|, line \d+)"
 )
 _PATH_CHARS = 300
+_SUBTESTS_FAILED = re.compile(r"(?:contains )?\d+ (?:failed )?(?:sub)?(?:test|step|test step)s?(?: failed)?[.!]?")
+_CANCELLED = re.compile(r"\bwas cancell?ed\b")
+_SOURCE_FILE = re.compile(r"[^ ]*\.(?:m?[jt]sx?|cjs|py|go|rb|php|bats|feature|rs|java|kt|exs?)")
 _FOREIGN = re.compile(
     r"node_modules|site-packages|dist-packages|/usr/(?:lib|local)/|/rustc/|/\.cargo/|node:|/go/(?:src|pkg)/"
 )
@@ -84,16 +87,14 @@ def find_reason(text: str, name: str) -> str:
 
 def has_no_failure_of_its_own(failure: Failure) -> bool:
     """Return true where the test was only running when another ended the process, or was cancelled by its parent."""
-    if "cancelledByParent" in failure.kind or re.search(r"\bwas cancell?ed\b", failure.message):
+    if "cancelledByParent" in failure.kind or _CANCELLED.search(failure.message):
         return True
     return failure.text.startswith("=== RUN") and "--- FAIL" not in failure.text
 
 
 def says_only_that_a_subtest_failed(failure: Failure) -> bool:
     """Return true for the words of a parent of subtests, which has no reason of its own."""
-    if re.fullmatch(
-        r"(?:contains )?\d+ (?:failed )?(?:sub)?(?:test|step|test step)s?(?: failed)?[.!]?", failure.message
-    ):
+    if _SUBTESTS_FAILED.fullmatch(failure.message):
         return True
     return failure.text.startswith("=== RUN") and not find_reason(failure.text, "")
 
@@ -101,7 +102,7 @@ def says_only_that_a_subtest_failed(failure: Failure) -> bool:
 def technology_of(failure: Failure, *names: str) -> str | None:
     """Return the technology of the files that a test's names or traces point to; None if they point to none."""
     for name in names:
-        if re.search(r"\.(?:m?[jt]sx?|cjs|py|go|rb|php|bats|feature|rs|java|kt|exs?)$", name) and " " not in name:
+        if _SOURCE_FILE.fullmatch(name):
             return technology(name)
     for text in (failure.text, failure.message, failure.err, failure.out):
         for place in _PLACE.finditer(text):

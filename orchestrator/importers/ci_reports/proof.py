@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from orchestrator.importers.ci_reports.cases import Names, Run, Scope, Tally, as_tally
@@ -71,6 +72,7 @@ class _Base(NamedTuple):
     classname: str
 
 
+@lru_cache(maxsize=64)
 def _base(scope: Scope) -> _Base:
     return _Base(scope.suites, scope.file, scope.classname)
 
@@ -140,7 +142,7 @@ class Comparison:
 
     def _judge(self, scope: Scope, name: str, tally: Tally) -> Reason | None:
         """Return the reason for which nothing is proven; None for a test that was mended."""
-        if tally.failures and all(has_no_failure_of_its_own(each) for each in tally.failures):
+        if tally.failures and all(map(has_no_failure_of_its_own, tally.failures)):
             return Reason.CANCELLED
         if self._is_parent(scope, name, tally):
             return Reason.SUBTEST_PARENT
@@ -195,7 +197,7 @@ class Comparison:
         return len(later) > from_end and later[-1 - from_end] == module
 
     def _is_parent(self, scope: Scope, name: str, tally: Tally) -> bool:
-        if not tally.failures or not all(says_only_that_a_subtest_failed(each) for each in tally.failures):
+        if not tally.failures or not all(map(says_only_that_a_subtest_failed, tally.failures)):
             return False
         prefixes = tuple(name + each for each in _SUBTEST_SEPARATORS)
         return any(

@@ -14,7 +14,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, cast
 
@@ -24,6 +25,8 @@ MAX_FILES = 100_000
 MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
 """Limit of all that is read out of one archive: a zip bomb has more."""
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".xml.gz")
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")
+_HEAD_BYTES = 512
 _REPORTS = (".xml", ".tap", ".json", ".jsonl")
 _GLOB = frozenset("*?[")
 _READ_ERRORS = (
@@ -63,15 +66,14 @@ def find_files(sources: Sequence[Path], field: str) -> Iterator[Path | tuple[Pat
     """
     if not sources:
         raise InvalidInput(field, "give a report, a folder or a glob")
-    seen: set[Path] = set()
+    seen: set[tuple[int, int] | Path] = set()
     for source in sources:
         found = False
         for each in _expand(source, field):
             path = each[1] if isinstance(each, tuple) else each
-            real = Path(os.path.realpath(path))
-            found = True
-            if real not in seen:
-                seen.add(real)
+            found, number = True, len(seen)
+            seen.add(_identity(path))
+            if len(seen) > number:
                 yield each
             if len(seen) > MAX_FILES:
                 raise InvalidInput(field, f"{source} has more than the {MAX_FILES:,} files allowed")
@@ -79,6 +81,15 @@ def find_files(sources: Sequence[Path], field: str) -> Iterator[Path | tuple[Pat
             raise InvalidInput(
                 field, f"{source} has no report: no file in it ends in .xml, .tap, .json, .jsonl, .zip or .tar"
             )
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    """Return what a file has in common with its links and its other spellings."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return path
+    return stat.st_dev, stat.st_ino
 
 
 def _expand(source: Path, field: str) -> Iterator[Path | tuple[Path, Path]]:
@@ -121,34 +132,39 @@ def open_reports(found: Sequence[Path | tuple[Path, Path]]) -> Iterator[ReportFi
     common = Path(os.path.commonpath(singles)) if singles else Path()
     for each in found:
         root, path = each if isinstance(each, tuple) else (common, each.absolute())
-        folder = path.parent.relative_to(root).parts
+        folder = _relative_folder(root, path.parent)
         named = not isinstance(each, tuple)
         shown = each if not isinstance(each, tuple) else path
         yield from _open_file(shown, folder, named=named)
 
 
-def _open_file(path: Path, folder: tuple[str, ...], *, named: bool) -> Iterator[ReportFile]:
-    def plain() -> IO[bytes]:
-        return path.open("rb")
+@lru_cache(maxsize=64)
+def _relative_folder(root: Path, folder: Path) -> tuple[str, ...]:
+    return folder.relative_to(root).parts
 
+
+def _open_file(path: Path, folder: tuple[str, ...], *, named: bool) -> Iterator[ReportFile]:
     def unpacked() -> IO[bytes]:
         return cast("IO[bytes]", _Bounded(cast("IO[bytes]", gzip.open(path)), [MAX_UNPACKED_BYTES]))
 
-    one = ReportFile(path=path, name=str(path), folder=folder, named=named, open=plain)
+    one = ReportFile(path=path, name=str(path), folder=folder, named=named, open=lambda: path.open("rb"))
     try:
-        with path.open("rb") as stream:
-            head = stream.read(512)
+        stream = path.open("rb")
+        head = stream.read(_HEAD_BYTES)
+        stream.seek(0)
     except OSError:
         yield one  # opening it again says what is wrong
         return
+    if not head.startswith(_PACKED) and head[257:262] != b"ustar":
+        yield replace(one, open=lambda: stream)
+        return
+    stream.close()
     if head.startswith(b"PK\x03\x04"):
         yield from _zip_members(path, folder)
-    elif head[257:262] == b"ustar" or (head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0")) and _is_tar(path)):
+    elif head[257:262] == b"ustar" or _is_tar(path):
         yield from _tar_members(path, folder)
-    elif head.startswith(b"\x1f\x8b"):
-        yield ReportFile(path=path, name=str(path), folder=folder, named=named, open=unpacked)
     else:
-        yield one
+        yield replace(one, open=unpacked) if head.startswith(b"\x1f\x8b") else one
 
 
 def _is_tar(path: Path) -> bool:

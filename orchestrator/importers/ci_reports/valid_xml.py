@@ -37,13 +37,17 @@ class Unreadable(Exception):
 def valid_chunks(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the report as UTF-8 without leading blanks and without characters that XML forbids."""
     head = stream.read(_HEAD_BYTES)
-    decode = codecs.getincrementaldecoder(_encoding(head))("replace").decode
+    encoding = _encoding(head)
+    decode = codecs.getincrementaldecoder(encoding)("replace").decode
+    plain = encoding == "utf-8"  # until a character is not ASCII, the bytes are the text
     size, started, rest, chunk = 0, False, b"", head
     while chunk:
         size += len(chunk)
         if size > MAX_BYTES:
             raise Unreadable(f"has more than the {MAX_BYTES:,} bytes allowed")
-        valid = rest + decode(chunk).encode("utf-8", "replace").translate(_REPLACED_BYTES)
+        utf8 = chunk if plain and chunk.isascii() else decode(chunk).encode("utf-8", "replace")
+        plain = plain and utf8 is chunk
+        valid = rest + utf8.translate(_REPLACED_BYTES)
         rest = b""
         if not started:
             valid = valid.removeprefix(codecs.BOM_UTF8).lstrip()
