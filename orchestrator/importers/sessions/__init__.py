@@ -1,0 +1,1 @@
+"""Learning from the runs of coding agents, as these wrote them down."""

@@ -1,0 +1,88 @@
+"""The normal form of a coding agent's run: its steps, each with what was done and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+MAIN = "main"
+"""The agent that the session belongs to; sub-agents have ids of their own."""
+
+
+class StepOutcome(StrEnum):
+    """What came of a step.
+
+    `denied`: a person, a rule or the mode of the run forbade it. `tool_error`: the tool itself could not do it (an edit
+    without a match, an unknown tool, a time limit), so nothing was tried. `unknown`: the transcript does not say.
+    """
+
+    OK = "ok"
+    FAILED = "failed"
+    DENIED = "denied"
+    TOOL_ERROR = "tool_error"
+    UNKNOWN = "unknown"
+
+
+class Decider(StrEnum):
+    """Who denied a step. `nobody`: the run has no person, and its mode denied it; that teaches nothing."""
+
+    PERSON = "person"
+    RULE = "rule"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A change of a file: its path as the tool told it, and the changed lines in the form of a unified diff's hunks."""
+
+    path: str
+    diff: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that an agent did.
+
+    `order`: increasing within a session, in the order in which steps began. `id`: the tool call's own, the same however
+    often the transcript repeats it. `command`: of a shell alone. `exit_code`: None where it is not told. `text`: what
+    the step put out, without the tool's own wrapper lines. `reason`: the words of a denial. `is_search`: the tool says
+    that it only looked for something, so that finding nothing is no failure. `is_outside`: `text` comes from outside of
+    the machine (a web page, a server of tools).
+    """
+
+    order: int
+    id: str
+    agent: str = MAIN
+    parent: str | None = None
+    tool: str
+    command: str | None = None
+    outcome: StepOutcome
+    exit_code: int | None = None
+    text: str = ""
+    edits: tuple[Edit, ...] = ()
+    decided_by: Decider | None = None
+    reason: str = ""
+    is_search: bool = False
+    is_outside: bool = False
+    task: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A run of a coding agent. `folder`: where it worked, as told. `task` of a step: the prompt's or turn's id.
+
+    `handed_out`: texts that hooks put into the agent's context, to tell our own words from the agent's. `passed_over`:
+    number of lines by the reason why they are no part of it (half a line, an unknown type).
+    """
+
+    tool: str
+    session_id: str
+    folder: str | None = None
+    version: str | None = None
+    parent_id: str | None = None
+    steps: list[Step] = field(default_factory=list)
+    handed_out: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
