@@ -104,7 +104,7 @@ def test_a_subtest_of_go_is_learned_with_its_words_and_not_its_parent() -> None:
         ("fail", "TestAdds", ""),
         ("fail", "", ""),
     )
-    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestAdds/two": "calc_test.go:9: Adds(2, 3) = -1, want 5"}
+    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestAdds/two": "Adds(2, 3) = -1, want 5"}
 
 
 def test_a_test_of_go_that_was_paused_when_another_panicked_is_no_failure() -> None:
