@@ -40,6 +40,10 @@ _CHILDREN = {
     "rerunError": _RERUN,
 }
 _OF_A_SUITE = {"failure", "error", "system-out"}
+_LISTS_ALL_RULES = {"rubocop"}
+"""Suites of linters that list each rule they know as a test that passed, those that are switched off too."""
+_NO_TIME = "0"
+"""The time of a spec that did not run because another one was focused: jasmine-reporters has no other sign of it."""
 _EXPECTED_TO_FAIL = "fail"
 """Playwright's property of a test that is expected to fail: where it fails, the report has no other sign of it."""
 _TAP_DIRECTIVE = re.compile(
@@ -58,7 +62,8 @@ _BROKE = {
 }  # fmt: skip
 
 _TIME = re.compile(
-    r"[-_ ]?\b\d{4}-?\d\d-?\d\d[T_ -]?\d\d[:.-]?\d\d[:.-]?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\b"
+    r"[-_ ]?\b\d{4}-?\d\d-?\d\d[T_ -]?\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"(?:-[0-9a-f]{7,40})?\b"
     r"|\s*[(\[]\d+(?:[.,]\d+)? ?(?:ms|s|sec|secs|seconds|µs|us|ns)[)\]]$"
 )
 _CONFIGURATION = re.compile(r"(?:/|[A-Za-z]:).*\.(?:xml|dist|json|toml|ini)")
@@ -149,12 +154,13 @@ class _ReportParser:
         self._words = words
         self._texts_size = 0
         self._scopes: dict[Scope, Names] = {}
-        self._names_by_class: dict[tuple[str | None, ...], Names] = {}
+        self._names_by_class: dict[tuple[str | None, str | None], Names] = {}
         self._suites: list[_Suite] = []
         self._outer: list[_Case] = []
         self._plain: dict[str, str] | None = None
         self._case: _Case | None = None
         self._depth = 0
+        self._doubtful = ""
         self._case_count = run.case_count
         self._buffer: _TextBuffer | None = None
         self._buffer_depth = 0
@@ -219,6 +225,10 @@ class _ReportParser:
         name = clean_text(attributes.get("name", ""))
         if tag == "testsuites":
             name = _DIGITS.sub("", name)
+        if outer is None:
+            self._doubtful = _NO_TIME if "disabled" in attributes and "name" not in attributes else ""
+        elif name in _LISTS_ALL_RULES:
+            self._doubtful = name
         declared = attributes.get("tests", "")
         if outer is not None:
             outer.nested = True
@@ -308,16 +318,17 @@ class _ReportParser:
         if count > MAX_CASES:
             raise self._fail(f"takes the run above the {MAX_CASES:,} test cases allowed")
         get = attributes.get
-        key = (get("classname"), get("file"), get("group"))
+        key = (get("classname"), get("file"))
         names = self._names_by_class.get(key)
-        if names is None or self._outer:
-            names = self._find_names(*key)
+        if names is None or self._outer or "group" in attributes:
+            names = self._find_names(*key, get("group"))
         name = get("name", "")
         if MARK in name:
             name = clean_text(name)
         flags = 0 if case is None else case.flags
-        if not _SPECIAL_ATTRIBUTES.isdisjoint(attributes):
+        if self._doubtful or not _SPECIAL_ATTRIBUTES.isdisjoint(attributes):
             flags |= _state_flags(attributes)
+            flags = flags or self._doubt(get("time", ""))
         if name in names:
             if self._suites:
                 self._suites[-1].repeats.append((names, name))
@@ -330,6 +341,11 @@ class _ReportParser:
             self._add(names, name, flags, case or _Case(attributes, 0))
         else:
             _merge(names, name, 1)
+
+    def _doubt(self, time: str) -> int:
+        """Return the flags of a case that looks like a pass, in a report where those that did not run do as well."""
+        is_doubtful = self._doubtful in _LISTS_ALL_RULES or (self._doubtful == _NO_TIME and time == _NO_TIME)
+        return _SKIPPED if is_doubtful else 0
 
     def _end_suite(self, suite: _Suite, case: _Case) -> None:
         """Add an error of the suite that no test of it explains, and correct what its TAP stream knows better."""
@@ -393,8 +409,8 @@ class _ReportParser:
             classname=class_text,
         )
         names = self._scopes.setdefault(scope, {})
-        if not self._outer:
-            self._names_by_class[classname, file, group] = names
+        if not self._outer and not group:
+            self._names_by_class[classname, file] = names
         return names
 
 

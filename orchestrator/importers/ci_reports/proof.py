@@ -28,6 +28,7 @@ _LINE_NUMBER = re.compile(r" \(line \d+\)$")
 _MODULE_LINE = re.compile(r"^([a-z]\w*):\d+ ")
 _ORDINAL = re.compile(r"(?<=#)\d+$|(?<=fun-)\d+(?=-)|\d+(?=[^\[\]]*\]$)")
 """Numbers by which a test that runs several times is named: of a row, of a subtest of the same name, of a function."""
+_ANY = "\0"
 _REPETITION = re.compile(r"(?P<test>.*[\[-])(?P<at>\d+)-(?P<times>\d+)\]")
 """The end of a name by pytest-repeat."""
 _LONGEST_LOOSE_CHARS = 2000
@@ -184,16 +185,16 @@ class Comparison:
         """
         if name.isdecimal():
             return Reason.NOT_UNIQUE
-        shape = _ORDINAL.sub("0", name)
+        shape = _ORDINAL.sub(_ANY, name)
         earlier = self._tests_by_shape(self.before, self._before_scopes, scope)
         if shape == name:
-            shape = f"{name}#0"
+            shape = f"{name}#{_ANY}"
         if name not in earlier.get(shape, {}):
             return None
         later = self._tests_by_shape(self.after, self._after_scopes, scope).get(shape, {})
         if any(later[each].failed for each in self._repetitions(scope, name) if each in later):
             return Reason.STILL_FAILS
-        if shape.endswith("#0") and not earlier[shape].keys() <= later.keys():
+        if shape.endswith(f"#{_ANY}") and not earlier[shape].keys() <= later.keys():
             return Reason.NOT_UNIQUE
         broken = any(later[each].failed and not tally.failed for each, tally in earlier[shape].items() if each in later)
         return Reason.CONTRADICTING if broken else None
@@ -221,10 +222,10 @@ class Comparison:
                 for name, value in run.scopes[each].items():
                     every.setdefault(name, Tally()).merge(value)
         for name, tally in every.items():
-            if (shape := _ORDINAL.sub("0", name)) != name or name.endswith("#0"):
+            if (shape := _ORDINAL.sub(_ANY, name)) != name:
                 shapes.setdefault(shape, {})[name] = tally
         for shape, tests in shapes.items():
-            if shape.endswith("#0") and (first := every.get(shape[:-2])) is not None:
+            if shape.endswith(f"#{_ANY}") and (first := every.get(shape[:-2])) is not None:
                 tests[shape[:-2]] = first
         return shapes
 
