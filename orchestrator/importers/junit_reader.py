@@ -42,8 +42,9 @@ _CHILDREN = {
 _OF_A_SUITE = {"failure", "error", "system-out"}
 _LISTS_ALL_RULES = {"rubocop"}
 """Suites of linters that list each rule they know as a test that passed, those that are switched off too."""
-_NO_TIME = "0"
-"""The time of a spec that did not run because another one was focused: jasmine-reporters has no other sign of it."""
+_SHORTEST_RUN = 0.01
+"""Seconds that show that a spec ran: jasmine-reporters writes what a filter or a focused spec excluded as passed."""
+_BY_TIME = "by time"
 _EXPECTED_TO_FAIL = "fail"
 """Playwright's property of a test that is expected to fail: where it fails, the report has no other sign of it."""
 _TAP_DIRECTIVE = re.compile(
@@ -226,7 +227,7 @@ class _ReportParser:
         if tag == "testsuites":
             name = _DIGITS.sub("", name)
         if outer is None:
-            self._doubtful = _NO_TIME if "disabled" in attributes and "name" not in attributes else ""
+            self._doubtful = _BY_TIME if "disabled" in attributes and "name" not in attributes else ""
         elif name in _LISTS_ALL_RULES:
             self._doubtful = name
         declared = attributes.get("tests", "")
@@ -344,8 +345,9 @@ class _ReportParser:
 
     def _doubt(self, time: str) -> int:
         """Return the flags of a case that looks like a pass, in a report where those that did not run do as well."""
-        is_doubtful = self._doubtful in _LISTS_ALL_RULES or (self._doubtful == _NO_TIME and time == _NO_TIME)
-        return _SKIPPED if is_doubtful else 0
+        if self._doubtful == _BY_TIME:
+            return 0 if time.replace(".", "", 1).isdecimal() and float(time) >= _SHORTEST_RUN else _SKIPPED
+        return _SKIPPED if self._doubtful else 0
 
     def _end_suite(self, suite: _Suite, case: _Case) -> None:
         """Add an error of the suite that no test of it explains, and correct what its TAP stream knows better."""
