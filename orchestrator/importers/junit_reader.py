@@ -226,10 +226,12 @@ class _ReportParser:
         name = clean_text(attributes.get("name", ""))
         if tag == "testsuites":
             name = _DIGITS.sub("", name)
-        if outer is None:
-            self._doubtful = _BY_TIME if "disabled" in attributes and "name" not in attributes else ""
-        elif name in _LISTS_ALL_RULES:
+        if name in _LISTS_ALL_RULES:
             self._doubtful = name
+        elif outer is None:
+            self._doubtful = ""
+        elif not outer.name and {"disabled", "timestamp"} <= attributes.keys() and outer.host == "":
+            self._doubtful = _BY_TIME if attributes.get("hostname") == "localhost" else ""
         declared = attributes.get("tests", "")
         if outer is not None:
             outer.nested = True

@@ -190,7 +190,7 @@ def _is_diagnostic(line: str) -> bool:
 
 @dataclass(slots=True)
 class _Titles:
-    """What the points that follow belong to: the file of `prove -v`, and tape's tests, which are comments.
+    """Titles of the points that follow: the file of `prove -v`, and tape's tests, which are comments.
 
     tape's points are the assertions, and those have the same words in many tests. Its streams begin with the version
     and the first title, and have no dash before a description.
