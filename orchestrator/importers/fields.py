@@ -18,7 +18,8 @@ MAX_KEY_CHARS = 200
 
 _TECHNOLOGIES = {
     "bash": "shell", "c": "c", "cc": "c++", "clj": "clojure", "cpp": "c++", "cs": "c#", "css": "css", "cxx": "c++",
-    "dart": "dart", "ex": "elixir", "exs": "elixir", "fs": "f#", "go": "go", "gradle": "gradle", "groovy": "groovy",
+    "dart": "dart", "erl": "erlang", "ex": "elixir", "exs": "elixir", "fs": "f#", "go": "go", "gradle": "gradle",
+    "groovy": "groovy",
     "h": "c", "hpp": "c++", "hs": "haskell", "htm": "html", "html": "html", "java": "java", "js": "javascript",
     "jsx": "javascript", "kt": "kotlin", "kts": "kotlin", "lua": "lua", "m": "objective-c", "md": "markdown",
     "mjs": "javascript", "cjs": "javascript", "php": "php", "pl": "perl", "pm": "perl", "ps1": "powershell",

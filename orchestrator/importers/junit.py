@@ -29,10 +29,14 @@ from orchestrator.importers.junit_reader import NotJUnit, read_stream
 _CHANGED_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 _PLAIN_SUITES = {
     "pytest", "(empty)", "undefined", "root suite", "jest tests", "vitest tests", "pytest tests", "mocha tests",
-    "nextest-run", "rspec", "deno test", "test", "tests", "default", "default suite", "unittest.suite._errorholder",
+    "nextest-run", "rspec", "tap-junit", "deno test", "test", "tests", "default", "default suite",
+    "unittest.suite._errorholder",
 }  # fmt: skip
 """Suites that say which tool ran the tests; a name shown to people has none of them."""
-_PLAIN_CLASS = re.compile(r"test|Test suite failed to run|.*\b(?:_FailedTest|LoadTestsFailure|ModuleImportFailure)")
+_PLAIN_CLASS = re.compile(
+    r"test|Test suite failed to run|Minitest::Result|Tap-Junit-Suite"
+    r"|.*\b(?:_FailedTest|LoadTestsFailure|ModuleImportFailure)"
+)
 _CHECKOUT = re.compile(r"\A(?:file://)?(?:[A-Za-z]:)?/\S*/(?=[^/\s]+/[^/\s]+\.\w+\Z)")
 
 

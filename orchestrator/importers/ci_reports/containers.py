@@ -16,6 +16,7 @@ _MOCHA_HOOK = re.compile(
     r'^(?P<prefix>.*?)\s*"(?:before|after) (?:all|each)" hook(?:: [^"]*?)?(?: (?:for|in) "(?P<target>.*)")?(?:: .*)?$'
 )
 _BATS_HOOK = re.compile(r"^(?:setup|teardown)_(?P<which>file|suite) failed$")
+_BOOST_FIXTURE = re.compile(r"(?P<suite>.+)-setup-teardown")
 _UNCAUGHT = re.compile(r"^(?P<file>.+) \(uncaught error\)$")
 _JAVA_CONTAINERS = {"", "initializationError", "executionError", "classMethod", "initError"}
 _COLLECTION = re.compile(
@@ -31,7 +32,8 @@ class Container:
     """Tests that a container's failure kept from running.
 
     They have a class, a file or a suite at or under one of `prefixes`, or in the scope of the container a name under
-    `titles`. `target` is the test that a hook ran for. `everywhere`: all tests of the run.
+    `titles`. `target` is the test that a hook ran for. `everywhere`: all tests of the run. `times`: number of runs
+    in which it failed, as in several environments of tox: its tests must pass in as many.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Container:
     suites: tuple[str, ...] | None = None
     target: str = ""
     everywhere: bool = False
+    times: int = 1
 
     def tests(self, run: Run, scope: Scope) -> Iterator[tuple[Scope, str, Tally]]:
         """Yield the tests of a run that belong to the container."""
@@ -79,7 +82,9 @@ def container_of(scope: Scope, name: str, tally: Tally) -> Container | None:
     if hook := _UNITTEST_HOOK.search(joined):
         return Container(prefixes=(hook["prefix"],))
     if failed := _UNITTEST_IMPORT.search(scope.classname):
-        return Container(prefixes=(f"{failed['module']}.{name}" if failed["module"] else name,))
+        return Container(
+            prefixes=(f"{failed['module']}.{name}" if failed["module"] else name,), times=max(1, tally.failed)
+        )
     if bats := _BATS_HOOK.match(name):
         return _bats_container(scope, whole_run=bats["which"] == "suite")
     prefixes: tuple[str, ...] = ()
@@ -88,6 +93,11 @@ def container_of(scope: Scope, name: str, tally: Tally) -> Container | None:
     words = " ".join([each.message + each.text[:200] for each in tally.failures])
     if not scope.classname and name and _COLLECTION.search(words):
         prefixes = (name, re.sub(r"\.py$", "", name).replace("/", "."))
+        return Container(prefixes=prefixes, times=max(1, tally.failed))
+    if not scope.classname and (fixture := _BOOST_FIXTURE.fullmatch(name)):
+        prefixes = (fixture["suite"], fixture["suite"].replace("/", "."))
+    if not scope.classname and scope.suites and name == scope.suites[-1]:
+        return Container(suites=scope.suites)
     if name in _JAVA_CONTAINERS and scope.classname:
         prefixes = (scope.classname,)
     return Container(prefixes=prefixes) if prefixes else _titled_container(scope, name)

@@ -17,7 +17,8 @@ _BOILERPLATE = re.compile(
     r"|test failure with exit code \d+|exit (?:code|status) \d+|uncaught (?:error|exception)"
     r"|(?:[\w$]+[.\\])*[\w$]*(?:error|exception|failure)"
     r"|thread '.*' (?:\(\d+\) )?panicked at (?!').*"
-    r"|\(?in test file .*|traceback \(most recent call last\):)?",
+    r"|\(?in test file .*|traceback \(most recent call last\):"
+    r"|test \S+ in \S+ failed!|unexpected exception|not ok \d+.*)?",
     re.IGNORECASE,
 )
 _PANIC = re.compile(r"^thread '.*' (?:\(\d+\) )?panicked at (?:'(?P<old>.*)', )?.*$", re.MULTILINE)
@@ -30,6 +31,16 @@ _GO_NOISE = re.compile(
 _GO_PLACE = re.compile(r"^\s+[\w./-]+\.go:\d+: ?(.*)$")
 _GO_EXAMPLE = re.compile(r"^got:\n(?P<got>.*?)\n?^want:\n(?P<want>.*?)\n?\Z", re.MULTILINE | re.DOTALL)
 _TESTIFY = re.compile(r"^\s+Error:\s+(\S.*)$", re.MULTILINE)
+_CATCH = re.compile(
+    r"^ *(?P<check>\w+\(.*\))\nwith expansion:\n(?P<values>.*?)(?:\n\w[^\n]* := |\nat |\Z)", re.MULTILINE | re.DOTALL
+)
+_DOCTEST = re.compile(r"^(?P<check>\w+\(.*\)) is NOT correct!\n\s+values: \w+\( ?(?P<values>.*?) ?\)$", re.MULTILINE)
+_BOOST = re.compile(r"^ASSERTION FAILURE:\n(?:- .*\n)*?- message: (?P<message>.*)$", re.MULTILINE)
+_BOOST_EXCEPTION = re.compile(r"^EXCEPTION STACK TRACE: -+\n(?P<message>.+)$", re.MULTILINE)
+_ERLANG = re.compile(r"^\*\*(?P<reason>(?:error|exit|throw):.*)\Z", re.MULTILINE | re.DOTALL)
+_ERLANG_CRASH = re.compile(r"\A\{(?P<reason>\S.*?),\n\s*\[\{\w+,\w+,", re.DOTALL)
+_RUBY_FRAME = re.compile(r":\d+:in [`']")
+_JEST = re.compile(r"^ *(?:Expected|Received)\b.*: .+$", re.MULTILINE)
 _FRAME = re.compile(
     r"\s*(?:at |\u276f |\.\.\. \d+ more|@|from |>?\s*\d+ \||\|\s*\^)|\s*\S+\.\w+:\d+(?::\d+)?:?\s*$"
     r"|\s*(?:\(in test file|\(from function).*"
@@ -45,9 +56,10 @@ _NOISE = re.compile(
 )
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _PLACE = re.compile(
-    r"\.(?:py|pyx|mjs|cjs|jsx?|tsx?|vue|go|rs|java|kts?|scala|groovy|rb|php|cs|fs|swift|exs?|clj|dart|lua|bats|sh|cc"
+    r"\.(?:py|pyx|mjs|cjs|jsx?|tsx?|vue|go|rs|java|kts?|scala|groovy|rb|php|cs|fs|swift|exs?|clj|erl|dart|lua|bats|sh|cc"
     r"|cpp|cxx|hpp|c|h|pl|hs|zig)(?=[:(]\d+|\", line \d+|, line \d+)"
 )
+_BOOST_FILE = re.compile(r"^- file *: \S+\.(?:cc|cpp|cxx|hpp|h)$", re.MULTILINE)
 _PATH_CHARS = 300
 _SUBTESTS_FAILED = re.compile(r"(?:contains )?\d+ (?:failed )?(?:sub)?(?:test|step|test step)s?(?: failed)?[.!]?")
 _CANCELLED = re.compile(r"\bwas cancell?ed\b")
@@ -60,7 +72,13 @@ _FOREIGN = re.compile(
 def describe(failure: Failure, name: str) -> str:
     """Return what went wrong: the message, or where it is boilerplate a line of the text or of the output."""
     message = _strip_addresses(failure.message)
+    if failure.kind == name and message.endswith("..."):  # minitest: the first line of several
+        message = _whole_message(message, failure.text)
+    if told := _checked_values(failure.text):
+        return _limit(_strip_addresses(told))
     if not _is_boilerplate(message, failure.kind):
+        if "\n" not in message and (values := _JEST.findall(failure.text)):
+            return _limit("\n".join([message, *map(str.strip, values[:2])]))
         more = find_reason(failure.text, name) if len(message.split()) == 1 else ""
         return _limit(message if message in more or not more else f"{message}\n{_strip_addresses(more)}")
     sentence = failure.kind if " " in failure.kind.strip() and not _is_boilerplate(failure.kind, "") else ""
@@ -68,6 +86,22 @@ def describe(failure: Failure, name: str) -> str:
         if line := find_reason(text, name):
             return _limit(_strip_addresses(line))
     return _limit(message or failure.kind)
+
+
+def _whole_message(message: str, text: str) -> str:
+    """Return the paragraph of a text that begins with a message that was cut."""
+    _, found, rest = text.partition(message.removesuffix("..."))
+    paragraph = rest.partition("\n\n")[0].splitlines()
+    lines = [line for line in paragraph if not _FRAME.match(line) and not _RUBY_FRAME.search(line)][:_MAX_LINES]
+    return (found + "\n".join(lines)).strip() if found else message
+
+
+def _checked_values(text: str) -> str:
+    """Return the check that failed with its values, of the C++ frameworks that write them below each other."""
+    if found := _CATCH.search(text) or _DOCTEST.search(text):
+        return f"{found['check']}: {' '.join(found['values'].split())}"
+    found = _BOOST.search(text) or _BOOST_EXCEPTION.search(text)
+    return found["message"] if found else ""
 
 
 def trace(failure: Failure) -> str:
@@ -79,7 +113,7 @@ def find_reason(text: str, name: str) -> str:
     """Return the line or few lines of a text that say what went wrong; empty if none does."""
     if not text.strip():
         return ""
-    for read in (_pytest_reason, _rust_reason, _go_reason, _python_reason):
+    for read in (_pytest_reason, rust_reason, go_reason, _python_reason, _erlang_reason):
         if (line := read(text)) is not None:
             return line
     return _first_reason(text, name)
@@ -114,6 +148,8 @@ def technology_of(failure: Failure, *names: str) -> str | None:
             )
             if not _FOREIGN.search(path):
                 return technology(f"file{place[0]}")
+    if _BOOST_FILE.search(failure.text):
+        return "c++"
     return "go" if failure.text.startswith("=== RUN") else None
 
 
@@ -137,7 +173,8 @@ def _pytest_reason(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _rust_reason(text: str) -> str | None:
+def rust_reason(text: str) -> str | None:
+    """Return the reason of a panic: the lines after its place, up to the stack; None for a text without a panic."""
     found = _PANIC.search(text)
     if found is None:
         return None
@@ -151,7 +188,8 @@ def _rust_reason(text: str) -> str | None:
     return "\n".join(lines) or None
 
 
-def _go_reason(text: str) -> str | None:
+def go_reason(text: str) -> str | None:
+    """Return what a Go test reported last, its panic, or what an example printed; None for another text."""
     if not text.startswith("=== RUN") and "--- FAIL" not in text and not re.search(r"^FAIL\t", text, re.MULTILINE):
         return None
     if panic := re.search(r"^(panic: .*?)(?: \[recovered.*\])?$", text, re.MULTILINE):
@@ -174,6 +212,11 @@ def _python_reason(text: str) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     errors = [line for line in lines[1:] if _PYTHON_ERROR.match(line)]
     return (errors or lines)[-1].strip()
+
+
+def _erlang_reason(text: str) -> str | None:
+    found = _ERLANG.search(text) if "in function " in text else _ERLANG_CRASH.match(text)
+    return " ".join(found["reason"].split()) if found else None
 
 
 def _first_reason(text: str, name: str) -> str:

@@ -24,8 +24,17 @@ _RUN_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _FILE_PATH = re.compile(r"(?:[A-Za-z]:)?[\w.@+/ -]*/[\w.@+-]+\.[A-Za-z]{1,5}")
+_POINT_NUMBER = re.compile(r"^\d+ - ")
+_LINE_NUMBER = re.compile(r" \(line \d+\)$")
+_MODULE_LINE = re.compile(r"^([a-z]\w*):\d+ ")
+_ORDINAL = re.compile(r"(?<=#)\d+$|(?<=fun-)\d+(?=-)|\d+(?=[^\[\]]*\]$)")
+"""Numbers by which a test that runs several times is named: of a row, of a subtest of the same name, of a function."""
+_ANY = "\0"
+_REPETITION = re.compile(r"(?P<test>.*[\[-])(?P<at>\d+)-(?P<times>\d+)\]")
+"""The end of a name by pytest-repeat."""
 _LONGEST_LOOSE_CHARS = 2000
 _AGREEING_PARTS = 2
+_MOST_REPETITIONS = 1000
 _SUBTEST_SEPARATORS = ("/", " > ", " \u203a ", " ... ", "::", " ")
 
 
@@ -93,6 +102,7 @@ class Comparison:
     _after_blocks: dict[tuple[_Base, str], list[tuple[Scope, str]]] | None = None
     _by_class: dict[str, list[tuple[Scope, Names]]] = field(default_factory=lambda: defaultdict(list))
     _after_containers: list[tuple[Scope, Container]] = field(default_factory=list)
+    _shapes: dict[tuple[bool, str, _Base], dict[str, dict[str, Tally]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Index the scopes of both runs."""
@@ -108,14 +118,20 @@ class Comparison:
         """Yield the tests that are proven to be mended; count the others in `left_out`."""
         judged: set[tuple[str, tuple[str, ...], _Base, str]] = set()
         for scope, name, _ in self.before.failed_tests():
-            identity = (scope.host, scope.folder, _base(scope), name)
+            tally = self._tally_before(scope, name)
+            is_container = container_of(scope, name, tally) is not None
+            folder = _module_folder(scope.folder) if is_container else scope.folder  # each part of a run imports all
+            repeated = self._repetitions(scope, name)
+            identity = (scope.host, folder, _base(scope), repeated[0] if repeated else name)
             if identity in judged:
                 continue
             judged.add(identity)
-            tally = self._tally_before(scope, name)
             reason = self._judge(scope, name, tally)
             if reason is None:
-                yield Mended(scope, name, tally, self._others(scope, name))
+                others = self._others(scope, name)
+                if is_container:
+                    others = [each for each in others if _module_folder(each.folder) != folder]
+                yield Mended(scope, name, tally, others)
             else:
                 self.left_out[reason] += 1
 
@@ -138,7 +154,14 @@ class Comparison:
             for run in (self.before, self.after):
                 for each, names in run.scopes.items():
                     self._by_class[each.classname].append((each, names))
-        return [each for each, names in self._by_class[scope.classname] if name in names]
+        others = [each for each, names in self._by_class[scope.classname] if name in names]
+        same = [each for each in others if (each.host, _base(each)) == (scope.host, _base(scope))]
+        folders = (
+            {each.folder for each in same if name in run.scopes.get(each, {})} for run in (self.before, self.after)
+        )
+        if any(len(each) > 1 for each in folders):
+            return others
+        return [each for each in others if each not in same]
 
     def _judge(self, scope: Scope, name: str, tally: Tally) -> Reason | None:
         """Return the reason for which nothing is proven; None for a test that was mended."""
@@ -154,8 +177,59 @@ class Comparison:
             later = Tally()
             for place in places:
                 later.merge(self.after.scopes[place][name])
-            return _compare(tally, later)
+            return _compare(tally, later) or self._judge_numbered(scope, name)
         return self._judge_absent(scope, name, tally)
+
+    def _judge_numbered(self, scope: Scope, name: str) -> Reason | None:
+        """Judge a test that passed by those that differ from it by a number alone: it may be another one's now.
+
+        Rows and subtests of the same name are numbered by their order, and repetitions of a test are one test.
+        """
+        if name.isdecimal():
+            return Reason.NOT_UNIQUE
+        shape = _ORDINAL.sub(_ANY, name)
+        earlier = self._tests_by_shape(self.before, self._before_scopes, scope)
+        if shape == name:
+            shape = f"{name}#{_ANY}"
+        if name not in earlier.get(shape, {}):
+            return None
+        later = self._tests_by_shape(self.after, self._after_scopes, scope).get(shape, {})
+        if any(later[each].failed for each in self._repetitions(scope, name) if each in later):
+            return Reason.STILL_FAILS
+        if shape.endswith(f"#{_ANY}") and not earlier[shape].keys() <= later.keys():
+            return Reason.NOT_UNIQUE
+        broken = any(later[each].failed and not tally.failed for each, tally in earlier[shape].items() if each in later)
+        return Reason.CONTRADICTING if broken else None
+
+    def _repetitions(self, scope: Scope, name: str) -> list[str]:
+        """Return the names of the repetitions of a test, empty for a test that was not repeated."""
+        found = _REPETITION.fullmatch(name)
+        if found is None or not 1 < int(found["times"]) <= _MOST_REPETITIONS:
+            return []
+        names = [f"{found['test']}{at}-{found['times']}]" for at in range(1, int(found["times"]) + 1)]
+        known = [self.before.scopes[each] for each in self._before_scopes[_base(scope)]]
+        return names if all(any(each in tests for tests in known) for each in names) else []
+
+    def _tests_by_shape(
+        self, run: Run, scopes: Mapping[_Base, list[Scope]], scope: Scope
+    ) -> dict[str, dict[str, Tally]]:
+        """Return the tests of a class whose names have a number, by the name without it."""
+        key = (run is self.before, scope.host, _base(scope))
+        if (known := self._shapes.get(key)) is not None:
+            return known
+        shapes = self._shapes[key] = {}
+        every: dict[str, Tally] = {}
+        for each in scopes.get(_base(scope), ()):
+            if each.host == scope.host:
+                for name, value in run.scopes[each].items():
+                    every.setdefault(name, Tally()).merge(value)
+        for name, tally in every.items():
+            if (shape := _ORDINAL.sub(_ANY, name)) != name:
+                shapes.setdefault(shape, {})[name] = tally
+        for shape, tests in shapes.items():
+            if shape.endswith(f"#{_ANY}") and (first := every.get(shape[:-2])) is not None:
+                tests[shape[:-2]] = first
+        return shapes
 
     def _same_place(self, scope: Scope, name: str, found: list[Scope]) -> list[Scope]:
         """Return those of the later run's scopes that are on the host and in the module of the earlier one.
@@ -304,6 +378,8 @@ class Comparison:
             return Reason.CONTRADICTING
         if total.failed or self._container_fails(scope, container):
             return Reason.STILL_FAILS
+        if any(tally.passed + tally.skipped < container.times for _, _, tally in tests):
+            return Reason.NOT_UNIQUE
         if total.flaky or not total.passed:
             return Reason.FLAKY if total.flaky else Reason.SKIPPED
         ran = (name for _, name, tally in tests if tally.passed)
@@ -407,7 +483,10 @@ def _loosen(text: str) -> str:
     if "0x" in text:
         text = _ADDRESS.sub("0x", text)
     if text[-1] in "s)]":
-        text = _DURATION.sub("", text)
+        text = _DURATION.sub("", _LINE_NUMBER.sub("", text))
+    if text[:1].isdigit():
+        text = _POINT_NUMBER.sub("", text)
+    text = _MODULE_LINE.sub(r"\1 ", text) if ":" in text else text
     return _ABSOLUTE.sub("", text) if "/" in text else text
 
 

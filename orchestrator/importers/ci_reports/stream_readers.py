@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from orchestrator.importers.ci_reports.cases import Failure, Run, Scope, as_tally
+from orchestrator.importers.ci_reports.message import go_reason, rust_reason
 
 HEAD_BYTES: Final = 4096
 """Bytes by which a format is recognised."""
@@ -25,8 +26,15 @@ _PLAN = re.compile(r"(?:TAP version \d+|\d+\.\.\d+(?:\s*#.*)?|(?:not )?ok\b.*)$"
 _POINT = re.compile(r"( *)(not )?ok\b(?: +(\d+))?(?: +-)?(?: +(.*?))?(?:\s+\{)?$")
 _DIRECTIVE = re.compile(r"(?<!\\)#\s*(skip\w*|todo)\b.*$", re.IGNORECASE)
 _SUBTEST = re.compile(r"( *)# Subtest(?:: (.*))?$")
-_TIME = re.compile(r"(?:\s*#\s*time=[\d.]+\s*m?s|\s+in [\d.]+ ?(?:ms|sec|s)|\s*\([\d.]+ ?m?s\))$")
+_TIME = re.compile(r"(?:\s*#\s*time=[\d.]+\s*m?s|(?:\s*#)?\s+in [\d.]+ ?(?:ms|sec|s)|\s*\([\d.]+ ?m?s\))$")
+_PROVE_FILE = re.compile(r"(\S+\.\w+) \.{2,}(?: .*)?")
+"""The line by which `prove -v` says which file the points that follow are of."""
+_TAPE_TITLE = re.compile(r"# (?:SKIP |TODO )?(.+)$")
+_TAPE_END = re.compile(r"# (?:tests|pass|fail|skip|todo)\s+\d+$|# ok$")
 _YAML_WORDS = ("message", "error", "reason", "description")
+_YAML_BLOCKS = {"", "|", "|-", "|+", ">", ">-", ">+"}
+_PLACES = ("(in test file", "(from function")
+_YAML_PAIR = re.compile(r"(operator|expected|actual|wanted|found|assertion|'.*:'): *(.*)$")
 
 
 def add_result(run: Run, scope: Scope, name: str, outcome: str, failure: Failure | None = None) -> None:
@@ -73,11 +81,15 @@ def iter_lines(stream: IO[bytes], *, colours: bool = False) -> Iterator[str]:
 
 def find_reader(head: str) -> Callable[[Iterable[str], Run, tuple[str, ...]], None] | None:
     """Return the reader of the format that a file begins with, None for another one."""
-    lines = [line.strip() for line in head.lstrip("\ufeff").splitlines() if line.strip()][:20]
-    for line in lines:
+    lines = [line.strip() for line in head.lstrip("\ufeff").splitlines() if line.strip()]
+    for line in lines[:20] if not any(_GO_BUILD.match(line) for line in lines) else lines:
         if line.startswith("{"):
             return _reader_of_json(line)
+        if _GO_BUILD.match(line) and "[" in line:
+            return read_go_test
     if lines and (lines[0].startswith("TAP version") or any(_PLAN.match(line) for line in lines[:5])):
+        return read_tap
+    if any(_PROVE_FILE.fullmatch(line) for line in lines):
         return read_tap
     return None
 
@@ -144,6 +156,7 @@ def _read_points(lines: Iterable[str]) -> Iterator[_Point]:
     waiting: defaultdict[int, list[_Point]] = defaultdict(list)
     last: _Point | None = None
     in_yaml = False
+    titles = _Titles()
     for raw in lines:
         line = raw.rstrip("\r\n")[:MAX_LINE]
         if in_yaml:
@@ -158,14 +171,55 @@ def _read_points(lines: Iterable[str]) -> Iterator[_Point]:
         if found is not None:
             indent = len(found[1])
             last = _read_point(found)
+            if indent == 0:
+                last.path = (*titles.path(line), *last.path)
             below = [point for depth in sorted(waiting) if depth > indent for point in waiting.pop(depth)]
             for point in below:
                 point.path = (*last.path, *point.path)
             waiting[indent] += [*below, last]
-        elif last is not None and line.lstrip().startswith("#") and not _SUBTEST.match(line):
+        elif not titles.note(line) and last is not None and _is_diagnostic(line):
             last.words.append(line.strip().lstrip("# "))
     for depth in sorted(waiting):
         yield from waiting[depth]
+
+
+def _is_diagnostic(line: str) -> bool:
+    line = line.lstrip()
+    return line.startswith("#") and not _SUBTEST.match(line) and not line.startswith("# Looks like your test")
+
+
+@dataclass(slots=True)
+class _Titles:
+    """Titles of the points that follow: the file of `prove -v`, and tape's tests, which are comments.
+
+    tape's points are the assertions, and those have the same words in many tests. Its streams begin with the version
+    and the first title, and have no dash before a description.
+    """
+
+    file: str = ""
+    title: str = ""
+    has_version: bool = False
+    is_tape: bool | None = None
+
+    def note(self, line: str) -> bool:
+        """Return true for a line that is a title, and use it from here on."""
+        if line.startswith("TAP version"):
+            self.has_version = True
+        elif header := _PROVE_FILE.fullmatch(line.rstrip()):
+            self.file = header[1]
+            return True
+        elif self.has_version and self.is_tape is not False and line.startswith("# ") and not _TAPE_END.match(line):
+            found = _TAPE_TITLE.match(line)
+            if found is not None and not _SUBTEST.match(line):
+                self.title = found[1].strip()
+                return bool(self.is_tape)
+        return False
+
+    def path(self, point: str) -> tuple[str, ...]:
+        """Return the titles of a point."""
+        if self.is_tape is None:
+            self.is_tape = bool(self.title) and re.match(r"(?:not )?ok \d+ (?!- )", point) is not None
+        return tuple(each for each in (self.file, self.title if self.is_tape else "") if each)
 
 
 def _read_point(found: re.Match[str]) -> _Point:
@@ -180,15 +234,39 @@ def _read_point(found: re.Match[str]) -> _Point:
 
 
 def _first_words(words: list[str]) -> str:
-    """Return the line of the diagnostics that says what went wrong."""
+    """Return the line of the diagnostics that says what went wrong, with what was expected where that is told."""
     for key in _YAML_WORDS:
-        for line in words:
-            if line.startswith(f"{key}:") and (value := line.partition(":")[2].strip(" '\"|->")):
+        for at, line in enumerate(words):
+            if line.startswith(f"{key}:") and (value := _yaml_value(words, at)):
                 return value
-    told = [
-        " ".join(line.split()) for line in words if line and not line.startswith(("Failed test", "at ", "Looks like"))
-    ]
-    return " ".join(told[:2]) if told and told[0].startswith("got:") else next(iter(told), "")
+    told = [" ".join(line.split()) for line in words if line and not line.startswith(("at ", *_PLACES))]
+    more = [line for line in told if not line.startswith("Failed test")] or told
+    if more and (more[0].startswith("got:") or more[0].endswith(" at:")):
+        return " ".join(more[:2])
+    pairs = [f"{found[1].strip(chr(39)).rstrip(':')}: {_yaml_value(words, at)}" for at, found in _yaml_pairs(words)]
+    if pairs:
+        return ", ".join(pairs[:4])
+    return " ".join(more[:2]) if more and more[0].endswith(":") else next(iter(more), "")
+
+
+def _yaml_pairs(words: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    for at, line in enumerate(words):
+        if found := _YAML_PAIR.match(line):
+            yield at, found
+
+
+def _yaml_value(words: list[str], at: int) -> str:
+    """Return the value of a key of the diagnostics: on its line, or of a block the first lines, without a place."""
+    value = words[at].partition(": ")[2].strip()
+    if value not in _YAML_BLOCKS:
+        return value.strip("'\",")
+    block: list[str] = []
+    for line in words[at + 1 :]:
+        if re.match(r"[\w']+:(?: |$)", line) or len(block) == 2:
+            break
+        if line and not line.startswith(_PLACES):
+            block.append(line)
+    return " ".join(block)
 
 
 # go test -json
@@ -196,6 +274,10 @@ def _first_words(words: list[str]) -> str:
 _GO_NOISE = re.compile(
     r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME)\b.*|--- (?:FAIL|PASS|SKIP): .*|(?:FAIL|PASS|ok)\b.*|exit status \d+)\s*$"
 )
+
+
+_GO_BUILD = re.compile(r"(?:FAIL\s+(?P<failed>\S+) \[(?P<step>build|setup) failed\]|# (?P<package>\S+)(?: \[.*\])?)$")
+"""Lines of a package that does not build: Go before 1.24 writes them as text, those with `#` to stderr."""
 
 
 @dataclass(slots=True)
@@ -215,10 +297,19 @@ def read_go_test(lines: Iterable[str], run: Run, folder: tuple[str, ...]) -> Non
     package's tests run and pass.
     """
     packages: defaultdict[str, _GoPackage] = defaultdict(_GoPackage)
+    built: _GoPackage | None = None
     for line in lines:
         event = _decode(line.strip()) if line.lstrip().startswith("{") else None
         if event is not None and isinstance(event.get("Action"), str):
             _note_go_event(packages, event)
+            built = None
+        elif found := _GO_BUILD.match(line.strip()):
+            built = packages[found["failed"] or found["package"]]
+            if found["failed"]:
+                built.end = "fail"
+                built.output[""] = built.output[""] or [f"the package failed in its {found['step']}"]
+        elif built is not None:
+            built.output[""].append(line)
     for name, package in packages.items():
         _add_go_package(run, folder, name, package)
 
@@ -249,17 +340,16 @@ def _add_go_package(run: Run, folder: tuple[str, ...], name: str, package: _GoPa
                 explained = True
             else:
                 explained = True
-                words = [line.rstrip() for line in told if not _GO_NOISE.match(line)]
-                add_result(run, scope, test, "failed", _go_failure(words))
+                add_result(run, scope, test, "failed", _go_failure(told))
     if package.end == "fail" and not explained:
-        words = [line.rstrip() for line in package.output[""] if not _GO_NOISE.match(line)]
-        add_result(run, _scope(folder, name), "TestMain", "failed", _go_failure(words))
+        add_result(run, _scope(folder, name), "TestMain", "failed", _go_failure(package.output[""]))
 
 
-def _go_failure(words: list[str]) -> Failure:
-    told = [line for line in words if line.strip()]
-    panic = next((line.strip() for line in told if line.lstrip().startswith("panic:")), None)
-    return Failure(message=panic or (told[0].strip() if told else ""), text="\n".join(told)[-_MAX_TEXT:])
+def _go_failure(lines: list[str]) -> Failure:
+    lines = [line.rstrip() for line in lines if line.strip()]
+    told = [line for line in lines if not _GO_NOISE.match(line)]
+    reason = go_reason("\n".join(["=== RUN", *lines]))
+    return Failure(message=reason or (told[0].strip() if told else ""), text="\n".join(told)[-_MAX_TEXT:])
 
 
 # libtest
@@ -292,9 +382,8 @@ def read_libtest(lines: Iterable[str], run: Run, folder: tuple[str, ...]) -> Non
 def _rust_failure(text: str, event: dict[str, Any]) -> Failure:
     """Return the reason of a panic: the lines after its place, which names a thread and a process."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for at, line in enumerate(lines):
-        if re.match(r"thread '.*' (?:\(\d+\) )?panicked at ", line) and at + 1 < len(lines):
-            return Failure(message=" ".join(lines[at + 1 : at + 4]), text=text[-_MAX_TEXT:])
+    if told := rust_reason(text):
+        return Failure(message=" ".join(told.split("\n")), text=text[-_MAX_TEXT:])
     reason = str(event.get("message") or event.get("reason") or "") or (
         "test timeout" if event["event"] == "timeout" else ""
     )

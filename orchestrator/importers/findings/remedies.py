@@ -191,7 +191,7 @@ def _find_advice(text: str, titles: list[str]) -> str:
     for paragraph in _paragraphs(text):
         if _FENCE.match(paragraph):
             continue
-        lines = [line for line in paragraph.split("\n") if not _USE_INSTEAD.match(line)]
+        lines = [line for line in paragraph.split("\n") if not _USE_INSTEAD.match(line) and not _repeats(line, titles)]
         sentences = _SENTENCE_END.split(" ".join(" ".join(lines).split()))
         found += [sentence for sentence in sentences if _is_advice(sentence) and not _repeats(sentence, titles)]
     return " ".join(found)

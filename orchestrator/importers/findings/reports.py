@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from orchestrator.importers.sarif_reader import MAX_BYTES, parse_log, read_bytes
 
 _SNIFFED_BYTES = 4096
 _MAX_MEMBERS = 10_000
+_ISSUE_END = re.compile(rb"\}\s*\0\s*")
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -103,10 +105,18 @@ def _read_members(archive: zipfile.ZipFile, file: Path, reading: Reading, *, pro
 
 def _read_content(content: bytes, file: Path, reading: Reading, *, project: str | None, is_certain: bool) -> None:
     begin = content[:_SNIFFED_BYTES].lstrip(_SPACE)
+    if begin.startswith(b"{") and _ISSUE_END.search(content):  # Code Climate's engines end each issue with a zero byte
+        issues = [issue for issue in _ISSUE_END.split(content.strip(_SPACE + b"\0")) if issue.strip()]
+        content = b"[" + b"},".join(issues) + b"]"
+        begin = content[:_SNIFFED_BYTES]
     if begin.startswith(b"<") and (b"<checkstyle" in begin or (is_certain and b"<!DOCTYPE" in begin)):
         reading.reports.append(read_checkstyle(content, file, project=project))
     elif begin.startswith(b"[") and _is_code_quality(begin, is_certain=is_certain):
         reading.reports.append(read_code_quality(content, file, project=project))
+    elif begin.startswith(b"<") and is_certain:
+        root = begin.removeprefix(b"<?xml").partition(b"<")[2] if begin.startswith(b"<?xml") else begin[1:]
+        name = re.split(rb"[\s>/]", root, maxsplit=1)[0][:100].decode("utf-8", "replace")
+        raise InvalidInput("file", f"{file} is XML that begins with <{name}>: neither SARIF nor a Checkstyle report")
     elif is_certain or _is_sarif(begin, content):
         reading.reports += read_sarif(parse_log(content, file), file, project=project)
     else:

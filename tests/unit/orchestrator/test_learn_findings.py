@@ -499,3 +499,16 @@ def test_checkstyle_with_a_document_type_or_nested_deeply_is_refused(tmp_path: P
     for content in (b"<!DOCTYPE x [<!ENTITY a 'b'>]><checkstyle/>", b"<checkstyle>" * 60):
         with pytest.raises(InvalidInput):
             read_checkstyle(content, tmp_path / "c.xml")
+
+
+def test_issues_that_end_in_a_zero_byte_are_read_as_a_list(tmp_path: Path) -> None:
+    issue = {"type": "issue", "description": "Pin it", "check_name": "DL1", "location": {"path": "Dockerfile"}}
+    file = tmp_path / "issues"
+    file.write_text("".join(f"{json.dumps(issue | {'check_name': rule})}\0" for rule in ("DL1", "DL2")))
+    (report,) = read_reports([file]).reports
+    assert [finding.rule for finding in report.findings] == ["DL1", "DL2"]
+
+
+def test_a_help_of_the_message_and_a_place_is_no_remedy() -> None:
+    title = "Ensure no group allows ingress from everywhere"
+    assert find_remedy([f"{title}\nResource: aws_security_group.g"], [], titles=[title]) == ""

@@ -77,6 +77,41 @@ def test_a_point_of_tap_without_a_name_proves_nothing_and_diagnostics_describe_a
     assert mended(PERL.format("not ok"), PERL.format("ok")) == {"divides": "got: '3' expected: '4'"}
 
 
+TAPE = (
+    "TAP version 13\n# adds\n{} 1 works\n  ---\n    operator: equal\n    expected: 3\n    actual:   2\n  ...\n"
+    "# reads\nok 2 works\n"
+)
+
+
+def test_a_point_of_tape_is_named_by_the_test_around_it_which_is_a_comment() -> None:
+    told = {"adds::works": "operator: equal, expected: 3, actual: 2"}
+    assert mended(TAPE.format("not ok"), TAPE.format("ok")) == told
+    assert mended(TAPE.format("not ok"), "TAP version 13\n# reads\nok 1 works\nok 2 works\n") == {}
+    assert mended(TAPE.format("not ok"), "TAP version 13\n# TODO adds\nok 1 works # TODO\n# reads\nok 2 works\n") == {}
+
+
+def test_a_comment_before_the_first_point_of_another_producer_is_no_title() -> None:
+    stream = "TAP version 13\n# perl {}\n{} 1 - works\n1..1\n"
+    assert list(mended(stream.format("5.36", "not ok"), stream.format("5.38", "ok"))) == ["works"]
+
+
+def test_the_files_of_prove_tell_points_apart() -> None:
+    stream = "t/a.t .. \n{} 1 - works\n#   Failed test 'works'\n#          got: '2'\n#     expected: '3'\n1..1\nok\n"
+    before = stream.format("not ok") + "t/b.t .. \nok 1 - works\n1..1\nok\n"
+    assert mended(before, stream.format("ok")) == {"t/a.t::works": "got: '2' expected: '3'"}
+    assert mended(before, "t/b.t .. \nok 1 - works\n1..1\nok\n") == {}
+
+
+def test_the_time_and_the_place_that_bats_writes_are_no_words_of_a_test() -> None:
+    failed = "1..1\nnot ok 1 sums # in 13 ms\n# (in test file ./a.bats, line 2)\n#   `[ 2 = 3 ]' failed\n"
+    assert mended(failed, "1..1\nok 1 sums # in 9 ms\n") == {"sums": "`[ 2 = 3 ]' failed"}
+    assert mended(failed, "1..1\nok 1 sums # skip slow\n") == {}
+    block = "  ---\n  message: |\n    (in test file ./a.bats, line 2)\n      `[ 2 = 3 ]' failed\n  ...\n"
+    assert mended(f"TAP version 13\n1..1\nnot ok 1 sums\n{block}", "1..1\nok 1 sums\n") == {
+        "sums": "`[ 2 = 3 ]' failed"
+    }
+
+
 def go(*events: tuple[str, str, str]) -> str:
     """Return events of `go test -json`: action, test, output; an empty test is the package."""
     return "\n".join(
@@ -104,7 +139,20 @@ def test_a_subtest_of_go_is_learned_with_its_words_and_not_its_parent() -> None:
         ("fail", "TestAdds", ""),
         ("fail", "", ""),
     )
-    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestAdds/two": "calc_test.go:9: Adds(2, 3) = -1, want 5"}
+    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestAdds/two": "Adds(2, 3) = -1, want 5"}
+
+
+def test_the_reason_of_a_go_test_is_what_it_reported_last_and_not_what_it_logged() -> None:
+    failed = go(("output", "TestAdds/two", "    calc_test.go:8: adding\n"), ADDS, FAILS, ("fail", "TestAdds/two", ""))
+    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestAdds/two": "Adds(2, 3) = -1, want 5"}
+
+
+def test_a_package_that_go_writes_as_text_because_it_does_not_build_is_mended_by_its_tests() -> None:
+    failed = "FAIL\texample.com/calc [build failed]\n"
+    words = "# example.com/calc [example.com/calc.test]\ncalc/calc.go:2:23: undefined: Sum\n"
+    assert mended(failed, go(*PASSED)) == {"example.com/calc::TestMain": "the package failed in its build"}
+    assert mended(words + failed, go(*PASSED)) == {"example.com/calc::TestMain": "calc/calc.go:2:23: undefined: Sum"}
+    assert mended(failed, words + failed) == {}
 
 
 def test_a_test_of_go_that_was_paused_when_another_panicked_is_no_failure() -> None:
