@@ -251,6 +251,7 @@ class _ReportParser:
             if (
                 len(passes) == len(tests)
                 and names.keys().isdisjoint(passes)
+                and not self._doubtful
                 and _SPECIAL_ATTRIBUTES.isdisjoint(set().union(*attributes))
                 and MARK not in "".join(tests)
             ):

@@ -218,17 +218,16 @@ class Comparison:
         if (known := self._shapes.get(key)) is not None:
             return known
         shapes = self._shapes[key] = {}
-        every: dict[str, Tally] = {}
-        for each in scopes.get(_base(scope), ()):
-            if each.host == scope.host:
-                for name, value in run.scopes[each].items():
-                    every.setdefault(name, Tally()).merge(value)
-        for name, tally in every.items():
-            if (shape := _ORDINAL.sub(_ANY, name)) != name:
-                shapes.setdefault(shape, {})[name] = tally
+        found = [run.scopes[each] for each in scopes.get(_base(scope), ()) if each.host == scope.host]
+        for names in found:
+            numbered = [name for name in names if name[-1:] == "]" or "#" in name or "fun-" in name]
+            for name in filter(_ORDINAL.search, numbered):
+                shapes.setdefault(_ORDINAL.sub(_ANY, name), {}).setdefault(name, Tally()).merge(names[name])
         for shape, tests in shapes.items():
-            if shape.endswith(f"#{_ANY}") and (first := every.get(shape[:-2])) is not None:
-                tests[shape[:-2]] = first
+            first = shape.removesuffix(f"#{_ANY}")
+            for names in found:
+                if first != shape and first in names:
+                    tests.setdefault(first, Tally()).merge(names[first])
         return shapes
 
     def _same_place(self, scope: Scope, name: str, found: list[Scope]) -> list[Scope]:
