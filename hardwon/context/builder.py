@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from numbers import Real
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
+from hardwon.coercion import REQUIRED, is_absent, likely_names, read_object, shape_of, unknown_name
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.context.deadline import run_within
 from hardwon.context.sanitize import sanitize
@@ -16,7 +18,7 @@ from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.choices import Reason
 from hardwon.models.ids import ContextId
-from hardwon.models.tasks import Context, Task
+from hardwon.models.tasks import Context, ContextRequest, Task
 from hardwon.settings import ContextSettings
 
 log = get_logger(__name__)
@@ -83,16 +85,16 @@ class ContextBuilder:
         several failures in a row no query is sent for a few seconds; lateness alone is no failure.
         """
         try:
-            checked = _as_task(task)
+            request = read_object(ContextRequest, {"task": read_task(task), "agent_type": agent_type})
         except Exception as error:  # noqa: BLE001 - the degrade boundary: a malformed task stops nobody either
             log.warning("context_degraded", reason=reason_of(error))
             return Context(
                 context_id=ContextId(uuid4()),
-                text="",
-                degraded=str(error) or type(error).__name__,
+                text=_text_of_invalid(task),
+                degraded=str(error) or "the task cannot be read",
                 reason=Reason.DEGRADED.value,
             )
-        context, _ = await self.build(checked, agent_type)
+        context, _ = await self.build(request.task, request.agent_type)
         return context
 
     async def build(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
@@ -167,48 +169,46 @@ def basic_context(task: Task) -> str:
     return "\n".join(lines)
 
 
-_MISSING: Final = object()
-_TEXT_FIELDS = ("description", "type", "technology", "project_id", "task_id", "run_id")
+_NAMES: Final = tuple(shape_of(Task).names)
 
 
-def _as_task(task: Any) -> Task:
-    """Convert the object that an orchestrator passes to a Task. Raises InvalidInput if it has no description."""
-    if (
-        isinstance(task, Task)
-        and all(_is_text_or_none(getattr(task, name)) for name in _TEXT_FIELDS)
-        and task.description
-    ):
-        return task
+def read_task(task: Any) -> Task:
+    """Return the task that an orchestrator passes: a `Task`, a mapping, or an object. Raises InvalidInput.
 
-    def get(name: str, absent: object = None) -> Any:
-        return task.get(name, absent) if isinstance(task, Mapping) else getattr(task, name, absent)
-
-    def text(name: str) -> str | None:
-        value = get(name)
-        return None if value is None or not str(value).strip() else str(value)
-
-    if get("description", _MISSING) is _MISSING:
-        raise InvalidInput("description", f"is required, but this {type(task).__name__} has none")
-    return Task(
-        description=text("description") or "",
-        type=text("type"),
-        technology=text("technology"),
-        project_id=text("project_id"),
-        task_id=text("task_id") or text("id"),
-        run_id=text("run_id"),
-        facts=_as_facts(get("facts")),
-        urgent=get("urgent") is True,
-    )
+    Names of its own, which are not like those of a task, are left alone: a state of a graph has more than its task.
+    """
+    if task is None:
+        raise InvalidInput("task", REQUIRED)
+    if isinstance(task, Task):
+        return read_object(Task, task)
+    given = {name: _to_json(value) for name, value in _fields_of(task).items()}
+    for name in given.keys() - set(_NAMES):
+        if likely_names(name, _NAMES):
+            raise unknown_name(name, _NAMES)
+        del given[name]
+    if "task_id" in given and not is_absent(given["task_id"]):  # the id of its own is then another one
+        given.pop("id", None)
+    return read_object(Task, given)
 
 
-def _is_text_or_none(value: object) -> bool:
-    """Return whether a field is None or a text that is not blank."""
-    return value is None or (isinstance(value, str) and bool(value.strip()))
+def _fields_of(task: object) -> dict[str, Any]:
+    if isinstance(task, Mapping):
+        return {str(name): value for name, value in task.items()}
+    return {name: getattr(task, name) for name in _NAMES if hasattr(task, name)}
 
 
-def _as_facts(facts: Any) -> Any:
-    """Return facts as texts, except for lists of version numbers. Anything but a mapping is left to validation."""
-    if not isinstance(facts, Mapping):
-        return facts
-    present = {str(name): value for name, value in facts.items() if value is not None}
-    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in present.items()}
+def _to_json(value: Any) -> Any:
+    """Return a value of an orchestrator's own type, such as an enum or a version, as its text."""
+    if isinstance(value, Mapping):
+        return {str(name): _to_json(each) for name, each in value.items()}
+    return value if value is None or isinstance(value, str | bool | Real | list | tuple) else str(value)
+
+
+def _text_of_invalid(task: object) -> str:
+    """Return the basic context of a task that cannot be read, empty where it has no description."""
+    try:
+        fields = _fields_of(task)
+    except Exception:  # noqa: BLE001 - of the orchestrator's own object
+        return ""
+    described = fields.get("description", fields.get("task_description"))
+    return "" if described is None else basic_context(Task(description=str(described)))

@@ -17,13 +17,13 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import WORKSPACE_HEADER, WorkProgress
+from hardwon.coercion import is_absent, unknown_name
 from hardwon.errors import AccessDenied, InvalidInput
 from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER, Principal
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Progress
 from knowledge.wiring.open import Knowledge
-from orchestrator.entries import as_invalid_input
 from orchestrator.http.middleware.authentication import PRINCIPAL
 
 MAX_DEPTH: Final = 20
@@ -42,7 +42,7 @@ def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any
             return
         for name in request.query_params:
             if name not in known:
-                raise as_invalid_input([name], {"type": "extra_forbidden"})
+                raise unknown_name(name, known)
         if not has_body:
             _refuse_body(await request.body(), known)
 
@@ -68,7 +68,7 @@ def _refuse_body(content: bytes, known: frozenset[str]) -> None:
     if name in known:
         raise InvalidInput(str(name), f"is read from the query only: send it as ?{name}=...")
     if name is not None:
-        raise as_invalid_input([name], {"type": "extra_forbidden"})
+        raise unknown_name(name, known)
     raise InvalidInput("body", "is not read here: send no body")
 
 
@@ -181,7 +181,7 @@ def _workspace(request: Request) -> str:
     """Return the workspace of a request: the one it names, else that of its key. Raises AccessDenied for another."""
     principal = _principal(request)
     header = request.headers.get(WORKSPACE_HEADER)
-    if header is None:
+    if is_absent(header) or header is None:
         return principal.workspace or DEFAULT_WORKSPACE
     try:
         workspace = unquote_to_bytes(header.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is

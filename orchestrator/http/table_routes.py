@@ -9,7 +9,15 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path, Query, Request, Response
 
-from hardwon.client.arguments import arguments_type, default_of, field_values, parse_arguments, type_of
+from hardwon.client.arguments import (
+    arguments_type,
+    default_if_blank,
+    default_of,
+    field_values,
+    lenient,
+    parse_arguments,
+    type_of,
+)
 from hardwon.client.operations import (
     LIMIT,
     PROGRESS,
@@ -100,7 +108,9 @@ def _signature(row: Operation, dependency: Any) -> inspect.Signature:
     parameters = []
     body = arguments_type(row, frozenset({Place.BODY}))
     if body is not None:
-        annotation, default = (body, REQUIRED) if needs_body(row) else (body | None, None)
+        required = needs_body(row)
+        annotation = Annotated[body if required else body | None, lenient(body)]
+        default = REQUIRED if required else None
         parameters.append(
             inspect.Parameter("body", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
         )
@@ -118,8 +128,10 @@ def _address_parameters(row: Operation) -> list[Parameter]:
 
 
 def _address_type(parameter: Parameter) -> Any:
-    source = Path() if parameter.place is Place.PATH else Query()
-    return Annotated[type_of(parameter), source]
+    if parameter.place is Place.PATH:
+        return Annotated[type_of(parameter), Path()]
+    blank = () if default_of(parameter) is REQUIRED else (default_if_blank(parameter),)
+    return Annotated[(type_of(parameter), *blank, Query())]
 
 
 def _keyword(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:

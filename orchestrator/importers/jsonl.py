@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hardwon.coercion import json_problem
 from hardwon.errors import InvalidInput
 from knowledge.models import EntryType, NewEntry
 from orchestrator.entries import parse_entry
@@ -32,6 +33,8 @@ def _parse_line(line: str) -> NewEntry:
         raise InvalidInput("line", "is not UTF-8") from None
     try:
         record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidInput("line", json_problem(error)) from error
     except ValueError as error:
         raise InvalidInput("line", f"is not JSON: {error}") from error
     except RecursionError as error:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from hardwon.coercion import coerce_arguments
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.models.reports import EventResult
 from hardwon.validation import MAX_CHARS, as_id, check_flag, check_text
@@ -89,6 +90,7 @@ class TaskEventService:
     capture: KnowledgeCaptureService
     outcomes: OutcomeService
 
+    @coerce_arguments
     async def task_failed(
         self,
         *,
@@ -149,6 +151,7 @@ class TaskEventService:
             return entry_id, not self.capture.by.low_trust and bool(resolution(entry))
         return entry_id, False
 
+    @coerce_arguments
     async def task_solved(
         self,
         *,
@@ -319,6 +322,7 @@ class TaskEventService:
             sources.add(entry.source)
         return earlier
 
+    @coerce_arguments
     async def gate_decided(
         self,
         *,
