@@ -11,10 +11,10 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from numbers import Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, ParamSpec, SupportsIndex, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -48,12 +48,21 @@ class Alias:
     names: tuple[str, ...]
 
 
+class _Absent(Enum):
+    """The effect of a field that is absent: it has a default, may be None, or is required."""
+
+    LEFT_OUT = auto()
+    NONE = auto()
+    REFUSED = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of an object, or an argument. `read`: returns its value from one of another form; `of`: its dataclass."""
 
     read: Callable[[Any, str], Any]
     of: type[Any] | None = None
+    absent: _Absent = _Absent.LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,6 @@ class Shape:
 
     fields: Mapping[str, Field]
     names: Mapping[str, str]
-    required: tuple[str, ...]
 
 
 def _make_dataclass_shape(kind: type[Any]) -> Shape:
@@ -88,19 +96,21 @@ def _make_shape(declared: Mapping[str, tuple[Any, bool]]) -> Shape:
     for name, (hint, _) in declared.items():
         marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         names |= {other: name for each in marks if isinstance(each, Alias) for other in each.names}
-    made = {name: _make_field(name, hint) for name, (hint, _) in declared.items()}
-    return Shape(made, names, tuple(name for name, (_, required) in declared.items() if required))
+    return Shape({name: _make_field(name, hint, required) for name, (hint, required) in declared.items()}, names)
 
 
-def _make_field(name: str, hint: Any) -> Field:
+def _make_field(name: str, hint: Any, required: bool) -> Field:  # noqa: FBT001 - of a row
+    absent = _Absent.LEFT_OUT
+    if required:
+        absent = _Absent.NONE if NoneType in _alternatives(hint) else _Absent.REFUSED
     kinds = [each for each in _alternatives(hint) if each is not NoneType]
     kind = kinds[0] if len(kinds) == 1 else object
     origin = get_origin(kind) or kind
     if not isinstance(origin, type):  # such as a NewType
-        return Field(_take)
-    if is_dataclass(origin):
-        return Field(functools.partial(_coerce_object, origin), origin)
-    return Field(_id_or_text(name) if origin is str else _reader_of(name, kind, origin))
+        return Field(_take, absent=absent)
+    if is_dataclass(origin) and hasattr(origin, "__pydantic_config__"):  # one that is read from JSON
+        return Field(functools.partial(_coerce_object, origin), origin, absent)
+    return Field(_id_or_text(name) if origin is str else _reader_of(name, kind, origin), absent=absent)
 
 
 def _id_or_text(name: str) -> Callable[[Any, str], Any]:
@@ -160,12 +170,15 @@ def coerce(shape: Shape, given: Mapping[Any, Any], *, at: str = "") -> dict[str,
         if field in present and present[field] != value:
             raise InvalidInput(f"{at}{name}", f"is another name of {field}, which has another value: give one of them")
         present[field] = value
-    for field in shape.required:
-        if field not in present:
+    values = {}
+    for field, declared in shape.fields.items():
+        if field in present:
+            values[field] = declared.read(present[field], f"{at}{field}")
+        elif declared.absent is _Absent.REFUSED:
             raise InvalidInput(f"{at}{field}", REQUIRED)
-    for field, value in present.items():
-        present[field] = shape.fields[field].read(value, f"{at}{field}")
-    return present
+        elif declared.absent is _Absent.NONE:
+            values[field] = None
+    return values
 
 
 def read_object(kind: type[_Object], given: object, *, at: str = "", noun: str = "body") -> _Object:
@@ -184,7 +197,7 @@ def read_object(kind: type[_Object], given: object, *, at: str = "", noun: str =
 def _build_objects(shape: Shape, values: dict[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         kind = shape.fields[name].of
-        if kind is not None:
+        if kind is not None and value is not None:
             values[name] = kind(**_build_objects(shape_of(kind), value))
     return values
 
@@ -227,20 +240,26 @@ def as_text_id(field: str, value: object) -> str:
     return _coerce_id(value, field)
 
 
-def unknown_name(name: object, known: Iterable[str], *, at: str = "") -> InvalidInput:
-    """Return the error of an unknown name, with the names that are likely meant; the name is made printable."""
+def unknown_name(name: object, known: Mapping[str, str], *, at: str = "") -> InvalidInput:
+    """Return the error of an unknown name, with the names that are likely meant; the name is made printable.
+
+    `known`: own names by every name that they go by.
+    """
     printable = str(name).encode("utf-8", "backslashreplace").decode()[:_MAX_NAME_CHARS]
-    likely = likely_names(printable, known)
-    hint = f": did you mean {' or '.join(likely)}?" if likely else ""
-    return InvalidInput(f"{at}{printable}", f"is not known here{hint}")
+    return InvalidInput(f"{at}{printable}", f"is not known here{_suggest(printable, known)}")
 
 
-def likely_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that one may have been meant as, likeliest first: misspelt, shortened or in camel case."""
+def _suggest(name: str, known: Mapping[str, str]) -> str:
+    likely = likely_names(name, known)
+    return f": did you mean {' or '.join(likely)}?" if likely else ""
+
+
+def likely_names(name: str, known: Mapping[str, str]) -> list[str]:
+    """Return the names that one may have been meant as, likeliest first: misspelt, shortened or in camel case."""
     words = _words(name)
-    scored = [(_likeness(words, _words(each)), each) for each in known]
+    scored = [(_likeness(words, _words(each)), own) for each, own in known.items()]
     best = sorted((score for score in scored if score[0] >= _ALIKE), key=lambda score: (-score[0], score[1]))
-    return [each for _, each in best[:_MAX_SUGGESTIONS]]
+    return list(dict.fromkeys(own for _, own in best))[:_MAX_SUGGESTIONS]
 
 
 def _words(name: str) -> list[str]:
@@ -302,14 +321,12 @@ def _coerce_number(value: object, at: str) -> object:
 
 
 def _coerce_choice(kind: type[StrEnum], value: object, at: str) -> StrEnum:
-    names = [each.value for each in kind]
-    text = value.strip() if isinstance(value, str) else None
+    names = {each.value: each.value for each in kind}
+    text = value.strip() if isinstance(value, str) else ""
     if text in names:
         return kind(text)
-    likely = likely_names(text, names) if text is not None and len(text) <= _MAX_NAME_CHARS else []
-    given = "" if text is not None else f", not {kind_of(value)}"
-    hint = f": did you mean {' or '.join(likely)}?" if likely else ""
-    raise InvalidInput(at, f"must be one of {', '.join(names)}{given}{hint}")
+    given = "" if isinstance(value, str) else f", not {kind_of(value)}"
+    raise InvalidInput(at, f"must be one of {', '.join(names)}{given}{_suggest(text[:_MAX_NAME_CHARS], names)}")
 
 
 def _coerce_list(value: object, at: str, *, of_texts: bool) -> object:
@@ -332,7 +349,8 @@ def _coerce_object(kind: type[Any], value: object, at: str) -> dict[str, Any]:
     return coerce(shape_of(kind), value, at=f"{at}.")
 
 
-FACT_NAMES: Final = ("technology", "version", "tool", "error")
+FACT_NAMES: Final = {name: name for name in ("technology", "version", "tool", "error")}
+"""Facts of a task; own names by the names that they go by."""
 
 
 def _coerce_facts(value: object, at: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def as_invalid_input(location: Sequence[int | str], details: Mapping[str, Any]) 
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return InvalidInput(field, REQUIRED)
         case "unexpected_keyword_argument" | "extra_forbidden":
-            return unknown_name(parts[-1], (), at="".join(f"{each}." for each in parts[:-1]))
+            return unknown_name(parts[-1], {}, at="".join(f"{each}." for each in parts[:-1]))
         case _:
             return InvalidInput(field, _reason(details))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -331,7 +331,7 @@ def _client_method(row: Operation) -> Callable[..., Any]:
 
     @functools.wraps(row.declared)
     async def call(self: Service, *args: Any, **kwargs: Any) -> Any:
-        bound = signature_of(row).bind(**coerce_call(shape_of_call(row.declared), args, kwargs))
+        bound = signature_of(row).bind(**_read_call(row, args, kwargs))
         bound.apply_defaults()
         api = self._api
         if not row.all_pages:
@@ -344,6 +344,15 @@ def _client_method(row: Operation) -> Callable[..., Any]:
         return await fetch_pages(fetch, functools.partial(cursor_of, row), most=most)
 
     return call
+
+
+def _read_call(row: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, by name. Raises InvalidInput, with their names in errors."""
+    try:
+        return coerce_call(shape_of_call(row.declared), args, kwargs)
+    except InvalidInput as error:
+        names = {each.name: each.field for each in parameters_of(row)}
+        raise InvalidInput(names.get(error.field, error.field), error.reason) from error
 
 
 def cursor_of(row: Operation, item: Any) -> Any:

@@ -193,9 +193,16 @@ class Api:
             yield
         except httpx.HTTPError as error:
             raise OwnerUnavailable(
-                f"hardwon at {self.server} does not answer ({type(error).__name__}): check that it runs, and"
+                f"hardwon at {self.server} does not answer ({_describe(error)}): check that it runs, and"
                 " HARDWON_API_URL where that is set"
             ) from error
+
+
+def _describe(error: httpx.HTTPError) -> str:
+    """Return what went wrong with a request, in words."""
+    if isinstance(error, httpx.TimeoutException):
+        return "it timed out"
+    return "no connection" if isinstance(error, httpx.ConnectError) else "the connection was lost"
 
 
 @cache  # making one takes milliseconds

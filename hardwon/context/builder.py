@@ -84,13 +84,16 @@ class ContextBuilder:
         settings; after an error or a timeout the basic context is returned, with the reason in `degraded`. After
         several failures in a row no query is sent for a few seconds; lateness alone is no failure.
         """
+        text = ""
         try:
-            request = read_object(ContextRequest, {"task": read_task(task), "agent_type": agent_type})
+            given = _fields_of(task)
+            text = _describe(given)
+            request = read_object(ContextRequest, {"task": _read_task(given), "agent_type": agent_type})
         except Exception as error:  # noqa: BLE001 - the degrade boundary: a malformed task stops nobody either
             log.warning("context_degraded", reason=reason_of(error))
             return Context(
                 context_id=ContextId(uuid4()),
-                text=_text_of_invalid(task),
+                text=text,
                 degraded=str(error) or "the task cannot be read",
                 reason=Reason.DEGRADED.value,
             )
@@ -169,32 +172,38 @@ def basic_context(task: Task) -> str:
     return "\n".join(lines)
 
 
-_NAMES: Final = tuple(shape_of(Task).names)
+_NAMES: Final = shape_of(Task).names
 
 
-def read_task(task: Any) -> Task:
-    """Return the task that an orchestrator passes: a `Task`, a mapping, or an object. Raises InvalidInput.
-
-    Names of its own, which are not like those of a task, are left alone: a state of a graph has more than its task.
-    """
+def _fields_of(task: Any) -> dict[str, Any]:
+    """Return the fields of the task that an orchestrator passes: a `Task`, a mapping, or an object."""
     if task is None:
         raise InvalidInput("task", REQUIRED)
-    if isinstance(task, Task):
-        return read_object(Task, task)
-    given = {name: _to_json(value) for name, value in _fields_of(task).items()}
-    for name in given.keys() - set(_NAMES):
-        if likely_names(name, _NAMES):
-            raise unknown_name(name, _NAMES)
-        del given[name]
-    if "task_id" in given and not is_absent(given["task_id"]):  # the id of its own is then another one
-        given.pop("id", None)
-    return read_object(Task, given)
-
-
-def _fields_of(task: object) -> dict[str, Any]:
     if isinstance(task, Mapping):
         return {str(name): value for name, value in task.items()}
     return {name: getattr(task, name) for name in _NAMES if hasattr(task, name)}
+
+
+def _describe(fields: Mapping[str, Any]) -> str:
+    """Return the basic context of a task as it was given, empty where it has no description."""
+    described = [str(fields[name] or "") for name in ("description", "task_description") if name in fields]
+    return basic_context(Task(description=described[0])) if described else ""
+
+
+def _read_task(fields: Mapping[str, Any]) -> Task:
+    """Return the task that these fields describe. Raises InvalidInput.
+
+    Names that are not like those of a task are left alone: the state of a graph holds more than its task.
+    """
+    given = {name: _to_json(value) for name, value in fields.items() if name in _NAMES}
+    for name, value in fields.items():
+        if name not in _NAMES and isinstance(value, str | int):
+            likely = [each for each in likely_names(name, _NAMES) if is_absent(given.get(each))]
+            if likely:
+                raise unknown_name(name, {each: each for each in likely})
+    if not is_absent(given.get("task_id")):  # its `id` is then another one
+        given.pop("id", None)
+    return read_object(Task, given)
 
 
 def _to_json(value: Any) -> Any:
@@ -202,13 +211,3 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _to_json(each) for name, each in value.items()}
     return value if value is None or isinstance(value, str | bool | Real | list | tuple) else str(value)
-
-
-def _text_of_invalid(task: object) -> str:
-    """Return the basic context of a task that cannot be read, empty where it has no description."""
-    try:
-        fields = _fields_of(task)
-    except Exception:  # noqa: BLE001 - of the orchestrator's own object
-        return ""
-    described = fields.get("description", fields.get("task_description"))
-    return "" if described is None else basic_context(Task(description=str(described)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeVar
@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import WORKSPACE_HEADER, WorkProgress
-from hardwon.coercion import is_absent, unknown_name
+from hardwon.coercion import unknown_name
 from hardwon.errors import AccessDenied, InvalidInput
 from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER, Principal
@@ -34,7 +34,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
     """Return a check that raises InvalidInput for a query parameter or body that the route does not read."""
-    known = frozenset(_query_parameters(route.dependant))
+    known = {name: name for name in _query_parameters(route.dependant)}
     has_body = route.body_field is not None or "requestBody" in (route.openapi_extra or {})
 
     async def check(request: Request) -> None:
@@ -56,7 +56,7 @@ def _query_parameters(dependant: Dependant) -> Iterator[str]:
         yield from _query_parameters(other)
 
 
-def _refuse_body(content: bytes, known: frozenset[str]) -> None:
+def _refuse_body(content: bytes, known: Mapping[str, str]) -> None:
     """Raise InvalidInput for a body, unless it is an empty object, which some clients always send."""
     try:
         body = json.loads(content) if content.strip() else None
@@ -181,7 +181,7 @@ def _workspace(request: Request) -> str:
     """Return the workspace of a request: the one it names, else that of its key. Raises AccessDenied for another."""
     principal = _principal(request)
     header = request.headers.get(WORKSPACE_HEADER)
-    if is_absent(header) or header is None:
+    if header is None:
         return principal.workspace or DEFAULT_WORKSPACE
     try:
         workspace = unquote_to_bytes(header.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is

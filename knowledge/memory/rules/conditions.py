@@ -9,7 +9,7 @@ from functools import lru_cache
 import re2
 from packaging.specifiers import InvalidSpecifier
 
-from hardwon.coercion import unknown_name
+from hardwon.coercion import FACT_NAMES, unknown_name
 from hardwon.errors import InvalidInput
 from hardwon.validation import kind_of
 from knowledge.memory.rules.versions import canonical_name, is_within, parse_range, parse_requirement, strip_version
@@ -86,7 +86,7 @@ def read_facts(raw_facts: TaskFacts | None, **defaults: str | None) -> Facts:
     facts = dict(defaults)
     for name, value in (raw_facts or {}).items():
         if name not in _NAMES:
-            raise unknown_name(name, _NAMES, at="facts.")
+            raise unknown_name(name, FACT_NAMES, at="facts.")
         facts[name] = _fact_text(f"facts.{name}", value)
     return Facts(**facts)
 
