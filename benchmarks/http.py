@@ -20,6 +20,7 @@ from benchmarks.materials import AGENTS, InstantEmbedder, failure, texts, throwa
 from benchmarks.querying import fill, question
 from benchmarks.rounds import Outcome, Times, interleaved, ms, timed
 from hardwon.client.entries import EntryCreated, entry_to_json
+from hardwon.models.tasks import ContextRequest
 from knowledge.adapters.postgres.memory.entry_rows import to_row
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.memory.rules.validation import content_hash, first_status

@@ -81,11 +81,6 @@ def _reason(details: Mapping[str, Any]) -> str:
     return str(details["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
 
 
-def parse_conditions(payload: Mapping[str, object]) -> AppliesWhen:
-    """Return the conditions in a JSON object. Raises InvalidInput naming the field."""
-    return read_object(AppliesWhen, payload, at="applies_when.")
-
-
 def text_to_resolve(entry: Entry) -> str:
     """Return the text that needs a resolution: the feedback of a gate rejection, else the situation."""
     feedback = entry.entry_type is EntryType.GATE_REJECTION and entry.human_feedback

@@ -11,6 +11,9 @@ from hardwon.errors import InvalidInput
 from knowledge.models import EntryType, NewEntry
 from orchestrator.entries import parse_entry
 
+_OURS = (EntryType.FAILURE_SOLUTION, EntryType.GATE_APPROVAL)
+"""Types of our own format, which the neutral one does not have."""
+
 
 def read_lines(lines: Iterable[str]) -> Iterator[tuple[int, NewEntry | InvalidInput]]:
     """Yield the number of each line that is not blank, with its entry or an error.
@@ -39,7 +42,7 @@ def _parse_line(line: str) -> NewEntry:
         raise InvalidInput("line", f"is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInput("line", "is nested too deeply") from error
-    if isinstance(record, dict) and "entry_type" not in record and "type" in record:
+    if isinstance(record, dict) and "entry_type" not in record and "type" in record and record["type"] not in _OURS:
         record = _from_neutral(record)
     return parse_entry(record)
 
