@@ -37,6 +37,8 @@ _MAX_ID_BITS: Final = 660
 """Largest number that an id may be: no field takes more than its 200 digits."""
 _ALIKE: Final = 0.6
 """Likeness of names from which one is taken for the other; that of `difflib.get_close_matches`."""
+_MARGIN: Final = 0.15
+"""How much less alike than the likeliest name others may be that are named with it; ours."""
 _MAX_SUGGESTIONS: Final = 4
 _MIN_PREFIX: Final = 3
 
@@ -258,7 +260,8 @@ def likely_names(name: str, known: Mapping[str, str]) -> list[str]:
     """Return the names that one may have been meant as, likeliest first: misspelt, shortened or in camel case."""
     words = _words(name)
     scored = [(_likeness(words, _words(each)), own) for each, own in known.items()]
-    best = sorted((score for score in scored if score[0] >= _ALIKE), key=lambda score: (-score[0], score[1]))
+    least = max(_ALIKE, max((score for score, _ in scored), default=0.0) - _MARGIN)
+    best = sorted((score for score in scored if score[0] >= least), key=lambda score: (-score[0], score[1]))
     return list(dict.fromkeys(own for _, own in best))[:_MAX_SUGGESTIONS]
 
 

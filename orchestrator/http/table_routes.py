@@ -128,10 +128,12 @@ def _address_parameters(row: Operation) -> list[Parameter]:
 
 
 def _address_type(parameter: Parameter) -> Any:
+    kind = type_of(parameter)
     if parameter.place is Place.PATH:
-        return Annotated[type_of(parameter), Path()]
-    blank = () if default_of(parameter) is REQUIRED else (default_if_blank(parameter),)
-    return Annotated[(type_of(parameter), *blank, Query())]
+        return Annotated[kind, Path()]
+    if default_of(parameter) is REQUIRED:
+        return Annotated[kind, Query()]
+    return Annotated[kind, default_if_blank(parameter), Query()]
 
 
 def _keyword(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:

@@ -12,20 +12,19 @@ from orchestrator.cli.commands.query import parse_facts
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, run
 
-
 event = typer.Typer(help="Report what became of a task or a proposal.", no_args_is_help=True)
 
 
-def _text(flag: str, *others: str) -> Any:
-    return Annotated[str | None, typer.Option(flag, *others)]
+def _text(description: str, *flags: str) -> Any:
+    return Annotated[str | None, typer.Option(*flags, help=description)]
 
 
 _PLACE = {
-    "project_id": _text("--project", "--project-id"),
-    "task_id": _text("--task", "--task-id"),
-    "run_id": _text("--run", "--run-id"),
-    "task_type": _text("--task-type", "--type"),
-    "accepted": Annotated[bool | None, typer.Option("--accepted/--rejected")],
+    "project_id": _text("The project of the task.", "--project", "--project-id"),
+    "task_id": _text("The task's id.", "--task", "--task-id"),
+    "run_id": _text("The attempt at the task; an attempt counts once.", "--run", "--run-id"),
+    "task_type": _text("What kind of task, such as bugfix.", "--task-type", "--type"),
+    "accepted": Annotated[bool | None, typer.Option("--accepted/--rejected", help="Whether the proposal passed.")],
     "applies_when": Annotated[
         list[str] | None,
         typer.Option(
@@ -37,8 +36,9 @@ _PLACE = {
 """Options of the events."""
 
 
-def _add_event(name: str, method: str, text: str, *required: str) -> None:
-    options = {each: _text(f"--{each.replace('_', '-')}") for each in required}
+def _add_event(name: str, method: str, text: str, **required: str) -> None:
+    """Add the command of an event; `required`: the descriptions of texts that it needs."""
+    options = {each: _text(said, f"--{each.replace('_', '-')}") for each, said in required.items()}
     add_command(
         event,
         name,
@@ -57,12 +57,15 @@ _add_event(
     "task-failed",
     "task_failed",
     "Report that a task failed. The failure stays open until it is solved.",
-    "agent_type",
-    "failure_description",
+    agent_type="The type of the agent, such as backend.",
+    failure_description="What failed.",
 )
 _add_event("task-solved", "task_solved", "Report that a task was solved. The failure that this is about is resolved.")
 _add_event(
-    "gate-decided", "gate_decided", "Report what a gate decided: a rejection, its revision or an approval.", "gate_type"
+    "gate-decided",
+    "gate_decided",
+    "Report what a gate decided: a rejection, its revision or an approval.",
+    gate_type="The gate, such as design_review.",
 )
 
 
