@@ -197,7 +197,7 @@ def _read_task(fields: Mapping[str, Any]) -> Task:
     """
     given = {name: _to_json(value) for name, value in fields.items() if name in _NAMES}
     for name, value in fields.items():
-        if name not in _NAMES and isinstance(value, str | int):
+        if name not in _NAMES and isinstance(value, str | int | Mapping):
             likely = [each for each in likely_names(name, _NAMES) if is_absent(given.get(each))]
             if likely:
                 raise unknown_name(name, {each: each for each in likely})
