@@ -14,10 +14,11 @@ import httpx
 import pytest
 from mcp import Client
 
+from hardwon import coercion
 from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.errors import HardwonError
+from hardwon.errors import HardwonError, InvalidInput
 from hardwon.hooks import Hooks
-from knowledge.models import EntryId, NewEntry
+from knowledge.models import EntryId, EntryStatus, NewEntry
 from knowledge.wiring.open import Knowledge
 from orchestrator import OrchestratorContextBuilder, OrchestratorHooks
 from orchestrator.mcp.server import make_server
@@ -227,9 +228,6 @@ async def open_doors(knowledge: Knowledge) -> AsyncIterator[list[Door]]:
         ]
 
 
-_DERIVED = {"workspace", "idempotency_key"}
-
-
 async def row(services: Knowledge, entry_id: object, without: Collection[str] = ()) -> dict[str, Any]:
     """Return what is stored of an entry: its own fields and its status."""
     entry = await services.capture.get(EntryId(UUID(str(entry_id))))
@@ -362,3 +360,58 @@ async def check_names(door: Door) -> None:
     assert "another name of type" in await door.call("build_context", both)
     if "query_for_task" in door.operations:
         assert (await door.call("query_for_task", {"description": "Sum up", "type": "bugfix"}))["patterns"] == []
+
+
+@over("verified_by", ["x" * 501, 7])
+async def test_an_event_that_is_refused_has_changed_nothing(knowledge: Knowledge, verified_by: Any) -> None:
+    """The failures that several runs told of were abandoned before their solution was refused."""
+    task = {"project_id": "p", "task_id": "T"}
+    told = [
+        await knowledge.events.task_failed(**task, run_id=run, agent_type="a", failure_description="It broke")
+        for run in "12"
+    ]
+    gate = {"project_id": "p", "task_id": "T", "gate_type": "review"}
+    told += [
+        await knowledge.events.gate_decided(**gate, run_id=run, accepted=False, human_feedback="No") for run in "12"
+    ]
+    with pytest.raises(InvalidInput, match="^verified_by: "):
+        await knowledge.events.task_solved(**task, solution_steps="Mend it", verified_by=verified_by)
+    with pytest.raises(InvalidInput, match="^verified_by: "):
+        await knowledge.events.gate_decided(**gate, accepted=True, approach="Mend it", verified_by=verified_by)
+    statuses = [(await knowledge.capture.get(entry_id)).status for each in told for entry_id in each.entry_ids]
+    assert statuses == [EntryStatus.OPEN] * 4
+
+
+def take_blanks(value: object) -> bool:
+    """A mutant: blank texts are values."""
+    return value is None
+
+
+def suggest_nothing(name: str, known: Mapping[str, str]) -> list[str]:
+    """A mutant: no name is likely meant."""
+    return []
+
+
+def take_no_text(value: object, at: str) -> object:
+    """A mutant: a text is no boolean."""
+    if not isinstance(value, bool):
+        raise InvalidInput(at, "must be true or false, not a text")
+    return value
+
+
+@pytest.mark.parametrize("mutant", ["is_absent", "likely_names", "_coerce_flag"])
+async def test_a_door_that_reads_otherwise_is_found(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, mutant: str
+) -> None:
+    broken = {"is_absent": take_blanks, "likely_names": suggest_nothing, "_coerce_flag": take_no_text}
+    monkeypatch.setattr(coercion, mutant, broken[mutant])
+    monkeypatch.setattr(coercion, "shape_of", coercion._make_dataclass_shape)
+
+    async def result_of(door: Door, case: Case) -> Any:
+        answer = await door.call("capture", {**case.given, "task_id": f"{case.field}-{case.group}"})
+        return answer if isinstance(answer, str) else await row(door.services, answer["entry_id"], {"task_id"})
+
+    native = {name: value for name, value in FAILURE.items() if name not in {"idempotency_key", "run_id"}}
+    cases = list(every_form(native, ["success_verified", "technology"]))
+    with pytest.raises(AssertionError, match="technology|success_verified"):
+        await compare([python_door("Python", knowledge, knowledge)], "capture", cases, (), result_of)
