@@ -175,7 +175,9 @@ def coerce(shape: Shape, given: Mapping[Any, Any], *, at: str = "") -> dict[str,
     values = {}
     for field, declared in shape.fields.items():
         if field in present:
-            values[field] = declared.read(present[field], f"{at}{field}")
+            value = present[field]
+            is_own = declared.read in _OF_TEXTS and type(value) is str  # most are: their paths are not made
+            values[field] = value if is_own else declared.read(value, f"{at}{field}")
         elif declared.absent is _Absent.REFUSED:
             raise InvalidInput(f"{at}{field}", REQUIRED)
         elif declared.absent is _Absent.NONE:
@@ -295,6 +297,9 @@ def _coerce_id(value: object, at: str) -> str:
     if value.bit_length() > _MAX_ID_BITS:
         raise InvalidInput(at, "must be a text or a whole number, and this one is too large")
     return str(value)
+
+
+_OF_TEXTS: Final = (_coerce_text, _coerce_id)
 
 
 def _coerce_flag(value: object, at: str) -> object:

@@ -108,9 +108,8 @@ def _signature(row: Operation, dependency: Any) -> inspect.Signature:
     parameters = []
     body = arguments_type(row, frozenset({Place.BODY}))
     if body is not None:
-        required = needs_body(row)
-        annotation = Annotated[body if required else body | None, lenient(body)]
-        default = REQUIRED if required else None
+        kind: Any = body if needs_body(row) else body | None
+        annotation, default = Annotated[kind, lenient(body)], REQUIRED if needs_body(row) else None
         parameters.append(
             inspect.Parameter("body", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
         )
@@ -129,11 +128,11 @@ def _address_parameters(row: Operation) -> list[Parameter]:
 
 def _address_type(parameter: Parameter) -> Any:
     kind = type_of(parameter)
-    if parameter.place is Place.PATH:
-        return Annotated[kind, Path()]
-    if default_of(parameter) is REQUIRED:
-        return Annotated[kind, Query()]
-    return Annotated[kind, default_if_blank(parameter), Query()]
+    source = Path() if parameter.place is Place.PATH else Query()
+    if parameter.place is Place.PATH or default_of(parameter) is REQUIRED:
+        return Annotated[kind, source]
+    blank = default_if_blank(parameter)
+    return Annotated[kind, blank, source]
 
 
 def _keyword(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:

@@ -89,6 +89,7 @@ ASKED: list[tuple[str, Mapping[str, Any], Collection[str]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("operation", "native", "required"), ASKED, ids=[f"{n}-{each[0]}" for n, each in enumerate(ASKED)]
 )
