@@ -104,7 +104,7 @@ def test_a_json_object_is_read_as_the_server_reads_it(
         place = (
             {}
             if not operation.startswith(("task_", "gate_"))
-            else {"project_id" if case.field == "task_id" else "task_id": f"{case.field}-{case.form}"}
+            else {"project_id" if case.field == "task_id" else "task_id": f"{operation}-{case.field}-{case.form}"}
         )
         given = dict(case.given) | place
         file.write_text(json.dumps(given))
