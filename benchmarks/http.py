@@ -20,13 +20,14 @@ from benchmarks.materials import AGENTS, InstantEmbedder, failure, texts, throwa
 from benchmarks.querying import fill, question
 from benchmarks.rounds import Outcome, Times, interleaved, ms, timed
 from hardwon.client.entries import EntryCreated, entry_to_json
+from hardwon.models.tasks import ContextRequest
 from knowledge.adapters.postgres.memory.entry_rows import to_row
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.memory.rules.validation import content_hash, first_status
 from knowledge.models import Context, Entry, EntryId, NewEntry, Task
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
-from orchestrator.http.app import ContextBody, make_app
+from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.http.uvicorn import serve_on
 from orchestrator.observability.progress import Stages
@@ -101,7 +102,7 @@ def bare_app(knowledge: Knowledge, answer: Context) -> FastAPI:
         return EntryCreated(entry_id=entry_id)
 
     @app.post("/contexts")
-    async def context(body: ContextBody) -> Context:  # noqa: ARG001 - read, as ours is
+    async def context(body: ContextRequest) -> Context:  # noqa: ARG001 - read, as ours is
         return answer
 
     return app

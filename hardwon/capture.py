@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
+from hardwon.coercion import coerce_arguments
 from hardwon.models.entries import AppliesWhen, EntryType, NewEntry
 from hardwon.models.ids import EntryId
 
@@ -14,9 +17,10 @@ class EntryCapture(ABC):
     __slots__ = ()
 
     @abstractmethod
-    async def capture(self, entry: NewEntry) -> EntryId:
-        """Capture one entry of any type; return its id."""
+    async def capture(self, entry: NewEntry | Mapping[str, Any]) -> EntryId:
+        """Capture one entry of any type, also as its JSON object; return its id."""
 
+    @coerce_arguments
     async def capture_failure_solution(
         self,
         *,
@@ -61,6 +65,7 @@ class EntryCapture(ABC):
             )
         )
 
+    @coerce_arguments
     async def capture_gate_rejection(
         self,
         *,
@@ -105,6 +110,7 @@ class EntryCapture(ABC):
             )
         )
 
+    @coerce_arguments
     async def capture_gate_approval(
         self,
         *,

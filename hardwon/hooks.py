@@ -10,16 +10,15 @@ import asyncio
 import functools
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from inspect import signature
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
-from uuid import UUID
 
 from hardwon.client.events import RemoteEvents
+from hardwon.coercion import as_text_id, coerce_call, shape_of_call
 from hardwon.context.builder import ContextBuilder
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.context.deadline import run_within
@@ -58,23 +57,7 @@ _MAX_SENT_BYTES = 4 * MAX_TEXT_BYTES
 """Bytes of a text that are sent. The service fits it into its field, after it has removed secrets: half a secret would
 not be recognised."""
 
-_KEY_FIELDS = frozenset({"project_id", "task_id", "run_id"})
 _ID_FIELDS = {"tried": "a pattern", "failures": "an entry"}
-
-_OPTIONAL_FIELDS = frozenset(
-    {
-        "agent_type",
-        "error_message",
-        "run_id",
-        "task_description",
-        "task_id",
-        "task_type",
-        "technology",
-        "verified_by",
-        "when_to_try",
-    }
-)
-"""Blank values of these are taken as None if the event allows it; not so for the texts a lesson is made of."""
 
 _Arguments = ParamSpec("_Arguments")
 _Event = Callable[Concatenate[RemoteEvents, _Arguments], Coroutine[Any, Any, EventResult]]
@@ -84,18 +67,19 @@ def _make_hook(
     event: _Event[_Arguments],
 ) -> Callable[Concatenate[Hooks, _Arguments], Coroutine[Any, Any, EventResult]]:
     """Return the hook of an event, with its name and arguments."""
-    optional = {name for name, each in signature(event).parameters.items() if each.default is None} & _OPTIONAL_FIELDS
 
     @functools.wraps(event)
     async def hook(self: Hooks, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> EventResult:
-        arguments = {
-            name: None if name in optional and _is_blank(value) else _normalise_argument(name, value)
-            for name, value in kwargs.items()
-        }
-        problems = _remove_invalid_ids(arguments)
-        result = await self.run_event(
-            event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*args, **arguments)
-        )
+        problems: list[str] = []
+
+        async def work() -> EventResult:
+            arguments = coerce_call(shape_of_call(event), args, _wrap_single_ids(kwargs))
+            fitted = {name: _fit_text(text) if name in _EVIDENCE_FIELDS else text for name, text in arguments.items()}
+            problems.extend(_remove_invalid_ids(fitted))
+            result: EventResult = await getattr(self.knowledge.events, event.__name__)(**fitted)
+            return result
+
+        result = await self.run_event(event.__name__, work)
         return (
             self._with_invalid_ids(event.__name__, result, problems) if problems and result.degraded is None else result
         )
@@ -104,20 +88,14 @@ def _make_hook(
     return hook
 
 
-def _normalise_argument(name: str, value: object) -> object:
-    """Return an argument as it can be stored: texts cut to the limit, ids as texts, as contexts have them."""
-    if name in _EVIDENCE_FIELDS:
-        return _fit_text(value)
-    return _as_key(value) if name in _KEY_FIELDS else value
-
-
-def _is_blank(value: object) -> bool:
-    return isinstance(value, str) and not value.strip()
-
-
-def _as_key(value: Any) -> Any:
-    """Return the id of a project, task or run as a text; databases use numbers and UUIDs."""
-    return str(value) if isinstance(value, int | UUID) and not isinstance(value, bool) else value
+def _wrap_single_ids(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with a list in place of one id, whatever it is: agents make some up, and the rest is valid."""
+    return {
+        name: [value]
+        if name in _ID_FIELDS and value is not None and not isinstance(value, str | list | tuple | set | frozenset)
+        else value
+        for name, value in arguments.items()
+    }
 
 
 def _fit_text(text: object) -> object:
@@ -134,13 +112,9 @@ def _remove_invalid_ids(arguments: dict[str, Any]) -> list[str]:
 
 
 def _remove_invalid_ids_of(arguments: dict[str, Any], name: str, what: str) -> str | None:
-    value = arguments.get(name)
-    if value is None:
-        return None
-    several = isinstance(value, list | tuple | set | frozenset)
-    ids = value if several else [value]
+    ids = arguments.get(name) or ()
     invalid = [each for each in ids if not _is_id(each)]
-    if invalid or not several:
+    if invalid:
         arguments[name] = [each for each in ids if _is_id(each)]
     shown = ", ".join(repr(each)[:50] for each in invalid)
     return f"{name}: ignored, not an id of {what}: {shown}" if invalid else None
@@ -248,7 +222,6 @@ class Hooks:
 
     def _start_checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         self.counts[event] += 1
-        project_id = _as_key(project_id)
         key = (repr(project_id), checkpoint_type)  # not every value that a caller passes is hashable
         if key in self._waiting:
             return
@@ -262,7 +235,9 @@ class Hooks:
             async with self._one_by_one:
                 self._waiting.discard((repr(project_id), checkpoint_type))  # events from now on need another one
                 async with asyncio.timeout(MAX_CHECKPOINT_DURATION.total_seconds()):
-                    await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
+                    await self.knowledge.checkpoints.process_checkpoint(
+                        as_text_id("project_id", project_id), checkpoint_type
+                    )
         except TimeoutError:
             self._degrade(event, Unavailable(f"no end within {MAX_CHECKPOINT_DURATION.total_seconds():g} s"))
         except Exception as error:  # noqa: BLE001 - nobody awaits it: staged entries stay so for the next one

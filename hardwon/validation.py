@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Collection, Mapping
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta
 from numbers import Real
 from operator import index
 from typing import SupportsIndex
@@ -12,6 +14,28 @@ from uuid import UUID
 from hardwon.errors import InvalidInput
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a value in the words of JSON, for messages: callers of a server know no Python."""
+    for kinds, name in _KINDS:
+        if isinstance(value, kinds):
+            return name
+    return "an object" if is_dataclass(value) else "a value of another kind"
+
+
+_KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((type(None),), "null"),
+    ((bool,), "true or false"),
+    ((Real,), "a number"),
+    ((str,), "a text"),
+    ((bytes, bytearray), "bytes"),
+    ((UUID,), "an id"),
+    ((datetime, date, time), "a time"),
+    ((timedelta,), "a duration"),
+    ((Mapping,), "an object"),
+    ((Collection,), "a list"),
+)
 
 
 def check_characters(field: str, text: str) -> None:
@@ -30,41 +54,42 @@ def check_unicode(field: str, text: str) -> None:
 MAX_DURATION = timedelta(days=36_500)
 
 
+NOT_AN_ID = "must be an id (a UUID), not another text"
+
+
 def as_id(field: str, value: object) -> UUID:
     """Return a UUID from a UUID or its text. Raises InvalidInput, naming the field."""
     if isinstance(value, UUID):
         return value
     if not isinstance(value, str):
-        raise InvalidInput(field, f"must be an id (a UUID), not {type(value).__name__}")
+        raise InvalidInput(field, f"must be an id (a UUID), not {kind_of(value)}")
     try:
         return UUID(value)
     except ValueError:
-        raise InvalidInput(field, f"must be an id (a UUID), not {value[:50]!r}") from None
+        raise InvalidInput(field, NOT_AN_ID) from None
 
 
 def check_texts(**values: object) -> None:
     """Raise InvalidInput, naming the field, for a value that is neither a text nor None."""
     for field, value in values.items():
         if value is not None and not isinstance(value, str):
-            raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+            raise InvalidInput(field, f"must be a text, not {kind_of(value)}")
 
 
 def check_flag(field: str, value: object) -> None:
     """Raise InvalidInput, naming the field, unless the value is true or false."""
     if not isinstance(value, bool):
-        kind = type(value)  # with its module, as numpy has another bool
-        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        raise InvalidInput(field, f"must be true or false, not {name}")
+        raise InvalidInput(field, f"must be true or false, not {kind_of(value)}")
 
 
 def as_integer(field: str, value: object, *, least: int, most: int) -> int:
     """Return an int, from numpy's integers too. Raises InvalidInput, naming the field, outside these bounds."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
+        raise InvalidInput(field, f"must be a whole number, not {kind_of(value)}")
     try:
         number = index(value)
     except TypeError:  # numpy's arrays and flags
-        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}") from None
+        raise InvalidInput(field, f"must be a whole number, not {kind_of(value)}") from None
     if not least <= number <= most:
         raise InvalidInput(field, f"must be {least} to {most}, not {number}")
     return number
@@ -73,7 +98,7 @@ def as_integer(field: str, value: object, *, least: int, most: int) -> int:
 def check_duration(field: str, span: object, *, least: timedelta) -> None:
     """Raise InvalidInput, naming the field, unless it is a timedelta from `least` to a hundred years."""
     if not isinstance(span, timedelta):
-        raise InvalidInput(field, f"must be a duration (timedelta), not {type(span).__name__}")
+        raise InvalidInput(field, f"must be a duration (timedelta), not {kind_of(span)}")
     if not least <= span <= MAX_DURATION:
         raise InvalidInput(field, f"must be {'positive' if least else '0 or more'} and at most 100 years")
 
@@ -81,7 +106,7 @@ def check_duration(field: str, span: object, *, least: timedelta) -> None:
 def as_relevance(field: str, value: object) -> float:
     """Return a float from 0 to 1, from numpy's numbers too. Raises InvalidInput, naming the field."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
+        raise InvalidInput(field, f"must be a number, not {kind_of(value)}")
     if value < 0 or not value <= 1:  # NaN is neither
         raise InvalidInput(field, f"must be 0 to 1, not {value}")
     return float(value)
@@ -110,7 +135,7 @@ MAX_CHARS = {
 def check_text(field: str, value: object) -> None:
     """Raise InvalidInput, naming the field, unless the value is text: not blank, without NUL, not too long."""
     if not isinstance(value, str):
-        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+        raise InvalidInput(field, f"must be a text, not {kind_of(value)}")
     if not value.strip():
         raise InvalidInput(field, "is empty or blank")
     check_characters(field, value)

@@ -3,50 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from pydantic import TypeAdapter, ValidationError
-
+from hardwon.coercion import REQUIRED, read_object, unknown_name
 from hardwon.errors import InvalidInput
 from hardwon.models.entries import AppliesWhen, CaptureOutcome, CaptureResult, Entry, EntryType, NewEntry
 from hardwon.models.ids import EntryId
+from hardwon.validation import NOT_AN_ID, kind_of
 from knowledge.memory.rules.embedding_text import situation
 
-_NEW_ENTRY = TypeAdapter(NewEntry)
-_CONDITIONS = TypeAdapter(AppliesWhen)
 _MAX_NAME_CHARS = 100
+_KINDS: Final[Mapping[str, str]] = {
+    "string": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a number",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "dict": "an object",
+    "mapping": "an object",
+    "model": "an object",
+    "dataclass": "an object",
+    "uuid": "an id (a UUID)",
+}
+"""Kinds of values by the first word of a type of pydantic's errors."""
+_KIND_ERRORS: Final = frozenset({"type", "parsing", "number", "from_float", "exact_type", "attributes_type"})
+"""The rest of those types of errors that tell a value of another kind."""
+_LIMITS: Final[Mapping[str, str]] = {
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be more than {gt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be less than {lt:g}",
+    "too_long": "has {actual_length} items, more than the {max_length} allowed",
+    "too_short": "has {actual_length} items, fewer than the {min_length} needed",
+    "string_too_short": REQUIRED,
+    "string_too_long": "has more than the {max_length} characters allowed",
+}
+"""Reasons by types of pydantic's errors."""
 
 
 def parse_entry(payload: object) -> NewEntry:
     """Return the entry in a JSON object. Raises InvalidInput naming the field; the service checks required fields."""
-    if not isinstance(payload, Mapping):
-        raise InvalidInput("entry", f"must be a JSON object, not {type(payload).__name__}")
-    try:
-        return _NEW_ENTRY.validate_python(dict(payload))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise as_invalid_input(first["loc"], dict(first)) from error
+    return read_object(NewEntry, payload, noun="entry")
 
 
 def as_invalid_input(location: Sequence[int | str], details: Mapping[str, Any]) -> InvalidInput:
     """Convert an error of pydantic to InvalidInput; the name of the field is made printable, whatever was sent."""
-    field = ".".join(map(str, location)).encode("utf-8", "backslashreplace").decode()[:_MAX_NAME_CHARS] or "entry"
+    parts = [str(each) for each in location if not _is_member(each)]
+    field = ".".join(parts).encode("utf-8", "backslashreplace").decode()[:_MAX_NAME_CHARS] or "entry"
     match details["type"]:
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
-            return InvalidInput(field, "is required")
+            return InvalidInput(field, REQUIRED)
         case "unexpected_keyword_argument" | "extra_forbidden":
-            return InvalidInput(field, "is not known here")
+            return unknown_name(parts[-1], {}, at="".join(f"{each}." for each in parts[:-1]))
         case _:
-            return InvalidInput(field, details["msg"])
+            return InvalidInput(field, _reason(details))
 
 
-def parse_conditions(payload: Mapping[str, object]) -> AppliesWhen:
-    """Return the conditions in a JSON object. Raises InvalidInput naming the field."""
-    try:
-        return _CONDITIONS.validate_python(dict(payload))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise as_invalid_input(("applies_when", *first["loc"]), dict(first)) from error
+def _is_member(part: int | str) -> bool:
+    """Return whether a part of a location is not of the JSON, but a member of a union of types."""
+    return isinstance(part, str) and ("[" in part or part in {"str", "int", "float", "bool", "list", "dict"})
+
+
+def _reason(details: Mapping[str, Any]) -> str:
+    """Return the reason of an error of pydantic in plain words, without the value."""
+    kind, context = str(details["type"]), details.get("ctx", {})
+    first, _, rest = kind.partition("_")
+    if first in _KINDS and rest in _KIND_ERRORS:
+        given = kind_of(details.get("input"))
+        return NOT_AN_ID if first == "uuid" and given == "a text" else f"must be {_KINDS[first]}, not {given}"
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**context)
+    if kind in {"enum", "literal_error"}:
+        return f"must be one of {str(context['expected']).replace(' or ', ', ').replace(chr(39), '')}"
+    return str(details["msg"]).removeprefix("Value error, ").replace("Input should", "must", 1)
 
 
 def text_to_resolve(entry: Entry) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, make_dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from types import GenericAlias
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field
@@ -26,6 +26,8 @@ from hardwon.client.operations import (
     item_types,
     parameters_of,
 )
+from hardwon.coercion import coerce, is_absent, read_object, shape_of
+from hardwon.models.tasks import ContextRequest, Task
 from hardwon.validation import MAX_DURATION
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -41,12 +43,60 @@ def _check_instant(value: object) -> object:
 Instant = Annotated[datetime, BeforeValidator(_check_instant)]
 
 
+def lenient(kind: type[Any]) -> BeforeValidator:
+    """Return a validator of bodies: they are read as at every door. The JSON schema stays that of the dataclass."""
+    return BeforeValidator(partial(_coerce_body, kind))
+
+
+def _coerce_body(kind: type[Any], body: object) -> object:
+    return coerce(shape_of(kind), body) if isinstance(body, Mapping) else body  # anything else is pydantic's to refuse
+
+
+@cache
+def context_arguments() -> type[Any]:
+    """Return a dataclass of the request for a context with the fields of its task beside the type of the agent."""
+    hints, agent = (get_type_hints(kind, include_extras=True) for kind in (Task, ContextRequest))
+    task = [(each.name, hints[each.name], field(default=each.default)) for each in fields(Task)]
+    return make_dataclass(
+        "ContextArguments",
+        [*task, ("agent_type", agent["agent_type"])],
+        kw_only=True,
+        frozen=True,
+        slots=True,
+        namespace={"__pydantic_config__": {"extra": "forbid"}, "__doc__": ContextRequest.__doc__},
+    )
+
+
+def read_context_request(given: Mapping[Any, Any]) -> ContextRequest:
+    """Return a request for a context: its `task` is an object, or the fields of the task are beside the agent's type.
+
+    Raises InvalidInput, naming the field.
+    """
+    if not is_absent(given.get("task")):
+        return read_object(ContextRequest, given)
+    values = coerce(shape_of(context_arguments()), {name: value for name, value in given.items() if name != "task"})
+    return ContextRequest(agent_type=values.pop("agent_type"), task=Task(**values))
+
+
+context_request: Final = BeforeValidator(
+    lambda body: (
+        read_context_request(body) if isinstance(body, Mapping) else body
+    )  # anything else is pydantic's to refuse
+)
+"""Validator of the body of a request for a context."""
+
+
+def default_if_blank(parameter: Parameter) -> BeforeValidator:
+    """Return a validator that takes a blank text of a query for an argument that is left out."""
+    return BeforeValidator(lambda value: default_of(parameter) if is_absent(value) else value)
+
+
 def type_of(parameter: Parameter) -> Any:
     """Return the type that an argument is sent as, with its constraints and its description."""
     kind = _wire_type(parameter)
     if parameter.nullable and parameter.place is not Place.PATH:
         kind |= None
-    constraints = list(parameter.constraints)
+    constraints = [*parameter.constraints, *parameter.aliases]
     if parameter.kind is timedelta:
         constraints.append(Field(ge=parameter.wire.minimum.total_seconds(), le=MAX_DURATION.total_seconds()))
     # path and query are text: there "true" is true

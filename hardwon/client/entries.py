@@ -11,6 +11,7 @@ from hardwon.capture import EntryCapture
 from hardwon.client.fields import LAST, Limit
 from hardwon.client.operations import Envelope, Operation, Service
 from hardwon.client.transport import BATCH_PATH
+from hardwon.coercion import coerce_arguments, read_object
 from hardwon.errors import InvalidInput
 from hardwon.models.entries import AppliesWhen, CaptureOutcome, CaptureResult, Entry, NewEntry
 from hardwon.models.ids import EntryId, PatternId
@@ -49,6 +50,7 @@ class Deleted(Envelope):
 class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes=("query",)):
     """`KnowledgeCaptureService` over HTTP."""
 
+    @coerce_arguments
     async def resolve_failure(
         self,
         entry_id: EntryId,
@@ -62,6 +64,7 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         body = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
         return await self._resolve(entry_id, body, applies_when)
 
+    @coerce_arguments
     async def resolve_gate_rejection(
         self,
         entry_id: EntryId,
@@ -84,17 +87,18 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         path = f"/v1/entries/{as_id('entry_id', entry_id)}/resolution"
         return (await self._api.call("POST", path, EntryCreated, body=body)).entry_id
 
-    async def capture(self, entry: NewEntry) -> EntryId:
+    async def capture(self, entry: NewEntry | Mapping[str, Any]) -> EntryId:
         """Capture one entry of any type."""
+        entry = read_object(NewEntry, entry, noun="entry")
         _check_texts(entry)
         return (await self._api.call("POST", "/v1/entries", EntryCreated, body=entry_to_json(entry))).entry_id
 
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
+    async def capture_all(self, entries: Sequence[NewEntry | Mapping[str, Any]]) -> list[CaptureResult]:
         """Capture many entries, each on its own, in order. Entries with invalid texts are never sent."""
-        answers = [_refusal(entry) for entry in entries]
+        read = [_read(entry) for entry in entries]
+        answers = [each if isinstance(each, CaptureResult) else None for each in read]
         stored: list[CaptureResult] = []
-        valid = (entry_to_json(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
-        for batch in _batches(valid):
+        for batch in _batches(entry_to_json(each) for each in read if isinstance(each, NewEntry)):
             stored += (await self._api.call("POST", BATCH_PATH, BatchAnswer, body={"entries": batch})).answers
         following = iter(stored)
         return [answer or next(following) for answer in answers]
@@ -130,12 +134,14 @@ def _check_texts(entry: NewEntry) -> None:
             check_text(name, text)
 
 
-def _refusal(entry: NewEntry) -> CaptureResult | None:
+def _read(given: NewEntry | Mapping[str, Any]) -> NewEntry | CaptureResult:
+    """Return the entry, or its refusal."""
     try:
+        entry = read_object(NewEntry, given, noun="entry")
         _check_texts(entry)
     except InvalidInput as error:
         return CaptureResult(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
-    return None
+    return entry
 
 
 def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

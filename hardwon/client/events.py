@@ -13,6 +13,7 @@ from pydantic import Field
 from hardwon.client import fields
 from hardwon.client.fields import LAST
 from hardwon.client.operations import Operation, Service, Tool
+from hardwon.coercion import coerce_arguments
 from hardwon.models.choices import ChoiceRecord, RecomputedChoice
 from hardwon.models.ids import ContextId, PatternId
 from hardwon.models.reports import EventResult
@@ -116,6 +117,7 @@ class RemoteContextLog(Service, name="contexts", tag="queries", scopes=("query",
 class RemoteOutcomes(Service, name="outcomes", tag="queries", scopes=("query",)):
     """`OutcomeService` over HTTP."""
 
+    @coerce_arguments
     async def record_outcome(
         self,
         context_id: ContextId,

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool
 
 from hardwon.client.paging import PAGE_SIZE
+from hardwon.coercion import Alias
 from hardwon.models.entries import AppliesWhen
 from hardwon.models.tasks import TaskFacts
 
@@ -20,6 +21,7 @@ LimitOrAll = Annotated[
 
 AgentType = Annotated[str | None, Field(description="The type of the agent, such as backend.")]
 TaskType = Annotated[str | None, Field(description="What kind of task, such as bugfix.")]
+AskedTaskType = Annotated[TaskType, Alias(("type",))]
 Technology = Annotated[str | None, Field(description="Such as python.")]
 TaskDescription = Annotated[str | None, Field(description="What the task was.")]
 GateType = Annotated[str, Field(description="The gate, such as design_review.")]
@@ -41,7 +43,11 @@ MaxResults = Annotated[
     Field(description="How many patterns at most.", json_schema_extra={"minimum": 1, "maximum": 100}),
 ]
 MinRelevance = Annotated[
-    float | None, Field(ge=0, le=1, description="Patterns less relevant are left out; without it, the settings say.")
+    float | None,
+    Field(
+        description="Patterns less relevant are left out; without it, the settings say.",
+        json_schema_extra={"minimum": 0, "maximum": 1},
+    ),
 ]
 OnlyIfSure = Annotated[StrictBool, Field(description="Nothing at all where the best is likely no match.")]
 Facts = Annotated[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -22,9 +22,10 @@ from pydantic.fields import FieldInfo
 
 from hardwon.client.paging import PAGE_SIZE, fetch_pages
 from hardwon.client.transport import QUICK_SECONDS, Api, path_segment, watch_progress
+from hardwon.coercion import Alias, coerce_call, shape_of_call
 from hardwon.errors import InvalidInput
 from hardwon.text.truncation import truncate_middle
-from hardwon.validation import as_id, as_integer, check_duration, check_unicode
+from hardwon.validation import as_id, as_integer, check_duration, check_unicode, kind_of
 
 NO_SCOPE: Final = "-"
 """The path segment of an argument that is None: the scope of a knowledge base without scopes."""
@@ -100,6 +101,7 @@ class Parameter:
     wire: Wire
     constraints: tuple[Any, ...]
     """Those of pydantic, and the description."""
+    aliases: tuple[Alias, ...] = ()
     of: str | None = None
 
     @property
@@ -314,6 +316,7 @@ def _parameter(row: Operation, name: str, hint: Any, default: Any, *, of: str | 
         default=default,
         wire=wire,
         constraints=tuple(each for each in marks if isinstance(each, FieldInfo)),
+        aliases=tuple(each for each in marks if isinstance(each, Alias)),
         of=of,
     )
 
@@ -328,7 +331,7 @@ def _client_method(row: Operation) -> Callable[..., Any]:
 
     @functools.wraps(row.declared)
     async def call(self: Service, *args: Any, **kwargs: Any) -> Any:
-        bound = signature_of(row).bind(*args, **kwargs)
+        bound = signature_of(row).bind(**_read_call(row, args, kwargs))
         bound.apply_defaults()
         api = self._api
         if not row.all_pages:
@@ -341,6 +344,15 @@ def _client_method(row: Operation) -> Callable[..., Any]:
         return await fetch_pages(fetch, functools.partial(cursor_of, row), most=most)
 
     return call
+
+
+def _read_call(row: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, by name. Raises InvalidInput, with their names in errors."""
+    try:
+        return coerce_call(shape_of_call(row.declared), args, kwargs)
+    except InvalidInput as error:
+        names = {each.name: each.field for each in parameters_of(row)}
+        raise InvalidInput(names.get(error.field, error.field), error.reason) from error
 
 
 def cursor_of(row: Operation, item: Any) -> Any:
@@ -400,7 +412,7 @@ def _wire_object(parameter: Parameter, value: Any) -> Any:
     field = parameter.field
     if is_list(parameter.kind) and any(map(is_id, item_types(parameter.kind))):
         if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
-            raise InvalidInput(field, f"must be a list of ids, not {type(value).__name__}")
+            raise InvalidInput(field, f"must be a list of ids, not {kind_of(value)}")
         return [str(as_id(field, each)) for each in value]
     if parameter.wire.ends and isinstance(value, str):
         return shorten_text(field, value)

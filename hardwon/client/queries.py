@@ -11,6 +11,7 @@ from pydantic import Field
 from hardwon.client import fields
 from hardwon.client.operations import Envelope, Operation, Service, Tool, Wire
 from hardwon.client.transport import watch_progress
+from hardwon.coercion import Alias
 from hardwon.models.ids import CheckpointId, CheckpointType, PatternId
 from hardwon.models.patterns import MAX_RESULTS, FoundPatterns, Pattern
 from hardwon.models.reports import CheckpointReport, Progress
@@ -94,9 +95,11 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
     )
     async def query_for_task(
         self,
-        task_description: Annotated[str, _ENDS, Field(description="The task that is about to be assigned.")],
+        task_description: Annotated[
+            str, _ENDS, Alias(("description",)), Field(description="The task that is about to be assigned.")
+        ],
         agent_type: fields.AgentType = None,
-        task_type: fields.TaskType = None,
+        task_type: fields.AskedTaskType = None,
         technology: fields.Technology = None,
         max_results: fields.MaxResults = 5,
         *,
@@ -118,7 +121,7 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
         failure_description: Annotated[str, _ENDS, Field(description="What failed.")],
         error_message: Annotated[str | None, _ENDS, Field(description="The error, as it was printed.")] = None,
         agent_type: fields.AgentType = None,
-        task_type: fields.TaskType = None,
+        task_type: fields.AskedTaskType = None,
         max_results: fields.MaxResults = 3,
         *,
         technology: fields.Technology = None,

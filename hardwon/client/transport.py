@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hardwon import errors
 from hardwon.errors import HardwonError, InvalidInput, NotFound, OwnerUnavailable, Unavailable
-from hardwon.validation import check_unicode
+from hardwon.validation import check_unicode, kind_of
 
 if TYPE_CHECKING:
     from hardwon.models.reports import Progress
@@ -193,9 +193,16 @@ class Api:
             yield
         except httpx.HTTPError as error:
             raise OwnerUnavailable(
-                f"hardwon at {self.server} does not answer ({type(error).__name__}): check that it runs, and"
+                f"hardwon at {self.server} does not answer ({_describe(error)}): check that it runs, and"
                 " HARDWON_API_URL where that is set"
             ) from error
+
+
+def _describe(error: httpx.HTTPError) -> str:
+    """Return what went wrong with a request, in words."""
+    if isinstance(error, httpx.TimeoutException):
+        return "it timed out"
+    return "no connection" if isinstance(error, httpx.ConnectError) else "the connection was lost"
 
 
 @cache  # making one takes milliseconds
@@ -263,7 +270,7 @@ def _is_problem(response: httpx.Response) -> bool:
 def path_segment(name: str, text: str) -> str:
     """Return a text as one segment of a path. Raises InvalidInput for an empty text, a dot segment or a slash."""
     if not isinstance(text, str):  # databases give ids as numbers and UUIDs
-        raise InvalidInput(name, f"must be a text, not {type(text).__name__}")
+        raise InvalidInput(name, f"must be a text, not {kind_of(text)}")
     _check_params({name: text})
     if text in _INVALID_SEGMENTS or "/" in text:  # servers read %2F as a slash, clients take .. as a step up
         raise InvalidInput(name, f"cannot be sent as {text[:50]!r}: give a text without a slash, and not . or ..")

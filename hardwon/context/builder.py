@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from numbers import Real
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
+from hardwon.coercion import REQUIRED, is_absent, likely_names, read_object, shape_of, unknown_name
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.context.deadline import run_within
 from hardwon.context.sanitize import sanitize
@@ -16,7 +18,7 @@ from hardwon.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.choices import Reason
 from hardwon.models.ids import ContextId
-from hardwon.models.tasks import Context, Task
+from hardwon.models.tasks import Context, ContextRequest, Task
 from hardwon.settings import ContextSettings
 
 log = get_logger(__name__)
@@ -82,17 +84,20 @@ class ContextBuilder:
         settings; after an error or a timeout the basic context is returned, with the reason in `degraded`. After
         several failures in a row no query is sent for a few seconds; lateness alone is no failure.
         """
+        text = ""
         try:
-            checked = _as_task(task)
+            given = _fields_of(task)
+            text = _describe(given)
+            request = read_object(ContextRequest, {"task": _read_task(given), "agent_type": agent_type})
         except Exception as error:  # noqa: BLE001 - the degrade boundary: a malformed task stops nobody either
             log.warning("context_degraded", reason=reason_of(error))
             return Context(
                 context_id=ContextId(uuid4()),
-                text="",
-                degraded=str(error) or type(error).__name__,
+                text=text,
+                degraded=str(error) or "the task cannot be read",
                 reason=Reason.DEGRADED.value,
             )
-        context, _ = await self.build(checked, agent_type)
+        context, _ = await self.build(request.task, request.agent_type)
         return context
 
     async def build(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
@@ -167,48 +172,42 @@ def basic_context(task: Task) -> str:
     return "\n".join(lines)
 
 
-_MISSING: Final = object()
-_TEXT_FIELDS = ("description", "type", "technology", "project_id", "task_id", "run_id")
+_NAMES: Final = shape_of(Task).names
 
 
-def _as_task(task: Any) -> Task:
-    """Convert the object that an orchestrator passes to a Task. Raises InvalidInput if it has no description."""
-    if (
-        isinstance(task, Task)
-        and all(_is_text_or_none(getattr(task, name)) for name in _TEXT_FIELDS)
-        and task.description
-    ):
-        return task
-
-    def get(name: str, absent: object = None) -> Any:
-        return task.get(name, absent) if isinstance(task, Mapping) else getattr(task, name, absent)
-
-    def text(name: str) -> str | None:
-        value = get(name)
-        return None if value is None or not str(value).strip() else str(value)
-
-    if get("description", _MISSING) is _MISSING:
-        raise InvalidInput("description", f"is required, but this {type(task).__name__} has none")
-    return Task(
-        description=text("description") or "",
-        type=text("type"),
-        technology=text("technology"),
-        project_id=text("project_id"),
-        task_id=text("task_id") or text("id"),
-        run_id=text("run_id"),
-        facts=_as_facts(get("facts")),
-        urgent=get("urgent") is True,
-    )
+def _fields_of(task: Any) -> dict[str, Any]:
+    """Return the fields of the task that an orchestrator passes: a `Task`, a mapping, or an object."""
+    if task is None:
+        raise InvalidInput("task", REQUIRED)
+    if isinstance(task, Mapping):
+        return {str(name): value for name, value in task.items()}
+    return {name: getattr(task, name) for name in _NAMES if hasattr(task, name)}
 
 
-def _is_text_or_none(value: object) -> bool:
-    """Return whether a field is None or a text that is not blank."""
-    return value is None or (isinstance(value, str) and bool(value.strip()))
+def _describe(fields: Mapping[str, Any]) -> str:
+    """Return the basic context of a task as it was given, empty where it has no description."""
+    described = [str(fields[name] or "") for name in ("description", "task_description") if name in fields]
+    return basic_context(Task(description=described[0])) if described else ""
 
 
-def _as_facts(facts: Any) -> Any:
-    """Return facts as texts, except for lists of version numbers. Anything but a mapping is left to validation."""
-    if not isinstance(facts, Mapping):
-        return facts
-    present = {str(name): value for name, value in facts.items() if value is not None}
-    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in present.items()}
+def _read_task(fields: Mapping[str, Any]) -> Task:
+    """Return the task that these fields describe. Raises InvalidInput.
+
+    Names that are not like those of a task are left alone: the state of a graph holds more than its task.
+    """
+    given = {name: _to_json(value) for name, value in fields.items() if name in _NAMES}
+    for name, value in fields.items():
+        if name not in _NAMES and isinstance(value, str | int | Mapping):
+            likely = [each for each in likely_names(name, _NAMES) if is_absent(given.get(each))]
+            if likely:
+                raise unknown_name(name, {each: each for each in likely})
+    if not is_absent(given.get("task_id")):  # its `id` is then another one
+        given.pop("id", None)
+    return read_object(Task, given)
+
+
+def _to_json(value: Any) -> Any:
+    """Return a value of an orchestrator's own type, such as an enum or a version, as its text."""
+    if isinstance(value, Mapping):
+        return {str(name): _to_json(each) for name, each in value.items()}
+    return value if value is None or isinstance(value, str | bool | Real | list | tuple) else str(value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import StrictInt
+from pydantic import Field, StrictInt
 
+from hardwon.coercion import Alias
 from hardwon.models.ids import ContextId, PatternId
 from hardwon.models.patterns import Pattern
 
@@ -25,14 +26,29 @@ class Task:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
-    description: str
-    type: str | None = None
-    technology: str | None = None
-    project_id: str | None = None
-    task_id: str | None = None
-    run_id: str | None = None
-    facts: TaskFacts | None = None
-    urgent: bool = False
+    description: Annotated[
+        str, Alias(("task_description",)), Field(description="The task that is about to be assigned.")
+    ]
+    type: Annotated[str | None, Alias(("task_type",)), Field(description="What kind of task, such as bugfix.")] = None
+    technology: Annotated[str | None, Field(description="Such as python.")] = None
+    project_id: Annotated[str | None, Field(description="The task's project; outcomes need it.")] = None
+    task_id: Annotated[str | None, Alias(("id",)), Field(description="The task's id; outcomes refer to it.")] = None
+    run_id: Annotated[str | None, Field(description="The attempt at the task.")] = None
+    facts: Annotated[
+        TaskFacts | None,
+        Field(description="What is known of where it is done: technology, its version, tool, error."),
+    ] = None
+    urgent: Annotated[bool, Field(description="Never held out to measure the lift.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRequest:
+    """A task and the type of the agent that gets it."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    task: Task
+    agent_type: Annotated[str, Field(description="The type of the agent that gets it, such as backend.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

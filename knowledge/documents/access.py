@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from hardwon.errors import InvalidInput, NoAccess
-from hardwon.validation import check_texts
+from hardwon.validation import check_texts, kind_of
 
 _CONSTRUCTION_TOKEN: Final = object()
 _SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
@@ -50,7 +50,7 @@ class Base:
         if not scope_id:
             raise InvalidInput("scope_id", f"the {self.name} knowledge base needs the id of a {self.name}")
         if not isinstance(scope_id, str):  # databases give ids as numbers and UUIDs
-            raise InvalidInput("scope_id", f"must be a text, not {type(scope_id).__name__}")
+            raise InvalidInput("scope_id", f"must be a text, not {kind_of(scope_id)}")
         if not _SCOPE_ID.fullmatch(scope_id):
             raise InvalidInput(
                 "scope_id", "give 1 to 120 letters, digits or . _ @ + -, beginning with one of the first"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import httpx
 from cachetools import LRUCache
 from fastapi import FastAPI, Header, Request
 
+from hardwon.client.arguments import context_request
 from hardwon.client.documents import RemoteJournal, RemoteKnowledgeBases
 from hardwon.client.knowledge_client import services
 from hardwon.client.transport import DEADLINE_HEADER
 from hardwon.context.deadline import run_within
 from hardwon.errors import IndexUnavailable, SpaceMismatch, StorageUnavailable, StoreIncompatible
-from knowledge.models import Context, Task
+from hardwon.models.tasks import ContextRequest
+from knowledge.models import Context
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builders import ContextBuilders
 from orchestrator.http.middleware.admission import Admission
@@ -40,16 +42,6 @@ READY_SECONDS = 10.0
 
 _ADDED_BY_MODULES = frozenset({RemoteJournal, RemoteKnowledgeBases})
 """Services that are not attributes of `Knowledge`: a module of each adds its routes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextBody:
-    """A task and the type of the agent that gets it."""
-
-    # that of a hook has the same name, so the document names both by their modules: it changes if this one moves
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    task: Task
-    agent_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +108,7 @@ def _add_contexts(app: FastAPI) -> None:
     @app.post("/v1/contexts", tags=["queries"])
     @performs("contexts.record", problems=(409,))
     async def build_context(
-        body: ContextBody,
+        body: Annotated[ContextRequest, context_request],
         knowledge: CallerKnowledge,
         deadline_ms: Annotated[
             int | None,

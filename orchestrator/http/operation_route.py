@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeVar
@@ -17,13 +17,13 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hardwon.client.transport import WORKSPACE_HEADER, WorkProgress
+from hardwon.coercion import unknown_name
 from hardwon.errors import AccessDenied, InvalidInput
 from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER, Principal
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Progress
 from knowledge.wiring.open import Knowledge
-from orchestrator.entries import as_invalid_input
 from orchestrator.http.middleware.authentication import PRINCIPAL
 
 MAX_DEPTH: Final = 20
@@ -34,7 +34,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
     """Return a check that raises InvalidInput for a query parameter or body that the route does not read."""
-    known = frozenset(_query_parameters(route.dependant))
+    known = {name: name for name in _query_parameters(route.dependant)}
     has_body = route.body_field is not None or "requestBody" in (route.openapi_extra or {})
 
     async def check(request: Request) -> None:
@@ -42,7 +42,7 @@ def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any
             return
         for name in request.query_params:
             if name not in known:
-                raise as_invalid_input([name], {"type": "extra_forbidden"})
+                raise unknown_name(name, known)
         if not has_body:
             _refuse_body(await request.body(), known)
 
@@ -56,7 +56,7 @@ def _query_parameters(dependant: Dependant) -> Iterator[str]:
         yield from _query_parameters(other)
 
 
-def _refuse_body(content: bytes, known: frozenset[str]) -> None:
+def _refuse_body(content: bytes, known: Mapping[str, str]) -> None:
     """Raise InvalidInput for a body, unless it is an empty object, which some clients always send."""
     try:
         body = json.loads(content) if content.strip() else None
@@ -68,7 +68,7 @@ def _refuse_body(content: bytes, known: frozenset[str]) -> None:
     if name in known:
         raise InvalidInput(str(name), f"is read from the query only: send it as ?{name}=...")
     if name is not None:
-        raise as_invalid_input([name], {"type": "extra_forbidden"})
+        raise unknown_name(name, known)
     raise InvalidInput("body", "is not read here: send no body")
 
 

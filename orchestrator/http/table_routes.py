@@ -9,7 +9,15 @@ from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path, Query, Request, Response
 
-from hardwon.client.arguments import arguments_type, default_of, field_values, parse_arguments, type_of
+from hardwon.client.arguments import (
+    arguments_type,
+    default_if_blank,
+    default_of,
+    field_values,
+    lenient,
+    parse_arguments,
+    type_of,
+)
 from hardwon.client.operations import (
     LIMIT,
     PROGRESS,
@@ -100,7 +108,8 @@ def _signature(row: Operation, dependency: Any) -> inspect.Signature:
     parameters = []
     body = arguments_type(row, frozenset({Place.BODY}))
     if body is not None:
-        annotation, default = (body, REQUIRED) if needs_body(row) else (body | None, None)
+        kind: Any = body if needs_body(row) else body | None
+        annotation, default = Annotated[kind, lenient(body)], REQUIRED if needs_body(row) else None
         parameters.append(
             inspect.Parameter("body", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
         )
@@ -118,8 +127,12 @@ def _address_parameters(row: Operation) -> list[Parameter]:
 
 
 def _address_type(parameter: Parameter) -> Any:
+    kind = type_of(parameter)
     source = Path() if parameter.place is Place.PATH else Query()
-    return Annotated[type_of(parameter), source]
+    if parameter.place is Place.PATH or default_of(parameter) is REQUIRED:
+        return Annotated[kind, source]
+    blank = default_if_blank(parameter)
+    return Annotated[kind, blank, source]
 
 
 def _keyword(name: str, annotation: Any, default: Any = REQUIRED) -> inspect.Parameter:

@@ -6,9 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hardwon.coercion import json_problem
 from hardwon.errors import InvalidInput
 from knowledge.models import EntryType, NewEntry
 from orchestrator.entries import parse_entry
+
+_OURS = (EntryType.FAILURE_SOLUTION, EntryType.GATE_APPROVAL)
+"""Types of our own format, which the neutral one does not have."""
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[tuple[int, NewEntry | InvalidInput]]:
@@ -32,11 +36,13 @@ def _parse_line(line: str) -> NewEntry:
         raise InvalidInput("line", "is not UTF-8") from None
     try:
         record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidInput("line", json_problem(error)) from error
     except ValueError as error:
         raise InvalidInput("line", f"is not JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInput("line", "is nested too deeply") from error
-    if isinstance(record, dict) and "entry_type" not in record and "type" in record:
+    if isinstance(record, dict) and "entry_type" not in record and "type" in record and record["type"] not in _OURS:
         record = _from_neutral(record)
     return parse_entry(record)
 

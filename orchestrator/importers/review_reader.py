@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardwon.errors import InvalidInput
+from hardwon.validation import kind_of
 
 MAX_BYTES = 64 * 1024 * 1024
 _PULL = re.compile(r"/repos/[^/]+/([^/]+)/pulls/(\d+)$")
@@ -219,7 +220,5 @@ def _flatten(file: Path, document: object) -> Iterator[dict[str, Any]]:
     for page in pages:
         for each in page if isinstance(page, list) else [page]:
             if not isinstance(each, dict):
-                raise InvalidInput(
-                    "file", f"{file} contains a value of type {type(each).__name__} where an object is expected"
-                )
+                raise InvalidInput("file", f"{file} contains {kind_of(each)} where an object is expected")
             yield each

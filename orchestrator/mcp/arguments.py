@@ -8,7 +8,6 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
-from hardwon.client import fields
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import InvalidInput
 from hardwon.models.answers import ToolAnswer
@@ -35,21 +34,6 @@ class ResolutionArguments:
     applies_when: Annotated[AppliesWhen | None, Field(description="Facts without which it does not apply at all.")] = (
         None
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextArguments:
-    """A task, and the agent that gets it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
-    agent_type: Annotated[Text, Field(description="The type of the agent that gets it, such as backend.")]
-    task_type: fields.TaskType = None
-    technology: fields.Technology = None
-    project_id: Annotated[str | None, Field(description="The task's project; outcomes need it.")] = None
-    task_id: Annotated[str | None, Field(description="The task's id; outcomes refer to it.")] = None
-    run_id: Annotated[str | None, Field(description="The attempt at the task.")] = None
-    facts: fields.Facts = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

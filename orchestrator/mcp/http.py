@@ -82,7 +82,7 @@ class McpApp:
                 self._manager = None  # the next request makes another manager
                 return
             log.exception("mcp_not_begun")
-            failure = Unavailable(f"MCP cannot be started ({type(error).__name__}): the server's log says more")
+            failure = Unavailable("MCP cannot be started: the server's log says more")
             failure.__cause__ = error
             started.set_exception(failure)
 

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
-from hardwon.errors import HardwonError, InvalidInput
+from hardwon.errors import HardwonError
 from hardwon.event_log import get_logger
 from hardwon.settings import VERSION
 from knowledge.models import Context
@@ -96,7 +96,7 @@ async def _authenticate(find_caller: FindCaller, context: Any) -> Caller:
     try:
         return await find_caller(context)
     except HardwonError as error:
-        raise MCPError(code=INVALID_PARAMS, message=f"{type(error).__name__}: {error}") from error
+        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
 def _describe_tool(tool: KnowledgeTool) -> Tool:
@@ -122,5 +122,4 @@ def _make_result(kind: TypeAdapter[Any], answer: Any) -> CallToolResult:
 
 
 def _make_error(error: HardwonError) -> CallToolResult:
-    message = f"{error.field}: {error.reason}" if isinstance(error, InvalidInput) else str(error)
-    return CallToolResult(content=[TextContent(text=f"{type(error).__name__}: {message}")], is_error=True)
+    return CallToolResult(content=[TextContent(text=str(error))], is_error=True)

@@ -9,14 +9,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from hardwon.client.arguments import arguments_type, field_values, parse_arguments
+from hardwon.client.arguments import (
+    arguments_type,
+    context_arguments,
+    field_values,
+    parse_arguments,
+    read_context_request,
+)
 from hardwon.client.entries import EntryCreated
 from hardwon.client.knowledge_client import services
 from hardwon.client.operations import Operation, Tool, return_type
+from hardwon.coercion import coerce, shape_of
 from hardwon.errors import AccessDenied, NotFound, Unavailable
 from hardwon.models.answers import ToolAnswer
 from hardwon.text.truncation import truncate_middle
@@ -28,7 +36,6 @@ from knowledge.models import (
     EntryId,
     EntryType,
     NewEntry,
-    Task,
 )
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context.builders import ContextBuilders
@@ -36,7 +43,6 @@ from orchestrator.entries import as_invalid_input, parse_entry, resolve_entry, t
 from orchestrator.mcp.arguments import (
     ASK_PERMISSION,
     CheckpointArguments,
-    ContextArguments,
     DocumentQuestion,
     OutcomeArguments,
     ResolutionArguments,
@@ -140,10 +146,16 @@ class KnowledgeTool:
         return None if schema.get("type") == "null" else schema
 
 
+_JSON: Final = TypeAdapter(dict[str, Any])
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
+"""The parser of a type: making one takes milliseconds."""
+
+
 def _parse(kind: type[Any], payload: Mapping[str, Any]) -> Any:
     """Return arguments as their declared type. Raises InvalidInput with the name of the first invalid one."""
+    arguments = coerce(shape_of(kind), payload)
     try:
-        return TypeAdapter(kind).validate_json(TypeAdapter(dict[str, Any]).dump_json(dict(payload)))
+        return _adapter(kind).validate_json(_JSON.dump_json(arguments))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise as_invalid_input(first["loc"] or ("arguments",), dict(first)) from error
@@ -177,21 +189,12 @@ def _make_unresolved(entry: Entry) -> UnresolvedEntry:
 
 
 async def _build_context(caller: Caller, payload: Mapping[str, Any]) -> Context:
-    arguments: ContextArguments = _parse(ContextArguments, payload)
+    request = read_context_request(payload)
     if not caller.sees(TOOLS["build_context"]):  # the builder, which never fails, would answer without knowledge
         scopes = sorted({scope for name in TOOLS["build_context"].operations for scope in operations()[name].scopes})
         raise AccessDenied(f"this takes a key of scope {' and '.join(scopes)}, and this one has another")
-    task = Task(
-        description=arguments.task_description,
-        type=arguments.task_type,
-        technology=arguments.technology,
-        project_id=arguments.project_id,
-        task_id=arguments.task_id,
-        run_id=arguments.run_id,
-        facts=arguments.facts,
-    )
     builder = caller.contexts.make(caller.knowledge, caller.knowledge.workspace)
-    return await builder.build_context_for_task(task, arguments.agent_type)
+    return await builder.build_context_for_task(request.task, request.agent_type)
 
 
 async def _checkpoint(caller: Caller, payload: Mapping[str, Any]) -> CheckpointReport:
@@ -301,7 +304,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             description="Return the text to hand to an agent with its task, with what is known where any of it fits."
             " Tell what came of its patterns with record_outcome.",
             operations=("queries.query_for_task", "contexts.record"),
-            arguments=_schema(ContextArguments),
+            arguments=_schema(context_arguments()),
             answer=TypeAdapter(Context),
             call=_build_context,
         ),

@@ -13,7 +13,7 @@ from typing import Final
 from hardwon.errors import HardwonError, InvalidInput, NoAccess, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.documents import AddedDocument, Document, DocumentId, DocumentType, NewDocument
-from hardwon.validation import as_id, as_integer, check_texts
+from hardwon.validation import as_id, as_integer, check_texts, kind_of
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
 from knowledge.documents.ingestion.queue import Summariser
 from knowledge.documents.parsing.decode import (
@@ -203,7 +203,7 @@ def _check_text(field: str, text: str, max_chars: int) -> None:
 
 def _check(new: NewDocument) -> None:
     if not isinstance(new.content, bytes):
-        raise InvalidInput("content", f"must be the bytes of a file, not {type(new.content).__name__}")
+        raise InvalidInput("content", f"must be the bytes of a file, not {kind_of(new.content)}")
     tags: object = new.tags
     if isinstance(tags, str):
         raise InvalidInput("tags", "must be several texts, not one")

@@ -18,7 +18,7 @@ from typing import Final
 from hardwon.errors import IndexUnavailable, InvalidInput
 from hardwon.models.documents import Document, DocumentType, Finding, Passage, PassageId
 from hardwon.models.log_query import instant
-from hardwon.validation import as_integer, as_relevance
+from hardwon.validation import as_integer, as_relevance, kind_of
 from knowledge.documents.access import Scope
 from knowledge.documents.ingestion.queue import ActiveSpace, ActiveSpaceProvider
 from knowledge.documents.logs.questions import QUOTED, line_numbers_in, names_file, severities_in, times_in
@@ -300,7 +300,7 @@ def _describe(conditions: PassageConditions) -> str:
 
 def _check(query: Query) -> None:
     if not isinstance(query.question, str):
-        raise InvalidInput("question", f"must be a text, not {type(query.question).__name__}")
+        raise InvalidInput("question", f"must be a text, not {kind_of(query.question)}")
     if not query.question.strip() or len(query.question) > _MAX_QUESTION_CHARS:
         raise InvalidInput("question", f"give 1 to {_MAX_QUESTION_CHARS} characters")
     as_integer("k", query.k, least=1, most=MAX_K)

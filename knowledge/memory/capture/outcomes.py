@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from hardwon.coercion import coerce_arguments
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.validation import as_id, check_flag, check_text
 from knowledge.memory.rules import embedding_text
@@ -53,6 +54,7 @@ class OutcomeService:
     stores: Stores
     by: Provenance = TRUSTED
 
+    @coerce_arguments
     async def record_outcome(
         self,
         context_id: ContextId,
@@ -101,6 +103,7 @@ class OutcomeService:
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now(), arms=arms)
         return pattern_id
 
+    @coerce_arguments
     async def record_unaided(self, context_id: ContextId, *, worked: bool) -> None:
         """Record whether a task was solved whose context held no pattern; the first result stands.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 from uuid import uuid4
 
+from hardwon.coercion import read_object
 from hardwon.errors import InvalidInput
 from knowledge.memory.capture import redaction as redacting
 from knowledge.memory.capture.injection import CONTEXT_FIELDS, UNREVIEWED, suspicions
@@ -36,12 +38,13 @@ class EntryPreparer:
     by: Provenance
     review: ReviewMode
 
-    async def prepare(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
+    async def prepare(self, given: Sequence[NewEntry | Mapping[str, Any]]) -> list[Entry | InvalidInput]:
         """Return for each new entry an entry without secrets and quoted contexts, or the reason it is invalid.
 
         All captures pass here. Long input runs in a thread, batch by batch: 15 MB take 10 s, and other requests must
         be served meanwhile.
         """
+        entries = [_read(each) for each in given]
         if sum(map(_length, entries)) <= MAX_INLINE_CHARS:
             return [self._prepare_one(each) for each in entries]
         prepared: list[Entry | InvalidInput] = []
@@ -69,7 +72,9 @@ class EntryPreparer:
             suspected = suspected or (UNREVIEWED,)
         return replace(self.by, suspicions=suspected)
 
-    def _prepare_one(self, new: NewEntry) -> Entry | InvalidInput:
+    def _prepare_one(self, new: NewEntry | InvalidInput) -> Entry | InvalidInput:
+        if isinstance(new, InvalidInput):
+            return new
         try:
             validate(new)
             new = remove_contexts(new)
@@ -99,13 +104,23 @@ class EntryPreparer:
         )
 
 
-def _length(entry: NewEntry) -> int:
-    """Return the number of characters in an entry's texts; an invalid entry may hold other types."""
+def _read(given: NewEntry | Mapping[str, Any]) -> NewEntry | InvalidInput:
+    """Return an entry as every door reads it, or the reason it is invalid."""
+    try:
+        return read_object(NewEntry, given, noun="entry")
+    except InvalidInput as error:
+        return error
+
+
+def _length(entry: NewEntry | InvalidInput) -> int:
+    """Return the number of characters in an entry's texts."""
+    if isinstance(entry, InvalidInput):
+        return 0
     texts = (getattr(entry, name) for name in CONTEXT_FIELDS)
-    return sum(len(text) for text in texts if isinstance(text, str))
+    return sum(len(text) for text in texts if text is not None)
 
 
-def _batches(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
+def _batches(entries: Sequence[NewEntry | InvalidInput]) -> Iterator[Sequence[NewEntry | InvalidInput]]:
     """Yield the entries in order, in batches of about `AT_ONCE` characters or one long entry."""
     start = length = 0
     for place, entry in enumerate(entries):

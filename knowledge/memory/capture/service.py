@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
 from hardwon.capture import EntryCapture
+from hardwon.coercion import coerce_arguments
 from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
 from hardwon.validation import as_id, as_integer, check_text
 from knowledge.access.keys import KeyStore
@@ -57,6 +58,7 @@ class KnowledgeCaptureService(EntryCapture):
     audit: Auditor = NO_AUDIT
     keys: KeyStore | None = None
 
+    @coerce_arguments
     async def resolve_failure(
         self,
         entry_id: EntryId,
@@ -84,6 +86,7 @@ class KnowledgeCaptureService(EntryCapture):
             applies_when=applies_when,
         )
 
+    @coerce_arguments
     async def resolve_gate_rejection(
         self,
         entry_id: EntryId,
@@ -108,7 +111,7 @@ class KnowledgeCaptureService(EntryCapture):
         )
 
     @step("capture")
-    async def capture(self, entry: NewEntry) -> EntryId:
+    async def capture(self, entry: NewEntry | Mapping[str, Any]) -> EntryId:
         """Capture one entry of any type. Returns and raises what the method for its type does."""
         (prepared,) = await self._preparer.prepare([entry])
         (answer,) = await self._add([await self._require_storable(prepared)])
@@ -117,7 +120,7 @@ class KnowledgeCaptureService(EntryCapture):
         return answer.entry_id
 
     @step("capture_all")
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
+    async def capture_all(self, entries: Sequence[NewEntry | Mapping[str, Any]]) -> list[CaptureResult]:
         """Capture entries independently; a refused one does not stop the rest. Returns the results in order."""
         answers: list[CaptureResult | None] = []
         accepted: list[Entry] = []
@@ -241,6 +244,7 @@ class KnowledgeCaptureService(EntryCapture):
         """Return an entry. Raises NotFound."""
         return await self.stores.entries.get(EntryId(as_id("entry_id", entry_id)))
 
+    @coerce_arguments
     async def unresolved(
         self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
     ) -> list[Entry]:

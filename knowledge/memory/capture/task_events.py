@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from hardwon.coercion import coerce_arguments
 from hardwon.errors import InvalidInput, NotFound, NotOpen
 from hardwon.models.reports import EventResult
 from hardwon.validation import as_id, check_flag, check_text
@@ -22,7 +23,9 @@ from knowledge.memory.capture.outcomes import OutcomeService, attributable_patte
 from knowledge.memory.capture.redaction import clean_text
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.trust import can_overrule, is_reported_by_agent
+from knowledge.memory.rules.conditions import check_conditions
 from knowledge.memory.rules.embedding_text import normalise, resolution, situation
+from knowledge.memory.rules.validation import validate
 from knowledge.models import (
     AppliesWhen,
     Entry,
@@ -87,6 +90,7 @@ class TaskEventService:
     capture: KnowledgeCaptureService
     outcomes: OutcomeService
 
+    @coerce_arguments
     async def task_failed(
         self,
         *,
@@ -148,6 +152,7 @@ class TaskEventService:
             return entry_id, not self.capture.by.low_trust and bool(resolution(entry))
         return entry_id, False
 
+    @coerce_arguments
     async def task_solved(
         self,
         *,
@@ -174,7 +179,12 @@ class TaskEventService:
         get an outcome. Without it, the one that `solution_steps` repeat worked, else the first. A run without a hint
         was solved unaided. Raises InvalidInput.
         """
-        _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
+        when_to_try = _fit(when_to_try)
+        _check_texts(
+            project_id=project_id, task_id=task_id, run_id=run_id, verified_by=verified_by, when_to_try=when_to_try
+        )
+        if applies_when is not None:
+            check_conditions(applies_when)
         tried = _parse_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
         steps, advice = None, await self._followed_pattern(project_id, task_id, run_id, tried, solution_steps)
@@ -190,7 +200,7 @@ class TaskEventService:
                 replace(self.capture, solved_in=run_id).resolve_failure,
                 solution_steps=steps,
                 verified_by=verified_by,
-                when_to_try=_fit(when_to_try),
+                when_to_try=when_to_try,
                 applies_when=applies_when,
             )
             failures_of_task = await self.stores.entries.entries_of_task(
@@ -318,6 +328,7 @@ class TaskEventService:
             sources.add(entry.source)
         return earlier
 
+    @coerce_arguments
     async def gate_decided(
         self,
         *,
@@ -364,6 +375,8 @@ class TaskEventService:
             when_to_try=_fit(when_to_try),
             applies_when=applies_when,
         )
+        if not accepted or decision.approved_approach is not None:
+            validate(decision)  # all of it, before a rejection is changed
         return (
             await self._accept(decision) if accepted else EventResult(entry_ids=(await self.capture.capture(decision),))
         )

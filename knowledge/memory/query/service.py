@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated
 
+from hardwon.coercion import Alias, coerce_arguments
 from hardwon.context.deadline import Patience
 from hardwon.errors import NotFound
 from hardwon.models.patterns import KNOWN_ONLY, MAX_RESULTS, FoundPatterns
@@ -63,12 +65,13 @@ class RAGQueryService:
     redaction: bool = True
     margin: float = 0.0
 
+    @coerce_arguments
     @step("query_for_task")
     async def query_for_task(
         self,
-        task_description: str,
+        task_description: Annotated[str, Alias(("description",))],
         agent_type: str | None = None,
-        task_type: str | None = None,
+        task_type: Annotated[str | None, Alias(("type",))] = None,
         technology: str | None = None,
         max_results: int = 5,
         *,
@@ -141,13 +144,14 @@ class RAGQueryService:
             facts=read_facts(facts, technology=technology),
         )
 
+    @coerce_arguments
     @step("query_for_failure")
     async def query_for_failure(
         self,
         failure_description: str,
         error_message: str | None = None,
         agent_type: str | None = None,
-        task_type: str | None = None,
+        task_type: Annotated[str | None, Alias(("type",))] = None,
         max_results: int = 3,
         *,
         technology: str | None = None,
@@ -220,6 +224,7 @@ class RAGQueryService:
             facts=read_facts(facts, technology=technology, error=error_message),
         )
 
+    @coerce_arguments
     @step("query_for_gate")
     async def query_for_gate(
         self,

@@ -9,7 +9,9 @@ from functools import lru_cache
 import re2
 from packaging.specifiers import InvalidSpecifier
 
+from hardwon.coercion import FACT_NAMES, unknown_name
 from hardwon.errors import InvalidInput
+from hardwon.validation import kind_of
 from knowledge.memory.rules.versions import canonical_name, is_within, parse_range, parse_requirement, strip_version
 from knowledge.models import AppliesWhen, TaskFacts
 
@@ -80,11 +82,11 @@ _NAMES = tuple(field.name for field in fields(Facts))
 def read_facts(raw_facts: TaskFacts | None, **defaults: str | None) -> Facts:
     """Return facts, with `defaults` for missing ones. Raises InvalidInput, naming the fact."""
     if raw_facts is not None and not isinstance(raw_facts, Mapping):
-        raise InvalidInput("facts", f"must map names to texts, not be {type(raw_facts).__name__}")
+        raise InvalidInput("facts", f"must be an object, not {kind_of(raw_facts)}")
     facts = dict(defaults)
     for name, value in (raw_facts or {}).items():
         if name not in _NAMES:
-            raise InvalidInput("facts", f"may hold {', '.join(_NAMES)}, but not {name!r}")
+            raise unknown_name(name, FACT_NAMES, at="facts.")
         facts[name] = _fact_text(f"facts.{name}", value)
     return Facts(**facts)
 
@@ -95,14 +97,14 @@ def _fact_text(field: str, value: object) -> str:
         return value
     numbers = value if isinstance(value, tuple | list) else ()
     if not numbers or any(isinstance(each, bool) or not isinstance(each, int) for each in numbers):
-        raise InvalidInput(field, f"must be a text or a sequence of whole numbers, not {value!r:.50}")
+        raise InvalidInput(field, f"must be a text or a sequence of whole numbers, not {kind_of(value)}")
     return ".".join(map(str, numbers))
 
 
 def check_conditions(conditions: object) -> None:
     """Raise InvalidInput, naming the field, unless the conditions can be evaluated."""
     if not isinstance(conditions, AppliesWhen):
-        raise InvalidInput("applies_when", f"must be AppliesWhen, not {type(conditions).__name__}")
+        raise InvalidInput("applies_when", f"must be an object, not {kind_of(conditions)}")
     values = {name: value for name in _NAMES if (value := getattr(conditions, name)) is not None}
     if not values:
         raise InvalidInput("applies_when", f"must set at least one of {', '.join(_NAMES)}")
@@ -206,7 +208,7 @@ def _matches(wanted: str, fact: str | None) -> bool | None:
 
 def _check_condition(field: str, value: object) -> None:
     if not isinstance(value, str):
-        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+        raise InvalidInput(field, f"must be a text, not {kind_of(value)}")
     if not value.strip():
         raise InvalidInput(field, "is empty or blank")
     if len(value) > MAX_CHARS:

@@ -14,7 +14,7 @@ from orchestrator.cli.support.run import Json, Workspace, run
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 
 AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
-TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
+TaskType = Annotated[str | None, typer.Option("--task-type", "--type", help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
 MinRelevance = Annotated[
@@ -32,13 +32,21 @@ OnlyIfSure = Annotated[
 Facts = Annotated[
     list[str] | None,
     typer.Option(
-        "--fact", metavar="NAME=VALUE", help="What is known: technology, version (of it), tool, error. Repeatable."
+        "--fact",
+        "--facts",
+        metavar="NAME=VALUE",
+        help="What is known: technology, version (of it), tool, error. Repeatable, or one JSON object.",
     ),
 ]
 
 
-def parse_facts(texts: list[str] | None, option: str = "--fact") -> dict[str, str] | None:
-    """Return facts from typed texts. Raises a usage error for one without a name or a value, or with two values."""
+def parse_facts(texts: list[str] | None, option: str = "--fact") -> Any:
+    """Return facts from typed texts: by name, or the text of a JSON object, which the call reads.
+
+    Raises a usage error for one without a name or a value, or with two values.
+    """
+    if texts and len(texts) == 1 and texts[0].lstrip().startswith("{"):
+        return texts[0]
     facts: dict[str, str] = {}
     for name, _, value in (each.partition("=") for each in texts or ()):
         if not name or not value:
@@ -74,6 +82,7 @@ add_command(
         "Show what to know before a task is assigned.",
         options={**_OPTIONS, "task_description": _text_argument("The task's description.")},
         parsers={"facts": parse_facts},
+        reads_input=True,
     ),
 )
 add_command(
@@ -86,9 +95,12 @@ add_command(
         options={
             **_OPTIONS,
             "failure_description": _text_argument("What failed."),
-            "error_message": Annotated[str | None, typer.Option("--error", help="The error message.")],
+            "error_message": Annotated[
+                str | None, typer.Option("--error", "--error-message", help="The error message.")
+            ],
         },
         parsers={"facts": parse_facts},
+        reads_input=True,
     ),
 )
 add_command(
@@ -103,9 +115,10 @@ add_command(
             "gate_type": Annotated[str, typer.Argument(help="The gate, such as design_review.")],
             "proposal": _text_argument("The proposal."),
             "project_id": Annotated[
-                str | None, typer.Option("--project", help="The project whose decisions count more.")
+                str | None, typer.Option("--project", "--project-id", help="The project whose decisions count more.")
             ],
         },
+        reads_input=True,
     ),
 )
 

@@ -29,7 +29,7 @@ from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
 from orchestrator.cli.support.logging import configure_client_logs
-from orchestrator.cli.support.one_call import OperationCommand, add_command
+from orchestrator.cli.support.one_call import Input, OperationCommand, add_command, read_json_object
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
 
 if TYPE_CHECKING:
@@ -211,39 +211,37 @@ def checkpoint(
 
 @app.command()
 def context(
-    text: Annotated[str, typer.Argument(help="The task's description.")],
-    agent_type: Annotated[str, typer.Option(help="The type of the agent that gets the task.")],
+    text: Annotated[str | None, typer.Argument(help="The task's description.")] = None,
+    agent_type: Annotated[str | None, typer.Option(help="The type of the agent that gets the task.")] = None,
     task_type: TaskType = None,
     technology: Technology = None,
-    project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
-    task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="The run of the task.")] = None,
+    project: Annotated[str | None, typer.Option("--project", "--project-id", help="The task's project.")] = None,
+    task: Annotated[str | None, typer.Option("--task", "--task-id", help="The task's id.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", "--run-id", help="The run of the task.")] = None,
     facts: Facts = None,
     *,
+    input_file: Input = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
     """Print the context that an agent would get with a task. Without what is known, exit code 1 and the reason."""
+    from hardwon.client.arguments import read_context_request
     from hardwon.context.builder import ContextBuilder
-    from hardwon.models.tasks import Task
     from hardwon.settings import ClientSettings
     from orchestrator.cli.reports.memory_report import print_context
     from orchestrator.cli.support.session import open_workspace
 
-    new_task = Task(
-        description=text,
-        type=task_type,
-        technology=technology,
-        project_id=project,
-        task_id=task,
-        run_id=run_id,
-        facts=parse_facts(facts),
-    )
+    if input_file is None and (text is None or agent_type is None):
+        raise typer.BadParameter("give the task's description and --agent-type, or --input")
+    typed = {"description": text, "type": task_type, "technology": technology, "project_id": project}
+    typed |= {"task_id": task, "run_id": run_id, "facts": parse_facts(facts), "agent_type": agent_type}
+    given = {} if input_file is None else read_json_object(input_file)
+    request = read_context_request(given | {name: value for name, value in typed.items() if value is not None})
 
     async def work() -> None:
         async with open_workspace(workspace, as_json=as_json) as knowledge:
             knowledge.settings = ClientSettings(query_deadline_ms=_PATIENCE_MS)
-            built = await ContextBuilder(knowledge).build_context_for_task(new_task, agent_type)
+            built = await ContextBuilder(knowledge).build_context_for_task(request.task, request.agent_type)
         print_context(built, as_json=as_json)
         if built.degraded and not built.patterns:
             raise typer.Exit(1)
@@ -260,9 +258,14 @@ def outcome(
     *,
     worked: Annotated[bool, typer.Option("--worked", help="It solved the task.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="It did not.")] = False,
-    project: Annotated[str | None, typer.Option(help="The task's project; the context's where it has one.")] = None,
-    task: Annotated[str | None, typer.Option(help="The task's id; the context's where it has one.")] = None,
-    run_id: Annotated[str | None, typer.Option("--run", help="The run; a run counts once.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", "--project-id", help="The task's project; the context's where it has one."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", "--task-id", help="The task's id; the context's where it has one.")
+    ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", "--run-id", help="The run; a run counts once.")] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:

@@ -15,7 +15,14 @@ from hardwon.context.sanitize import sanitize
 from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import FoundPatterns, Pattern, label
-from hardwon.models.reports import CheckpointReport, DeadEntry, DistillationReport, PruneReport, WorkspaceStats
+from hardwon.models.reports import (
+    CheckpointReport,
+    DeadEntry,
+    DistillationReport,
+    EventResult,
+    PruneReport,
+    WorkspaceStats,
+)
 from hardwon.models.tasks import Context
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import (
@@ -282,6 +289,19 @@ def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> No
         print_text(
             f"entry {entry_id} is resolved as entry {resolved} was: it counts as an outcome of that one's pattern"
         )
+
+
+def print_event(result: EventResult, *, as_json: bool) -> None:
+    """Print the entries and outcomes of an event, and what of it could not be stored."""
+    if as_json:
+        print_json(result)
+        return
+    entries = ", ".join(map(str, result.entry_ids)) or "none"
+    print_text(f"entries: {entries}; outcomes: {result.outcomes}")
+    if result.already_resolved:
+        print_text("its failure is resolved already")
+    if result.degraded:
+        print_text(result.degraded)
 
 
 def print_prune(report: PruneReport, *, as_json: bool) -> None:

@@ -28,7 +28,8 @@ class OperationCommand:
 
     `operation`: a service and its method. `report`: a function of a module in `reports`. `options`: Typer options of
     arguments, where they do not follow from the row. `parsers`: make an argument of a typed value. `stage`: the
-    label of its progress. `is_failure`: true for results with exit code 1.
+    label of its progress. `is_failure`: true for results with exit code 1. `reads_input`: its arguments may come as a
+    JSON object.
     """
 
     operation: str
@@ -39,6 +40,7 @@ class OperationCommand:
     parsers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     stage: str = ""
     is_failure: Callable[[Any], bool] = lambda _: False
+    reads_input: bool = False
 
     def row(self) -> Operation:
         """Return the row of the table."""
@@ -60,6 +62,9 @@ class OperationCommand:
                 options += [(each.name, self.options.get("limit", Limit), each.default), ("everything", All, False)]
             elif each.name != "after":
                 options.append((each.name, self.options.get(each.name) or _option_type(each), each.default))
+        if self.reads_input:
+            options = [_make_optional(*each) for each in options]
+            options.append(("input_file", Input, None))
         if not row.whole_store:
             options.append(("workspace", Workspace, DEFAULT_WORKSPACE))
         options.append(("as_json", Json, False))
@@ -67,6 +72,29 @@ class OperationCommand:
         return inspect.Signature(
             [inspect.Parameter(name, keyword, annotation=kind, default=default) for name, kind, default in options]
         )
+
+    def read_input(self, typed: dict[str, Any]) -> dict[str, Any]:
+        """Return what was typed with the fields of the JSON object, if one is given.
+
+        Raises a usage error where an argument is missing, and InvalidInput for what is not a JSON object.
+        """
+        from hardwon.client.operations import REQUIRED, parameters_of
+
+        if not self.reads_input:
+            return typed
+        file = typed.pop("input_file")
+        parameters = {each.name: each for each in parameters_of(self.row())}
+        if file is None:
+            for name, each in parameters.items():
+                if each.default is REQUIRED and typed[name] is None:
+                    raise typer.BadParameter(f"give it, or --input: {name}")
+            return typed
+        given = {
+            name: value
+            for name, value in typed.items()
+            if name not in parameters or value not in _defaults(parameters[name])
+        }
+        return read_json_object(file) | given
 
     async def work(self, typed: dict[str, Any]) -> None:
         """Make the call, print what it returns, and exit."""
@@ -76,7 +104,8 @@ class OperationCommand:
         workspace = typed.pop("workspace", None)
         everything = typed.pop("everything", False)
         arguments = {
-            name: self.parsers[name](value) if name in self.parsers else value for name, value in typed.items()
+            name: self.parsers[name](value) if name in self.parsers and isinstance(value, list) else value
+            for name, value in typed.items()
         }
         async with self._connect(workspace, as_json=as_json) as knowledge:
             if row.cursor is None:
@@ -127,6 +156,49 @@ async def _fetch_pages(
     )
 
 
+Input = Annotated[
+    str | None,
+    typer.Option(
+        "--input", metavar="FILE", help="A JSON object of these fields, as HTTP takes it; - is standard input."
+    ),
+]
+
+
+def read_json_object(file: str) -> dict[str, Any]:
+    """Return the JSON object in a file, or on standard input. Raises InvalidInput."""
+    import json
+
+    from hardwon.coercion import json_problem
+    from hardwon.errors import InvalidInput
+    from hardwon.validation import kind_of
+
+    try:
+        with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as stream:
+            value = json.load(stream)
+    except OSError as error:
+        raise InvalidInput(file, f"cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput("input", json_problem(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("input", "is not JSON in UTF-8, or nested too deeply") from error
+    if not isinstance(value, dict):
+        raise InvalidInput("input", f"must be an object, not {kind_of(value)}")
+    return value
+
+
+def _make_optional(name: str, kind: Any, default: Any) -> tuple[str, Any, Any]:
+    """Return an option that may be left out, as a JSON object has it."""
+    if default is not inspect.Parameter.empty:
+        return name, kind, default
+    of, *marks = get_args(kind)
+    return name, Annotated[(of | None, *marks)], None
+
+
+def _defaults(parameter: Parameter) -> tuple[Any, ...]:
+    """Return the values of an option that was not typed."""
+    return (None, parameter.default, [])
+
+
 def _option_type(parameter: Parameter) -> Any:
     """Return the Typer type of an argument of which the command says nothing; a required one is positional."""
     from hardwon.client.operations import REQUIRED, is_id, is_list, item_types
@@ -160,6 +232,7 @@ class _Command:
 
     def __call__(self, **typed: Any) -> None:
         """Run the command."""
+        typed = self._call.read_input(typed)
         run(lambda: self._call.work(typed))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hardwon.client.transport import LEAVING_HEADER, PROBLEM, not_found_message
+from hardwon.coercion import json_problem
 from hardwon.errors import (
     AccessDenied,
     BudgetSpent,
@@ -146,10 +148,15 @@ async def _handle_invalid_request(_: Request, error: Exception) -> JSONResponse:
         raise error
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return problem_response(InvalidInput("body", f"is not JSON: {first['ctx']['error']}"))
+        place = json.JSONDecodeError(first["ctx"]["error"], _text_of(error.body), first["loc"][1])
+        return problem_response(InvalidInput("body", json_problem(place)))
     if len(first["loc"]) == 1 and first["loc"][0] == "body":
         return problem_response(InvalidInput("body", "must be a JSON object, sent as Content-Type: application/json"))
     return problem_response(as_invalid_input(first["loc"][1:], first))
+
+
+def _text_of(body: object) -> str:
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from fastapi import FastAPI, Header
 
-from hardwon.client.arguments import field_values
+from hardwon.client.arguments import field_values, lenient
 from hardwon.client.entries import BatchAnswer, EntryCreated
+from hardwon.coercion import is_absent
 from hardwon.errors import InvalidInput
 from knowledge.models import AppliesWhen, EntryId, NewEntry
 from orchestrator.entries import capture_rows, resolve_entry
@@ -51,16 +52,18 @@ def add_entries(app: FastAPI) -> None:
     @app.post("/v1/entries", status_code=201, tags=["entries"])
     @performs("capture.capture", problems=(409,))
     async def capture(
-        entry: NewEntry, knowledge: CallerKnowledge, idempotency_key: IdempotencyKey = None
+        entry: Annotated[NewEntry, lenient(NewEntry)],
+        knowledge: CallerKnowledge,
+        idempotency_key: IdempotencyKey = None,
     ) -> EntryCreated:
         """Capture one entry. An Idempotency-Key sets the field `idempotency_key`: repeated, nothing is stored."""
-        if idempotency_key is not None:
+        if idempotency_key is not None and not is_absent(idempotency_key):
             entry = _set_key(entry, idempotency_key)
         return EntryCreated(entry_id=await knowledge.capture.capture(entry))
 
     @app.post("/v1/entries:batch", tags=["entries"])
     @performs("capture.capture_all")
-    async def capture_all(body: BatchBody, knowledge: CallerKnowledge) -> BatchAnswer:
+    async def capture_all(body: Annotated[BatchBody, lenient(BatchBody)], knowledge: CallerKnowledge) -> BatchAnswer:
         """Capture up to 1000 entries, each on its own: a refused one has its reason and stops no other."""
         if len(body.entries) > MAX_BATCH:
             raise InvalidInput("entries", f"holds {len(body.entries)}, more than the {MAX_BATCH} allowed at a time")
@@ -68,7 +71,9 @@ def add_entries(app: FastAPI) -> None:
 
     @app.post("/v1/entries/{entry_id}/resolution", tags=["entries"])
     @performs("capture.resolve_failure", problems=(409,))
-    async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: CallerKnowledge) -> EntryCreated:
+    async def resolve(
+        entry_id: UUID, body: Annotated[ResolutionBody, lenient(ResolutionBody)], knowledge: CallerKnowledge
+    ) -> EntryCreated:
         """Give an open entry its resolution and stage it."""
         resolved = await resolve_entry(knowledge.capture, EntryId(entry_id), **field_values(body))
         return EntryCreated(entry_id=resolved)

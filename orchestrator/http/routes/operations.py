@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fastapi import FastAPI
 from pydantic import StrictBool
 
+from hardwon.client.arguments import lenient
 from hardwon.client.knowledge_client import WorkspaceAnswer
 from hardwon.errors import InvalidInput
 from knowledge.models import CheckpointReport, CheckpointType
@@ -35,7 +36,7 @@ def add_operations(app: FastAPI) -> None:
     @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
     @performs("checkpoints.process_checkpoint", problems=(409, 502))
     async def process_checkpoint(
-        body: CheckpointBody, knowledge: CallerKnowledge, progress: ProgressCallback
+        body: Annotated[CheckpointBody, lenient(CheckpointBody)], knowledge: CallerKnowledge, progress: ProgressCallback
     ) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:

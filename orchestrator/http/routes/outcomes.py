@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import FastAPI, Response
 from pydantic import StrictBool
 
-from hardwon.client.arguments import field_values
+from hardwon.client.arguments import field_values, lenient
 from orchestrator.http.operation_route import CallerKnowledge, performs
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
@@ -34,7 +34,9 @@ def add_outcomes(app: FastAPI) -> None:
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
     @performs("outcomes.record_outcome", problems=(404,))
-    async def record_outcome(body: OutcomeBody, knowledge: CallerKnowledge, response: Response) -> None:
+    async def record_outcome(
+        body: Annotated[OutcomeBody, lenient(OutcomeBody)], knowledge: CallerKnowledge, response: Response
+    ) -> None:
         """Record whether a pattern of a context worked: a distinct (project, task, run) is one attempt.
 
         Location is the pattern that counts the attempt: another one, where that of the context was joined to it since.

@@ -135,35 +135,35 @@ async def test_t26_a0_34_who_may_not_read_a_base_is_refused_in_the_words_of_the_
             assert by_route.status_code == 403
             assert by_route.json()["detail"] == f"No access to {base.replace('/', ' ')}"
             said = await ann.is_refused(tool, **scope, question=WHERE)
-            assert said == f"NoAccess: {by_route.json()['detail']}"
+            assert said == by_route.json()["detail"]
         hers = {"team_id": "x", "question": WHERE}
         assert (await ann.calls("answer_from_team_kb", **hers))["isError"] is False
         await written.kb.revoke("team", "x", "ann")
-        assert await ann.is_refused("answer_from_team_kb", **hers) == "NoAccess: No access to team x"
+        assert await ann.is_refused("answer_from_team_kb", **hers) == "No access to team x"
     async with as_ann(written, Scope.CAPTURE, Scope.QUERY) as ann:
         assert not await ann.shown() & DOCUMENTS
         for tool, scope, base in READABLE:
             by_route = await ann.routed(base, question=WHERE)
             assert by_route.status_code == 403
-            assert await ann.is_refused(tool, **scope, question=WHERE) == f"AccessDenied: {by_route.json()['detail']}"
+            assert await ann.is_refused(tool, **scope, question=WHERE) == by_route.json()["detail"]
             assert "scope documents" in by_route.json()["detail"]
 
 
 async def test_a0_24_what_is_wrong_with_a_call_is_told_by_the_name_of_its_argument(knowledge: Knowledge) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"case_id": None}, "case_id: the case knowledge base needs the id of a case"),
-        ({"case_id": 7}, "case_id: must be a text, not int"),
-        ({"question": " "}, "question: is empty"),
-        ({"k": 0}, "k: Input should be greater than or equal to 1"),
+        ({"case_id": 7}, "case_id: must be a text, not a number"),
+        ({"question": " "}, "question: is required"),
+        ({"k": 0}, "k: must be at least 1"),
         ({"user_id": "ann"}, "user_id: is not known here"),
     ]
     async with as_caller(knowledge, principal(Scope.ADMIN)) as client:
         for told, said in wrong:
             arguments = {"case_id": "7", "question": WHERE, **told}
-            assert await refused(client, "answer_from_case_evidence", **arguments) == f"InvalidInput: {said}"
-        assert await refused(client, "answer_from_case_evidence", question=WHERE) == f"InvalidInput: {wrong[0][1]}"
-        assert await refused(client, "answer_from_global_kb") == "InvalidInput: question: is required"
+            assert await refused(client, "answer_from_case_evidence", **arguments) == said
+        assert await refused(client, "answer_from_case_evidence", question=WHERE) == wrong[0][1]
+        assert await refused(client, "answer_from_global_kb") == "question: is required"
         said = await refused(client, "answer_from_global_kb", question=WHERE, scope_id="x")
-        assert said == "InvalidInput: scope_id: is not known here"
+        assert said == "scope_id: is not known here"
         empty = await done(client, "answer_from_case_evidence", case_id="7", question=WHERE)
     assert (empty["status"], empty["citations"]) == ("empty_scope", [])

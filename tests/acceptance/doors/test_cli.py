@@ -167,7 +167,7 @@ def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_
 
 
 def test_an_error_is_one_sentence_on_standard_error_with_exit_code_1(beside: Commands, tmp_path: Path) -> None:
-    assert beside.refused("query", "failure", " ", "--json") == "failure_description: is empty or blank"
+    assert beside.refused("query", "failure", " ", "--json") == "failure_description: is required"
     assert "cannot be read" in beside.refused("evaluate", "retrieval", tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(besid
         (lines([entry(failure_description="a\ud800b")]), "failure_description"),
         (lines([entry(failure_description="x" * (big + 1))]), "failure_description"),
         (lines([entry(failure_description="x" * big, task_id="1")]), None),
-        (lines([entry(**{"un\ud800heard": 1})]), "entry"),
+        (lines([entry(**{"un\ud800heard": 1})]), "un\\ud800heard"),
         ("[" * 100_000 + "]" * 100_000 + "\n", "line"),
         ('{"entry_type":' * 100_000 + "1" + "}" * 100_000 + "\n", "line"),
         ('{"project_id": ' + "9" * 5_000 + "}\n", "line"),

@@ -85,7 +85,7 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
     mistyped = await builder.build_context_for_task(replace(task, facts={"verison": "3.13"}), "backend")
     assert (mistyped.patterns, mistyped.degraded) == (
         (),
-        "facts: may hold technology, version, tool, error, but not 'verison'",
+        "facts.verison: is not known here: did you mean version?",
     )
 
 

@@ -101,7 +101,7 @@ async def test_what_waits_is_listed_from_behind_the_text_of_an_id(opened: AnyKno
 
 @over(
     "field, told",
-    [("limit", told) for told in ("5", 2.5, True, None, 0)] + [("after", told) for told in ("x", "", 5, b"x")],
+    [("limit", told) for told in ("five", 2.5, True, 0)] + [("after", told) for told in ("x", 5, b"x")],
 )
 async def test_a_page_of_another_type_is_refused_by_its_name(opened: AnyKnowledge, field: str, told: Any) -> None:
     with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
@@ -147,7 +147,7 @@ TAKES_AN_ID: list[tuple[str, Call]] = [
 @over("told", ["x", "", "\ud800", "../patterns", 5, None, b"x", ["x"]])
 async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
     for field, call in TAKES_AN_ID:
-        with pytest.raises(InvalidInput, match=rf"^{field}: must be an id \(a UUID\), not "):
+        with pytest.raises(InvalidInput, match=rf"^{field}: (is required$|must be an id \(a UUID\), not )"):
             await call(opened, told)
 
 
@@ -256,11 +256,11 @@ async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
 
 
 ASKED: list[tuple[str, list[Any]]] = [
-    ("max_results", ["5", 1.5, True]),
-    ("min_relevance", ["0.5", 1.5, -1, True, float("nan")]),
-    ("agent_type", [5, ["backend"], uuid4(), " ", "\0", "x" * 70_000]),
-    ("task_type", [5, " ", "\0", "x" * 70_000]),
-    ("technology", [5, " ", "\0", "x" * 70_000]),
+    ("max_results", ["five", 1.5, True]),
+    ("min_relevance", ["half", 1.5, -1, True, float("nan")]),
+    ("agent_type", [5, ["backend"], uuid4(), "\0", "x" * 70_000]),
+    ("task_type", [5, "\0", "x" * 70_000]),
+    ("technology", [5, "\0", "x" * 70_000]),
     ("facts", ["python", ["python"], 5]),
 ]
 
@@ -294,11 +294,11 @@ async def test_what_of_numpy_is_no_such_number_is_refused(knowledge: Knowledge, 
 
 async def test_a_flag_of_numpy_is_told_from_true_and_false(knowledge: Knowledge) -> None:
     told: Any = np.bool_(1)
-    with pytest.raises(InvalidInput, match=r"^worked: must be true or false, not numpy\.bool"):
+    with pytest.raises(InvalidInput, match=r"^worked: must be true or false, not a value of another kind"):
         await knowledge.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
 
 
-@over("told", ["false", 1, None])
+@over("told", ["no", 1, None])
 async def test_whether_it_worked_is_said_with_true_or_false(opened: AnyKnowledge, told: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^worked: "):
         await opened.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)

@@ -106,8 +106,18 @@ TOOLS: Mapping[str, str] = {
     "task_failed": _NOT_EMPTY,
     "task_solved": _NOT_EMPTY,
 }
-_ORDER = "the options come in the order that the arguments of the method have"
+_ORDER = "the options come in the order that the arguments of the method have; a JSON object is taken, too"
+_INPUT = "the names of the fields are taken as well, and a JSON object as HTTP takes it"
+_EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
+    "hardwon context": _INPUT,
+    "hardwon event": _EVENT,
+    "hardwon event gate-decided": _EVENT,
+    "hardwon event task-failed": _EVENT,
+    "hardwon event task-solved": _EVENT,
+    "hardwon query gate": _INPUT,
+    "hardwon resolve": _INPUT,
+    "hardwon unresolved": _INPUT,
     "hardwon contexts": _REASON,
     "hardwon contexts list": _REASON,
     "hardwon contexts show": _REASON,

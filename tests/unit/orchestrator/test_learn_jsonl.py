@@ -140,7 +140,7 @@ def test_an_approval_of_the_neutral_form_is_mapped_field_by_field() -> None:
         ('{"type": "rumour"}', "type"),
         ('{"type": null}', "type"),
         ('{"type": "failure"}', "project_id"),
-        (json.dumps(REVIEW | {"source": 5}), "project_id"),
+        (json.dumps(REVIEW | {"source": 5.5}), "project_id"),
         (json.dumps(REVIEW | {"output": ["a", "b"]}), "proposal"),
         (json.dumps(entry_to_json(failure()) | {"id": "e-1"}), "id"),
     ],
