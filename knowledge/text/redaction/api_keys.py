@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
+from knowledge.text.redaction import checksums
 from knowledge.text.redaction.rule import Automaton, Rule, token_rule
 
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
@@ -37,7 +39,7 @@ _PLATFORMS = (
     r"\blin_api_[A-Za-z0-9]{32,}",
     r"\bntn_[A-Za-z0-9]{40,}",  # Notion
     r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",  # Shopify
-    r"\b\d{8,10}:AA[\w-]{33}",  # Telegram
+    r"\b\d{8,10}:AA[\w-]{33}",  # Telegram, not in an address
     r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}",  # Postman
     r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{40,}",  # Doppler
     r"\bsntry[suk]_[\w+/=-]{40,}",  # Sentry
@@ -125,8 +127,59 @@ _PLATFORMS = (
     r"\bvc[piark]_[A-Za-z0-9]{24,}",  # Vercel
     r"\bnapi_[a-z0-9]{40,}",  # Neon
     r"\bcf(?:ut|at|k)_[A-Za-z0-9]{40,}",  # Cloudflare
+    r"\b(?:glwt|glffct)-[\w-]{20,}|\bGR1348941[\w-]{20}",  # GitLab, of workspaces and to register runners
+    r"\b_gitlab_session=[0-9a-f]{32}\b",
+    r"\bxoxd-[\w%-]{60,}",  # Slack, of a browser
+    r"\b[rs]k_org_(?:live|test)_[A-Za-z0-9]{24,}",  # Stripe, of an organisation
+    r"\bpa-[\w-]{43}\b",  # Voyage
+    r"\bsk-helicone-[a-z0-9-]{27,}",
+    r"\blin_oauth_[0-9a-f]{64}",  # Linear
+    r"\bNR(?:II|BR|RA|JS)-[\w-]{19,32}",  # New Relic
+    r"\bIGQ[VW][\w-]{80,}",  # Instagram
+    r"\brzp_(?:live|test)_[A-Za-z0-9]{14}\b",  # Razorpay
+    r"\bAQE[A-Za-z0-9+/]{60,}={0,2}-[A-Za-z0-9+/=]{40,}-[\x21\x23-\x26\x28-\x2b\x2d-\x3b=?A-Z^_a-z{|}~]{16}",  # Adyen
+    r"\bsha256~[\w-]{43}",  # OpenShift
+    r"\bbootstrap-token=[a-z0-9]{6}\.[a-z0-9]{16}\b",  # Kubernetes
+    r"\bK10[0-9a-f]{64}::\w{1,20}:[0-9a-f]{16,}",  # K3s
+    r"\bpat\.[\w-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}\b",  # Harness
+    r"\bsignkey-[a-z]{2,8}-[0-9a-f]{64}",  # Inngest
+    r"\b(?:prod|dev|preview|project):[\w:-]{1,60}\|eyJ[\w=+/-]{40,}",  # Convex
+    r"\bat_[A-Za-z0-9]{10}_[A-Za-z0-9]{100,}",  # HashiCorp Boundary
+    r"\bory_(?:pat|apikey|st|lo|wat)_[A-Za-z0-9]{32}|\bory_(?:at|rt|ac)_[\w-]{40,}\.[\w-]{40,}",
+    r"\bSCW[0-9A-Z]{17}\b",  # Scaleway
+    r"\bcnvca[\w-]{40}",  # Canva
+    r"\bbitpat_[A-Za-z0-9]{60,}",  # Bitrise
     r"\bv[1-4]\.(?:local|public)\.[\w-]{40,}(?:\.[\w-]+)?|\bk[1-4]\.(?:local|secret)\.[\w-]{40,}",  # PASETO, PASERK
 )
+
+
+_LONG_PART = re.compile(r"\{(?:[89]|\d\d+)[,}]")
+_LITERAL = re.compile(r"(?<![\[\w\\-])(?:\\b)?(?:\w|-|\\\.){3,}")
+
+
+_NESTED = re.compile(r"\((?:[^()]|\([^()]*\))*\)|\[(?:\\.|[^\]\\])*\]|\\.|([|])")
+
+
+def _beginnings(pattern: str) -> str:
+    """Return the beginnings of a pattern's alternatives: they match wherever it does, with far fewer states."""
+    bars = [found.start() for found in _NESTED.finditer(pattern) if found[1]]
+    cuts = zip([-1, *bars], [*bars, len(pattern)], strict=True)
+    return "|".join(_beginning(pattern[start + 1 : end]) for start, end in cuts)
+
+
+def _beginning(alternative: str) -> str:
+    """Return an alternative up to its first long part, if a literal stands before that."""
+    part = _LONG_PART.search(alternative)
+    before = alternative[: part.start()] if part else ""
+    is_whole = before.count("(") == before.count(")")
+    return f"{before}{{8}}" if is_whole and _LITERAL.match(before) else alternative
+
+
+_AFTER_PREFIX = re.compile(rb"[_-]")
+_HEX = re.compile(rb"[0-9a-f]+")
+_OF_SECRETS = frozenset(b"sk pat oat ort out uut secret token oauth apikey live".split())
+_QUALIFIERS = r"(?:sk|pat|oat|[ou][ru]t|uut|sat|svc|api|apikey|key|secret|token|oauth|live|prod|production|test)"
+"""Parts of a prefix by which vendors tell their keys apart."""
 
 
 def _of_discord(value: bytes, _: bytes) -> int:
@@ -140,8 +193,16 @@ def _of_discord(value: bytes, _: bytes) -> int:
 
 def _has_digit_and_both_cases(value: bytes, _: bytes) -> int:
     """Hide a token with a digit and letters of both cases; names with the same prefix have no such mixture."""
-    body = value.partition(b"_")[2]
+    body = _AFTER_PREFIX.split(value, maxsplit=1)[-1]
     return len(value) if body.lower() != body != body.upper() and any(48 <= byte <= 57 for byte in body) else 0
+
+
+def _is_random_after_prefix(value: bytes, _: bytes) -> int:
+    """Hide what follows a prefix such as `acme_live_`, if it is random; after `prod_` digits may be of a commit."""
+    *prefix, body = _AFTER_PREFIX.split(value)
+    if _HEX.fullmatch(body):
+        return len(value) if len(body) >= 32 and prefix[-1] in _OF_SECRETS else 0
+    return len(value) if checksums.is_random(body) else 0
 
 
 TOKENS: Final[tuple[Rule, ...]] = (
@@ -185,13 +246,38 @@ TOKENS: Final[tuple[Rule, ...]] = (
         r"\beyJ[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?|\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?)",
         hint=r"\beyJ[\w-]{8,}\.\.?[\w-]{8}",
     ),
-    token_rule("platform-token", "|".join(_PLATFORMS)),
+    token_rule("platform-token", "|".join(_PLATFORMS), hint="|".join(map(_beginnings, _PLATFORMS))),
     token_rule(
         "password",
         r"\$(?:1|5|6|apr1)\$[\w./]{1,16}\$[\w./]{22,}|\$[56]\$rounds=\d+\$[\w./$]{16,}|\$2[abxy]?\$\d\d\$[\w./]{50,}"
         r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
         r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
     ),
+    token_rule(
+        "platform-token",
+        rf"\b[a-z][a-z0-9]{{1,14}}_(?:[a-z0-9]{{1,10}}_)?{_QUALIFIERS}_[A-Za-z0-9]{{20,}}\b",
+        hint=rf"_{_QUALIFIERS}_[A-Za-z0-9]{{20}}",
+        check=_is_random_after_prefix,
+    ),  # of vendors that are in no list
+    token_rule(
+        "azure-key",
+        r"[\w+/-]{44}AzFu[\w+/-]{6}==|[A-Za-z0-9+/]{33}(?:AzCa[A-Za-z0-9]{5}|\+(?:AEh|ASb|ARm)[A-Za-z0-9+/]{4,5})="
+        r"|[A-Za-z0-9]{42}(?:AzSe|\+ACR)[A-Za-z0-9]{6}|[A-Za-z0-9+/]{76}(?:ACDb|AMBS|\+ASt|APIM)[A-Za-z0-9+/]{5,8}={0,2}",
+        hint=r"(?:Az(?:Fu|Ca|Se)|\+(?:AEh|ASb|ARm|ACR|ASt)|ACDb|AMBS|APIM)[\w+/-]{4}",
+        alone=True,
+    ),
+    token_rule(
+        "platform-token",
+        r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}",
+        hint=r"[0-9a-f]-[0-9a-f]{8}-[0-9a-f]{8}[^-]",
+        alone=True,
+    ),  # Mailgun, since 2018
+    token_rule(
+        "platform-token",
+        r"\b(?:s\.[A-Za-z0-9]{24}|00[\w-]{40}|4b1d[A-Za-z0-9]{38}|tr_(?:dev|prod|stg)_[A-Za-z0-9]{20}|unkey_[A-Za-z0-9]{22,})\b",
+        hint=r"\b(?:s\.[A-Za-z0-9]{8}|00[\w-]{8}|4b1d[A-Za-z0-9]{8}|tr_(?:dev|prod|stg)_|unkey_)",
+        check=_has_digit_and_both_cases,
+    ),  # Vault before 1.10, Okta, ClickHouse, Trigger.dev, Unkey
     token_rule(
         "platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_has_digit_and_both_cases
     ),  # Render, Fireworks
