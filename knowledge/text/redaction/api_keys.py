@@ -149,6 +149,16 @@ _PLATFORMS = (
     r"\bSCW[0-9A-Z]{17}\b",  # Scaleway
     r"\bcnvca[\w-]{40}",  # Canva
     r"\bbitpat_[A-Za-z0-9]{60,}",  # Bitrise
+    r"\bsk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # Langfuse
+    r"\bwandb_v1_[\w-]{40,}",
+    r"\beyJrIjoi[\w+/=-]{40,}",  # Grafana, before 2023
+    r"\bbk(?:ct|aj|at|r|pkg)_[A-Za-z0-9]{30,}",  # Buildkite, of agents
+    r"\bSWMTKN-1-[a-z0-9-]{60,}",  # Docker Swarm
+    r"\bAVNS_[\w-]{15,}",  # Aiven
+    r"\bzpka_[A-Za-z0-9_]{32,}",  # Zuplo
+    r"\bvtwn_[A-Za-z0-9]{26,}",  # Val Town
+    r"\bddp_[A-Za-z0-9]{36,}",  # Deno Deploy
+    r"\btss_[A-Za-z0-9]{40}\b",  # Thunderstore
     r"\bv[1-4]\.(?:local|public)\.[\w-]{40,}(?:\.[\w-]+)?|\bk[1-4]\.(?:local|secret)\.[\w-]{40,}",  # PASETO, PASERK
 )
 
@@ -251,6 +261,7 @@ TOKENS: Final[tuple[Rule, ...]] = (
         "password",
         r"\$(?:1|5|6|apr1)\$[\w./]{1,16}\$[\w./]{22,}|\$[56]\$rounds=\d+\$[\w./$]{16,}|\$2[abxy]?\$\d\d\$[\w./]{50,}"
         r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
+        r"|\bSCRAM-SHA-\d{1,3}\$\d+:[\w+/=]{16,}\$[\w+/=]{20,}:[\w+/=]{20,}"
         r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
     ),
     token_rule(
@@ -262,7 +273,7 @@ TOKENS: Final[tuple[Rule, ...]] = (
     token_rule(
         "azure-key",
         r"[\w+/-]{44}AzFu[\w+/-]{6}==|[A-Za-z0-9+/]{33}(?:AzCa[A-Za-z0-9]{5}|\+(?:AEh|ASb|ARm)[A-Za-z0-9+/]{4,5})="
-        r"|[A-Za-z0-9]{42}(?:AzSe|\+ACR)[A-Za-z0-9]{6}|[A-Za-z0-9+/]{76}(?:ACDb|AMBS|\+ASt|APIM)[A-Za-z0-9+/]{5,8}={0,2}",
+        r"|[A-Za-z0-9]{42}(?:AzSe|\+ACR)[A-Za-z0-9]{6}|[A-Za-z0-9+/]{76}(?:ACDb|AMBS|\+ASt|APIM)[A-Za-z0-9+/]{4,8}={0,2}",
         hint=r"(?:Az(?:Fu|Ca|Se)|\+(?:AEh|ASb|ARm|ACR|ASt)|ACDb|AMBS|APIM)[\w+/-]{4}",
         alone=True,
     ),
@@ -274,10 +285,12 @@ TOKENS: Final[tuple[Rule, ...]] = (
     ),  # Mailgun, since 2018
     token_rule(
         "platform-token",
-        r"\b(?:s\.[A-Za-z0-9]{24}|00[\w-]{40}|4b1d[A-Za-z0-9]{38}|tr_(?:dev|prod|stg)_[A-Za-z0-9]{20}|unkey_[A-Za-z0-9]{22,})\b",
-        hint=r"\b(?:s\.[A-Za-z0-9]{8}|00[\w-]{8}|4b1d[A-Za-z0-9]{8}|tr_(?:dev|prod|stg)_|unkey_)",
+        r"\b(?:s\.[A-Za-z0-9]{24}|00[\w-]{40}|4b1d[A-Za-z0-9]{38}|tr_(?:dev|prod|stg)_[A-Za-z0-9]{20}|unkey_[A-Za-z0-9]{22,}"
+        r"|dub_[A-Za-z0-9]{24}|secret-[A-Za-z0-9]{43}|2[A-Za-z0-9]{26}_[A-Za-z0-9]{21}|\d{15,16}\|[\w-]{27})\b",
+        hint=r"\b(?:s\.[A-Za-z0-9]{8}|00[\w-]{8}|4b1d[A-Za-z0-9]{8}|tr_(?:dev|prod|stg)_|unkey_|dub_|secret-[A-Za-z0-9]{20}|2[A-Za-z0-9]{26}_"
+        r"|\d{15}\d?\|)",
         check=_has_digit_and_both_cases,
-    ),  # Vault before 1.10, Okta, ClickHouse, Trigger.dev, Unkey
+    ),  # Vault before 1.10, Okta, ClickHouse, Trigger.dev, Unkey, Dub, Statsig, ngrok, Facebook
     token_rule(
         "platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_has_digit_and_both_cases
     ),  # Render, Fireworks

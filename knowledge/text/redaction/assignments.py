@@ -61,7 +61,7 @@ _KEY = (
     r"secret|auth_?token|token|code_?verifier|x-honeycomb-team|cred(?:ential)?s?|sess(?:ion)?[_-]?id|phpsessid|connect\.sid|[_-]auth"
     r"|(?:azure|devops|ado|github|gitlab|gh)_pat\b"
     r"|(?:api|app|access|auth|account|private|encryption|signing|master|shared[_-]?access|hmac|fernet|cipher|aes|jwt"
-    r"|license|pre-?shared|session|subscription|client|honeycomb|routing|integration)[._-]?key(?:-data)?|\b\w{0,20}(?:salt|pepper)"
+    r"|license|pre-?shared|session|subscription|client|honeycomb|routing|integration|ably)[._-]?key(?:-data)?|\b\w{0,20}(?:salt|pepper)"
 )
 _AFTER = r"(?:[_-]?(?:access|key|base|value|\d)){0,3}"
 _ANNOTATED = r":\s{0,2}(?:[&\w.\[\]<>]{1,24}(?:\s?\|\s?None)?\s{1,2}|str|bytes|string)="
@@ -290,5 +290,11 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
     context_rule("secret", r"(?i)[?&]code=", GRANT, checksums.grant),
     context_rule("secret", r"(?i):_auth_?token\s{1,3}", VALUE, checksums.secret),
     context_rule("platform-token", r"(?i)/bot", OF_BOT, checksums.value_with_digit, hint=r"(?i)/bot\d{6,12}:[\w-]{30}"),
-    context_rule("platform-token", r"(?i)/(?:web)?hooks?/", HOOK, checksums.webhook, hint=r"(?i)/(?:web)?hooks?/\w"),
+    context_rule(
+        "platform-token",
+        r"(?i)/(?:(?:web)?hooks?|with/key)/",
+        HOOK,
+        checksums.webhook,
+        hint=r"(?i)/(?:(?:web)?hooks?|with/key)/\w",
+    ),
 )
