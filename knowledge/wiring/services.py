@@ -31,6 +31,7 @@ from knowledge.documents.answer_service import Models
 from knowledge.documents.ingestion.reindex import DocumentMoves
 from knowledge.documents.journal import Journal
 from knowledge.documents.ports import Converter, PassageIndex
+from knowledge.documents.service import Documents
 from knowledge.memory.capture.outcomes import OutcomeService
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
@@ -127,14 +128,7 @@ def make_knowledge(
         store_upkeep=store_services.store_upkeep(),
         archives=store_services.archives(),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
-        redaction=StoredSecretsService(
-            stores=stores,
-            texts=PostgresStoredTexts(engine, stores.workspace),
-            checkpoints=_checkpoints(settings, stores),
-            documents=make_document_redaction(engine, stores.workspace, documents),
-            enabled=settings.redaction,
-            audit=audit,
-        ),
+        redaction=_stored_secrets(settings, engine, stores, documents, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
@@ -182,6 +176,19 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
             open_chat=with_quota(stores, chat_of(settings)),
             deadline=CHECKPOINT_DEADLINE,
         ),
+    )
+
+
+def _stored_secrets(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, audit: Auditor
+) -> StoredSecretsService:
+    return StoredSecretsService(
+        stores=stores,
+        texts=PostgresStoredTexts(engine, stores.workspace),
+        checkpoints=_checkpoints(settings, stores),
+        documents=make_document_redaction(engine, stores.workspace, documents),
+        enabled=settings.redaction,
+        audit=audit,
     )
 
 

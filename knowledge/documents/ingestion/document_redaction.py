@@ -38,7 +38,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedDocument:
-    """What redaction makes of a version."""
+    """A redacted version of a document."""
 
     uri: str
     title: str

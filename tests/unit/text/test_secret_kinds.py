@@ -14,8 +14,8 @@ import pytest
 
 from knowledge.text.redaction import redact
 from tests.support.cases import each_case, load_tables
-from tests.support.secret_kinds import write_all
 from tests.support.secrets import survives
+from tests.unit.text.secret_kinds import write_all
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN|ERROR|DEBUG|FATAL|Exception|Caused by)\b|^\s+at |^E  |^>|:\d+: ")
