@@ -137,8 +137,10 @@ def _is_mixed_case(value: bytes, lead: bytes) -> bool:
     """
     if len(value) < _MIN_LETTERS or value[1:].islower() or value.isupper() or value.islower():
         return False
-    if _IN_CODE.search(value) or lead.rstrip(b"\"' ").endswith(b","):
+    if _IN_CODE.search(value):
         return False
+    if lead.rstrip(b"\"' ").endswith(b","):  # an argument, or a list of names
+        return not _CAMEL_CASE.fullmatch(value)
     return _in_quotes(lead) or _ENVIRONMENT.match(lead) is not None or not _CAMEL_CASE.fullmatch(value)
 
 
