@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
-    from hardwon.client.maintenance import RemoteArchives, RemotePruning, RemoteStoreUpkeep, RemoteUpkeep
+    from hardwon.client.maintenance import (
+        RemoteArchives,
+        RemotePruning,
+        RemoteRedaction,
+        RemoteStoreUpkeep,
+        RemoteUpkeep,
+    )
     from hardwon.client.queries import RemoteCheckpoints, RemoteQueries
 
 
@@ -70,6 +76,7 @@ SERVICES: Final = {
     "outcomes": ("hardwon.client.events", "RemoteOutcomes"),
     "pruning": ("hardwon.client.maintenance", "RemotePruning"),
     "queries": ("hardwon.client.queries", "RemoteQueries"),
+    "redaction": ("hardwon.client.maintenance", "RemoteRedaction"),
     "reviews": ("hardwon.client.curation", "RemoteReviews"),
     "revocations": ("hardwon.client.curation", "RemoteRevocations"),
     "store_upkeep": ("hardwon.client.maintenance", "RemoteStoreUpkeep"),
@@ -119,6 +126,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     outcomes: RemoteOutcomes
     pruning: RemotePruning
     queries: RemoteQueries
+    redaction: RemoteRedaction
     reviews: RemoteReviews
     revocations: RemoteRevocations
     store_upkeep: RemoteStoreUpkeep

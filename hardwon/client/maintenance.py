@@ -19,6 +19,7 @@ from hardwon.models.maintenance import (
     ModelChoice,
     RebuildReport,
     RecallReport,
+    RedactionReport,
     ReembedReport,
     VerifyReport,
 )
@@ -105,6 +106,14 @@ class RemoteStoreUpkeep(Service, name="store_upkeep", tag="operations", scopes=(
         Missing fields of the model come from the server's settings; a `base_url` is called with the `api_key` of this
         request, never with the server's own.
         """
+
+
+class RemoteRedaction(Service, name="redaction", tag="operations", scopes=("admin",)):
+    """`StoredSecretsService` over HTTP."""
+
+    @Operation("POST", "/v1/redactions", problems=(409, 502), in_query=True)
+    async def redact_again(self, *, dry_run: bool = False, progress: Progress | None = None) -> RedactionReport:
+        """Redact all stored texts of the workspace by today's rules and embed again what changed, or count it."""
 
 
 class RemotePruning(Service, name="pruning", tag="operations", scopes=("admin",)):

@@ -145,6 +145,27 @@ class RebuildReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionReport:
+    """Result of redacting what is stored again, or with `dry_run` what it would change.
+
+    `kinds`: secrets found, by kind. `entries`, `documents`, `records`: rows with a secret, of entries, of documents,
+    and of what else has texts; `merged`: entries that became the same as another one. `embedded`: entries and documents
+    that were embedded, or wait for it where `postponed` says why. `audited`: decisions in the audit log with a secret,
+    which stay as they are, since each row is sealed by the next one.
+    """
+
+    entries: int = 0
+    documents: int = 0
+    records: int = 0
+    merged: int = 0
+    embedded: int = 0
+    audited: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    postponed: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionHealth:
     """A collection of the index. `replicas`: as configured; `least_replicas`: live ones of the shard that has fewest.
 

@@ -21,8 +21,10 @@ from knowledge.ports.entries import Selection as Selection
 from knowledge.ports.index import VectorIndex as VectorIndex
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
 from knowledge.ports.maintenance import Origin as Origin
+from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
 from knowledge.ports.maintenance import Restore as Restore
 from knowledge.ports.maintenance import Snapshot as Snapshot
+from knowledge.ports.maintenance import StoredTextStore as StoredTextStore
 from knowledge.ports.maintenance import UpkeepStore as UpkeepStore
 from knowledge.ports.patterns import DecisionTransaction as DecisionTransaction
 from knowledge.ports.patterns import DistillationCandidate as DistillationCandidate

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from knowledge.models import (
+    AppliesWhen,
     BoundSpace,
     Calibration,
     DeadEntry,
@@ -82,6 +83,45 @@ class UpkeepStore(Protocol):
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         """Count the workspace's points, and those of them that have no vector in a space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedEntry:
+    """An entry as it was read, and what redaction makes of it.
+
+    `keys`: each key under which its pattern may be found by equal texts, before and after.
+    """
+
+    before: Entry
+    texts: Mapping[str, str]
+    applies_when: AppliesWhen | None
+    content_hash: str
+    keys: Mapping[str, str]
+
+
+class StoredTextStore(Protocol):
+    """All texts of one workspace but those of documents, to be redacted again."""
+
+    async def entries(self, *, after: EntryId | None, limit: int) -> list[Entry]:
+        """Return up to `limit` entries, whatever their status, with ids above `after`, ascending."""
+
+    async def rewrite(self, redacted: Sequence[RedactedEntry]) -> tuple[int, int]:
+        """Write entries in one transaction; return how many were rewritten, and how many were the same as another one.
+
+        Those that were embedded are staged again, in their patterns; their profiles, the hashes of their texts and what
+        a model wrote of them are gone. One that became the same as another one is deleted. An entry that changed since
+        it was read is left out.
+        """
+
+    async def rewrite_records(self, redact: Callable[[str], str], *, dry_run: bool) -> int:
+        """Write what else has texts (questions, feedback, reasons of failures); return the number of rows changed.
+
+        Answers and texts that were made of others are deleted instead. `dry_run`: only count.
+        """
+
+    async def audit_details(self) -> AsyncIterator[str]:
+        """Yield the details of the audit log."""
+        yield ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

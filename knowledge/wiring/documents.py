@@ -17,10 +17,12 @@ from knowledge.adapters.postgres.documents.indexing import PostgresIndexing
 from knowledge.adapters.postgres.documents.logs import PostgresLogs
 from knowledge.adapters.postgres.documents.passages import PostgresPassages
 from knowledge.adapters.postgres.documents.reindex import PostgresMoving
+from knowledge.adapters.postgres.documents.rewriting import PostgresRewriting
 from knowledge.adapters.postgres.documents.sources import PostgresSources
 from knowledge.adapters.qdrant.payloads import Ownership
 from knowledge.documents.access import BASES, AccessPolicy
 from knowledge.documents.ingestion.calibration import ScaleCalibration
+from knowledge.documents.ingestion.document_redaction import DocumentRedactionService
 from knowledge.documents.ingestion.git_sync import GitSync
 from knowledge.documents.ingestion.queue import ActiveSpace, DocumentIndexing
 from knowledge.documents.ingestion.reconcile import DocumentUpkeep
@@ -186,6 +188,11 @@ def _make_sync(
         repositories=_Repositories(settings),
         allowed=settings.fetch_from,
     )
+
+
+def make_document_redaction(engine: AsyncEngine, workspace: str, documents: Documents) -> DocumentRedactionService:
+    """Return the service that redacts the stored documents of one workspace again."""
+    return DocumentRedactionService(store=PostgresRewriting(engine, workspace), indexing=documents.indexing)
 
 
 def make_moves(engine: AsyncEngine, stores: Stores, documents: Documents) -> DocumentMoves:

@@ -31,6 +31,7 @@ from knowledge.memory.curation.audit_log import AuditService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
+from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.index.embedding_space import space_in_use
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
@@ -71,6 +72,7 @@ class Knowledge:
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
     reviews: ReviewService
+    redaction: StoredSecretsService
     revocations: RevocationService
     audits: AuditService
     keys: KeyService
@@ -191,6 +193,7 @@ SERVICES = (
     "store_upkeep",
     "archives",
     "reviews",
+    "redaction",
     "revocations",
     "audits",
 )

@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.admin.archive import PostgresArchive
 from knowledge.adapters.postgres.admin.audit import PostgresAudit
 from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
+from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
 from knowledge.adapters.postgres.memory.distillations import PostgresDistillations
@@ -30,6 +31,7 @@ from knowledge.documents.answer_service import Models
 from knowledge.documents.ingestion.reindex import DocumentMoves
 from knowledge.documents.journal import Journal
 from knowledge.documents.ports import Converter, PassageIndex
+from knowledge.documents.service import Documents
 from knowledge.memory.capture.outcomes import OutcomeService
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
@@ -39,6 +41,7 @@ from knowledge.memory.curation.audit_log import AuditService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
+from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
@@ -48,7 +51,7 @@ from knowledge.memory.query.service import RAGQueryService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.answering import make_answering
-from knowledge.wiring.documents import make_documents, make_moves
+from knowledge.wiring.documents import make_document_redaction, make_documents, make_moves
 from knowledge.wiring.facade import Knowledge
 from knowledge.wiring.model_adapters import chat_of, choose_model, make_embedder
 
@@ -125,6 +128,7 @@ def make_knowledge(
         store_upkeep=store_services.store_upkeep(),
         archives=store_services.archives(),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
+        redaction=_stored_secrets(settings, engine, stores, documents, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
@@ -172,6 +176,19 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
             open_chat=with_quota(stores, chat_of(settings)),
             deadline=CHECKPOINT_DEADLINE,
         ),
+    )
+
+
+def _stored_secrets(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, audit: Auditor
+) -> StoredSecretsService:
+    return StoredSecretsService(
+        stores=stores,
+        texts=PostgresStoredTexts(engine, stores.workspace),
+        checkpoints=_checkpoints(settings, stores),
+        documents=make_document_redaction(engine, stores.workspace, documents),
+        enabled=settings.redaction,
+        audit=audit,
     )
 
 

@@ -34,6 +34,11 @@ WORD: Final = re.compile(rb"""["'`]?([^\s"'`\xff]{4,512})""")
 BASE64: Final = re.compile(rb"""["']?([A-Za-z0-9+/]{40,512}={0,2})""")
 OF_JWK: Final = re.compile(rb"""([\w-]{43,512})[\x22]""")
 SIGNATURE: Final = re.compile(rb"([\w%+/-]{40,512})")
+PIPED: Final = re.compile(rb"""["']?([^\s"'`|\xff]{6,512})["']?\s{0,4}\|[^\n\xff]{1,100}?-stdin\b""")
+OF_USER: Final = re.compile(rb"""(?!//)([^\s"'`\xff]{6,512})""")
+GRANT: Final = re.compile(rb"([\w%.~/+-]{16,512})")
+OF_BOT: Final = re.compile(rb"(\d{6,12}:[\w-]{30,64})")
+HOOK: Final = re.compile(rb"([\w/-]{20,512})")
 BASIC: Final = re.compile(rb"([A-Za-z0-9+/_-]{4,512}={0,2})")
 COOKIE: Final = re.compile(rb"""[\w.%-]{1,60}=([^;\s"'\xff]{0,512})[^;\s"']*;?[ ]{0,3}""")
 OF_NETRC: Final = re.compile(rb"""["']?([^\s"'\xff]{1,512})["']?(?:\s{1,8}(?i:password|account)\s{1,8})?""")
@@ -53,10 +58,10 @@ _PASSWORD = (
     rf"|\bpsk|rediscli_auth|masterauth|{_FOREIGN_WORDS}"
 )
 _KEY = (
-    r"secret|auth_?token|token|cred(?:ential)?s?|sess(?:ion)?[_-]?id|phpsessid|connect\.sid|[_-]auth"
+    r"secret|auth_?token|token|code_?verifier|x-honeycomb-team|cred(?:ential)?s?|sess(?:ion)?[_-]?id|phpsessid|connect\.sid|[_-]auth"
     r"|(?:azure|devops|ado|github|gitlab|gh)_pat\b"
     r"|(?:api|app|access|auth|account|private|encryption|signing|master|shared[_-]?access|hmac|fernet|cipher|aes|jwt"
-    r"|license|pre-?shared|session|subscription|client)[._-]?key(?:-data)?|\b\w{0,20}(?:salt|pepper)"
+    r"|license|pre-?shared|session|subscription|client|honeycomb|routing|integration|ably)[._-]?key(?:-data)?|\b\w{0,20}(?:salt|pepper)"
 )
 _AFTER = r"(?:[_-]?(?:access|key|base|value|\d)){0,3}"
 _ANNOTATED = r":\s{0,2}(?:[&\w.\[\]<>]{1,24}(?:\s?\|\s?None)?\s{1,2}|str|bytes|string)="
@@ -105,7 +110,11 @@ _DECLARED = r"""[\w-]{0,40}\x22\s{0,8}\{(?:[^{}\xff]|\{[^{}\xff]*\})*?\bdefault\
 """The declaration of a variable in Terraform."""
 _WITH_OPTIONS = r"(?:\s[^\n\xff]*?)?\s{1,8}"
 _OPTION = (
-    rf"(?i)\b(?:sshpass\s{{1,3}}-p[ =]{{0,2}}|mysql(?:dump|admin)?{_WITH_OPTIONS}-p"
+    rf"(?i)\b(?:sshpass\s{{1,3}}-p[ =]{{0,2}}|(?:m(?:ysql|ariadb)(?:-?\w{{3,9}})?|mycli|7z[ar]?){_WITH_OPTIONS}-p"
+    rf"|(?:docker|podman|nerdctl|buildah|skopeo|oras|helm)\s{{1,3}}(?:registry\s{{1,3}})?login{_WITH_OPTIONS}(?-i:-p)"
+    r"[ =]{0,2}"
+    rf"|(?:un)?zip{_WITH_OPTIONS}(?-i:-P)\s{{0,2}}"
+    rf"|AUTH\s{{1,2}}default\s{{1,2}}"
     rf"|(?:(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|registry|az)\s{{1,3}}login{_WITH_OPTIONS}-p"
     rf"|mongo\w{{0,8}}{_WITH_OPTIONS}-p|redis-cli{_WITH_OPTIONS}-a|ldap\w{{2,12}}{_WITH_OPTIONS}-w"
     rf"|(?:sqlcmd|osql|bcp){_WITH_OPTIONS}-p|user(?:add|mod){_WITH_OPTIONS}-p|(?:plink|pscp|psftp){_WITH_OPTIONS}-pw"
@@ -115,6 +124,15 @@ _OPTION = (
     r")"
 )
 """Commands that take a password as a short option."""
+_COMMANDS = (
+    r"(?i)\b(?:sshpass|mysql|mariadb|mycli|7z|zip|unzip|(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|registry|az"
+    r"|helm)\s{1,3}(?:registry\s{1,3})?login|mongo|redis-cli|ldap|sqlcmd|osql|bcp|useradd|usermod|plink|pscp|psftp|smb"
+    r"|htpasswd|AUTH\s{1,2}default)"
+)
+_UNASSIGNED = (
+    rf"(?i)(?:{_PASSWORD}){_AFTER}(?:\s|[*`]{{0,2}}\s{{0,40}}\||\(\s{{0,4}}[\x22'])|;\s{{0,4}}(?:pwd|password)=\{{"
+    r"|\bidentified\s{1,4}(?:by|with)|\b(?:requirepass|masterauth)\s|convertto-securestring\s"
+)
 ASSIGNED: Final[tuple[Rule, ...]] = (
     context_rule("aws-secret-key", rf"(?i:secret{_AFTER}|aws[\w.-]{{0,12}}key){_IS}", BASE64, checksums.aws_secret),
     context_rule("aws-secret-key", r"(?i)secret_?access_?key\s{1,8}", BASE64, checksums.aws_secret),
@@ -161,6 +179,7 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
         r"""(?i)(?:\bx-(?:amz|goog|ms)-|, {0,2})signature=|\bdigest\s[^\n\xff]{1,400}?\bresponse=["']?""",
         CREDENTIAL,
         checksums.secret,
+        hint=r"(?i)\bx-(?:amz|goog|ms)-signature=|, {0,2}signature=|\bresponse=",
     ),
     context_rule("authorization", r"(?i)\bAUTH\s{1,2}PLAIN\s{1,2}", CREDENTIAL, checksums.header),
     context_rule("password", _ASSIGNED_PASSWORD, VALUE, checksums.password),
@@ -181,14 +200,51 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
         r"""(?i)\bcurl(?:\s[^\n\xff]*?)?\s(?:-u|--user)[ =]{0,2}["']?[^\s:"'\xff]+:""",
         WORD,
         checksums.password_in_url,
+        hint=r"(?i)\bcurl\s",
     ),
-    context_rule("password", _OPTION, WORD, checksums.password),
-    context_rule("password", _UNASSIGNED_PASSWORD, VALUE, checksums.password),
+    context_rule(
+        "password",
+        r"""(?i)\b(?:https?|ab|lftp)\s(?:[^\n\xff]*?\s)?(?:-[au]|--auth)[ =]{0,2}["']?[^\s:,"'\xff]{1,100}[:,]""",
+        OF_USER,
+        checksums.password_in_url,
+        hint=r"(?i)\b(?:https?|ab|lftp)\s(?:-|[a-z]+\s)",
+    ),
+    context_rule(
+        "password",
+        r"""\s(?:-u|--user|--creds?)[ =]{0,2}["']?[\w.@-]{1,100}:""",
+        OF_USER,
+        checksums.password,
+        hint=r"""\s(?:-u|--user|--creds?)[ =]{0,2}["']?[\w.@-]+:""",
+    ),
+    context_rule("password", _OPTION, WORD, checksums.password, hint=_COMMANDS),
+    context_rule(
+        "password",
+        r"\becho\s{1,3}(?:-n\s{1,3})?",
+        PIPED,
+        checksums.password_in_url,
+        hint=r"-stdin\b",
+    ),
+    context_rule(
+        "password",
+        r"\bsqlplus\s[^/@\n\xff]{1,60}/",
+        TO_ORACLE,
+        checksums.password_in_url,
+        hint=r"\bsqlplus\s",
+    ),
+    context_rule(
+        "password",
+        r"(?m:^)[\w.*-]{1,100}:\d{4,5}:[A-Za-z*][\w-]{0,60}:[A-Za-z*][\w-]{0,60}:",
+        WORD,
+        checksums.value_with_digit,
+        hint=r"\w:\d{4,5}:[A-Za-z*]",
+    ),  # .pgpass
+    context_rule("password", _UNASSIGNED_PASSWORD, VALUE, checksums.password, hint=_UNASSIGNED),
     context_rule(
         "password",
         r"(?i)\b(?:login|machine)\s{1,8}[^\s\xff]{1,200}\s{1,8}(?:password|account)\s{1,8}",
         OF_NETRC,
         checksums.password,
+        hint=r"(?i)\s(?:password|account)\s{1,8}\S",
         each=True,
     ),
     context_rule(
@@ -212,10 +268,33 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
         checksums.secret,
         hint=rf""":{_SLASHES}[^\s/:@"'<>?#]{{16,}}@""",
     ),
-    context_rule("url-password", r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/", TO_ORACLE, checksums.password_in_url),
+    context_rule(
+        "url-password",
+        r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/",
+        TO_ORACLE,
+        checksums.password_in_url,
+        hint=r"(?i)\bjdbc:oracle:",
+    ),
     context_rule("authorization", r"""(?i)"auth"\s{0,3}:\s{0,3}\\?["']""", CREDENTIAL, checksums.registry_credentials),
     context_rule("secret", r"""(?i)\b(?:set-)?cookie2?["']?:\s{0,3}["']?""", COOKIE, checksums.secret, each=True),
     context_rule("secret", r"(?i)[?&](?:key|sig|signature)=", CREDENTIAL, checksums.secret),
     context_rule("secret", r"""\x22(?:d|p|q|dp|dq|qi|k)\x22\s{0,3}:\s{0,3}\x22""", OF_JWK, checksums.value_with_digit),
     context_rule("secret", _ASSIGNED_SECRET, VALUE, checksums.secret),
+    context_rule(
+        "secret",
+        rf"(?i)[a-z0-9]{{2,20}}[._-]?key(?:{_IS}|{_NEXT_ARGUMENT})",
+        VALUE,
+        checksums.other_key,
+        hint=r"(?i)key(?:\W{1,6}|\W{1,40}value\W{1,6})[\w+/-]{20}",
+    ),
+    context_rule("secret", r"(?i)[?&]code=", GRANT, checksums.grant),
+    context_rule("secret", r"(?i):_auth_?token\s{1,3}", VALUE, checksums.secret),
+    context_rule("platform-token", r"(?i)/bot", OF_BOT, checksums.value_with_digit, hint=r"(?i)/bot\d{6,12}:[\w-]{30}"),
+    context_rule(
+        "platform-token",
+        r"(?i)/(?:(?:web)?hooks?|with/key)/",
+        HOOK,
+        checksums.webhook,
+        hint=r"(?i)/(?:(?:web)?hooks?|with/key)/\w",
+    ),
 )

@@ -98,6 +98,14 @@ def _card(value: bytes, lead: bytes) -> int:
     return len(value) if total % 10 == 0 else 0
 
 
+def _social_security(value: bytes, lead: bytes) -> int:
+    """Hide a number in the ranges that are given out."""
+    area, group, serial = value[:3], value[-6:-4].strip(b" -"), value[-4:]
+    if _follows_number_sign(lead) or area in {b"000", b"666"} or area >= b"900":
+        return 0
+    return len(value) if group != b"00" and serial != b"0000" else 0
+
+
 PERSONAL: Final[tuple[Rule, ...]] = (
     personal_rule(
         "email",
@@ -112,6 +120,14 @@ PERSONAL: Final[tuple[Rule, ...]] = (
         hint=r"[A-Z]{2}\d{2} ?[A-Z0-9]{4} ?[A-Z0-9]{4}",
     ),
     personal_rule("credit-card", r"\d{4}(?:[ -]\d{4}){3}|3\d{3}[ -]\d{6}[ -]\d{4,5}|\d{13,19}", _card),
+    personal_rule("ssn", r"\d{3}-\d{2}-\d{4}", _social_security),
+    personal_rule(
+        "ssn",
+        r"""(?i)(?:ssn|social.security(?:.n(?:o|r|umber))?)\.?["']?\s{0,2}[:=]?\s{0,2}["']?""",
+        _social_security,
+        hint=r"(?i)(?:ssn|social.security)[^\d\n]{0,14}\d{3} ?\d\d ?\d{4}",
+        value=re.compile(rb"(\d{3}( ?)\d{2}\2\d{4})(?!\d)"),
+    ),
     personal_rule("phone", r"\+[1-9][\d ().-]{6,24}\d", _international),
     personal_rule("phone", r"\([2-9]\d{2}\) ?[2-9]\d{2}[ -]\d{4}|[2-9]\d{2}-[2-9]\d{2}-\d{4}", _american),
     personal_rule(

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import islice
 
 from hardwon.text.invisible import visible_text
-from knowledge.text.redaction.rule import HIDDEN, Automaton, Rule
+from knowledge.text.redaction.rule import HIDDEN, Automaton, Rule, compile_pattern
 from knowledge.text.redaction.rules import KINDS, RULES
 
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z-]+)\]")
@@ -28,6 +28,14 @@ _MAX_REPEATED = 16
 """Secrets per rule whose other occurrences are searched, to bound the time for texts full of secrets."""
 _MAX_SHARED = 64
 """Secrets shared between texts that belong together, at most."""
+
+MAY_BE_INVISIBLE = compile_pattern(
+    r"[\x00-\x08\x0e-\x1b\x1f\x7f]|\xc2[\x80-\x84\x86-\x9f\xad]|\xcd\x8f|\xd8\x9c|\xe1(?:\x85[\x9f\xa0]|\x9e[\xb4\xb5]"
+    r"|\xa0[\x8b-\x8f])|\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf]|\xa0\x80)|\xe3\x85\xa4|\xed[\xa0-\xbf]"
+    r"|\xef(?:\xb7[\x90-\xaf]|\xb8[\x80-\x8f]|\xbb\xbf|\xbe\xa0|\xbf[\xb0-\xbb\xbe\xbf])|\xf0(?:\x93[\x90\x91]|\x9b\xb2|\x9d\x85)"
+    r"|[\xf0-\xf4][\x80-\xbf]\xbf[\xbe\xbf]|\xf3\xa0"
+)
+"""Bytes of each character that `visible_text` strips, and of few others."""
 
 _LONG = 512
 _LONGER = re.compile(rb"[^\s\"'\xff]*")
@@ -66,6 +74,8 @@ def redact_together(texts: Sequence[str]) -> list[Redaction]:
 
 def _redact_visible(text: str, shared: dict[bytes, int], *, keep_lines: bool) -> Redaction:
     first = _redact(text, shared, keep_lines=keep_lines)
+    if not text.isascii() and not MAY_BE_INVISIBLE.search(text.encode("utf-8", "surrogatepass")):
+        return first  # a fifth of what visible_text costs
     visible = visible_text(first.text)
     if visible is first.text:
         return first
@@ -97,9 +107,22 @@ def _redact(text: str, shared: dict[bytes, int], *, keep_lines: bool) -> Redacti
 
 
 @cache
-def _hints() -> Automaton:
-    """Return one automaton of all rules' hints, built at first use."""
-    return Automaton([rule.hint for rule in RULES])
+def _hints() -> tuple[tuple[Automaton, tuple[int, ...]], ...]:
+    """Return automata of the rules' hints with the numbers of the rules, built at first use.
+
+    Two, of contexts and of what is recognised by its own form: the states of one for all would be the product of
+    theirs. They would not fit into its memory after some thousand texts, and a pass would take twenty times as long
+    (findings/re2-set-slows-down-without-a-word.sh).
+    """
+    groups: dict[bool, list[int]] = {}
+    for number, rule in enumerate(RULES):
+        groups.setdefault(rule.value is None or rule.personal, []).append(number)
+    return tuple((Automaton([RULES[number].hint for number in group]), tuple(group)) for group in groups.values())
+
+
+def _hinted(data: bytes) -> list[int]:
+    """Return the numbers of the rules whose hint matches, ascending."""
+    return sorted(numbers[place] for automaton, numbers in _hints() for place in automaton.of(data))
 
 
 def _hide_placeholders(data: bytes) -> tuple[bytes, list[str]]:
@@ -119,7 +142,7 @@ def _hide_placeholders(data: bytes) -> tuple[bytes, list[str]]:
 def _find_spans(data: bytes, shared: dict[bytes, int]) -> list[_Span]:
     """Return the spans to hide, in order and without overlaps, and add new secrets to `shared`."""
     found = list(_find_repeated(data, shared)) if shared else []
-    for number in sorted(_hints().of(data)):
+    for number in _hinted(data):
         of_rule = list(_find_by_rule(number, data))
         found += of_rule
         if of_rule and RULES[number].repeats:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from orchestrator.cli.support.one_call import OperationCommand, add_command
-from orchestrator.cli.support.run import Json, Limit, run
+from orchestrator.cli.support.run import Json, Limit, Workspace, run
+
+if TYPE_CHECKING:
+    from hardwon.models.maintenance import RedactionReport
 
 workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
@@ -44,6 +47,7 @@ def add_upkeep(app: typer.Typer) -> None:
     add_command(app, "verify", _VERIFY)
     app.command()(rebuild)
     app.command()(reembed)
+    app.command()(redact)
     add_command(app, "dead", _DEAD)
     add_command(app, "retry-dead", _RETRY_DEAD)
     app.command("export")(export)
@@ -144,6 +148,44 @@ def reembed(
                     choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
                 )
         print_reembed(report, choice, as_json=as_json)
+
+    run(work)
+
+
+def redact(
+    *,
+    again: Annotated[
+        bool, typer.Option("--again", help="Redact what is stored: texts are redacted as they come in anyway.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would change.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    all_workspaces: Annotated[bool, typer.Option("--all-workspaces", help="One workspace after the other.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take out of both stores what a rule that came later takes for a secret. What changed is embedded again.
+
+    Killed at any point and run again, it ends the same. Exit code 1 if something still waits to be embedded.
+    """
+    from orchestrator.cli.reports.memory_report import print_redactions
+    from orchestrator.cli.support.session import connect, open_workspace
+    from orchestrator.cli.support.terminal import stages
+
+    if not again:
+        raise typer.BadParameter("give --again: new texts are redacted before they are stored")
+    if all_workspaces and workspace != DEFAULT_WORKSPACE:
+        raise typer.BadParameter("give either --workspace or --all-workspaces")
+
+    async def work() -> None:
+        reports: dict[str, RedactionReport] = {}
+        async with connect() if all_workspaces else open_workspace(workspace, as_json=as_json) as knowledge:
+            for name in await knowledge.workspaces() if all_workspaces else [workspace]:
+                with stages(quiet=as_json) as progress:
+                    stage = progress.stage(f"Redacting {name}")
+                    of_it = knowledge.in_workspace(name)
+                    reports[name] = await of_it.redaction.redact_again(dry_run=dry_run, progress=stage)
+        print_redactions(reports, as_json=as_json)
+        if any(report.postponed for report in reports.values()):
+            raise typer.Exit(1)
 
     run(work)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ModelChoice,
         RebuildReport,
         RecallReport,
+        RedactionReport,
         ReembedReport,
         VerifyReport,
     )
@@ -404,6 +405,28 @@ def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
     else:
         points = _points(report.points, report.passages)
         print_text(f"{points} are back in the index, {report.embedded:,} of them embedded again")
+
+
+def print_redactions(reports: Mapping[str, RedactionReport], *, as_json: bool) -> None:
+    """Print what was taken out of the stores, workspace by workspace."""
+    if as_json:
+        print_json({name: asdict(report) for name, report in reports.items()})
+        return
+    for name, report in reports.items():
+        rows = f"{count_of(report.entries + report.merged, 'entry')}, {count_of(report.documents, 'document')} and"
+        changes = f"{rows} {count_of(report.records, 'other row')}"
+        if report.dry_run:
+            print_text(f"workspace {name}: {changes} have secrets in them")
+        else:
+            merged = f", of which {report.merged:,} had become the same as others" if report.merged else ""
+            print_text(f"workspace {name}: {changes} redacted{merged}; {report.embedded:,} embedded")
+        for kind, number in report.kinds.items():
+            print_text(f"  {kind}: {number:,}")
+        if report.audited:
+            sealed = count_of(report.audited, "decision")
+            print_text(f"  {sealed} in the audit log keep theirs: each row is sealed by the next one")
+        if report.postponed:
+            print_text(f"  the rest waits for the next checkpoint: {report.postponed}")
 
 
 def print_layout(report: RebuildReport, *, as_json: bool) -> None:

@@ -43,7 +43,8 @@ _DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
 _TEXTS = re.compile(r"/v1/(?:entries(?:/[^/]+/resolution)?|tasks:[^/]+|gates:decided|contexts|queries/[^/]+)")
 _LONG = re.compile(
     r"""
-      POST\ /v1/(?:checkpoints|sweeps|prune|jobs/|verify|recall|layout|rebuild|reembed|revocations|patterns:split)
+      POST\ /v1/(?:checkpoints|sweeps|prune|jobs/|verify|recall|layout|rebuild|reembed|redactions)
+    | POST\ /v1/(?:revocations|patterns:split)
     | POST\ /v1/patterns/[^/]+/join$
     | (?:GET|POST)\ /v1/archive(?:/entries)?$
     | GET\ /v1/audit:verify$

@@ -218,3 +218,29 @@ def test_dead_entries_are_shown_with_their_reasons_and_staged_again(
     endpoint.poison = None
     assert commands.here("retry-dead") == {"staged": 1}
     assert commands.here("retry-dead") == {"staged": 0}
+
+
+def test_what_was_stored_without_redaction_is_redacted_again_in_one_workspace_and_in_all(
+    alone: Commands, endpoint: OpenAIServer, tmp_path: Path
+) -> None:
+    token = "gh" + "p_" + "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+    told = [entry(failure_description=f"push with {token} fails", task_id=str(number)) for number in range(2)]
+    (tmp_path / "entries.jsonl").write_text(lines(told))
+    for workspace in ("default", "team"):
+        given = ("capture", tmp_path / "entries.jsonl", "--workspace", workspace)
+        assert alone.json(*given, HARDWON_REDACTION="off")["accepted"] == 2
+        assert alone.json("checkpoint", "--workspace", workspace, HARDWON_REDACTION="off")["embedded"] == 2
+    assert "give --again" in alone.run("redact").stderr
+    tried = alone.json("redact", "--again", "--dry-run", "--all-workspaces")
+    assert {name: report["entries"] for name, report in tried.items()} == {"default": 2, "team": 2}
+    shown = alone.run("redact", "--again", "--workspace", "team").stdout
+    assert shown == (
+        "workspace team: 2 entries, 0 documents and 0 other rows redacted; 2 embedded\n  github-token: 2\n"
+    )
+    done = alone.json("redact", "--again", "--all-workspaces")
+    assert {name: (report["entries"], report["embedded"]) for name, report in done.items()} == {
+        "default": (2, 2),
+        "team": (0, 0),
+    }
+    assert alone.json("verify")["points"]
+    assert token not in alone.run("export", "--entries", "-").stdout

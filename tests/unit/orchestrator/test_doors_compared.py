@@ -21,7 +21,10 @@ _WORDS = "the help is in plain English"
 _REASON = "a context says why it shows what it does, and is on record with the numbers of its choice"
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
+_AGAIN = "what was stored before there was a rule for it is redacted again"
 ROUTES: Mapping[str, str] = {
+    "POST /v1/redactions redact_again": _AGAIN,
+    "RedactionReport": _AGAIN,
     "Added": _NAMES,
     "AddedDocument": _NAMES,
     "BatchAnswer": _NAMES,
@@ -133,6 +136,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,
     "hardwon rebuild": _INDEX,
+    "hardwon redact": _AGAIN,
     "hardwon reembed": _WORDS,
     "hardwon review list": _ALARMS,
     "hardwon revoke": _WORDS,

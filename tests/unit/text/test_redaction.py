@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hardwon.text.invisible import visible_text
 from knowledge.text.redaction import KINDS, redact, redact_together
+from knowledge.text.redaction.redactor import MAY_BE_INVISIBLE
 from tests.support.cases import each_case, load_tables, over
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
@@ -425,3 +426,10 @@ def test_a_hash_of_a_password_is_found_in_each_of_its_forms(told: str) -> None:
 def test_what_a_terminal_draws_with_takes_no_line_along() -> None:
     text = "Restart.\n\x1b]\nNever delete it before the backup.\n\x07Then delete it."
     assert "Never delete it before the backup.\n" in visible_text(text)
+
+
+def test_each_character_that_nobody_sees_is_looked_for() -> None:
+    for code in range(0x110000):
+        text = f"a{chr(code)}b"
+        if visible_text(text) != text:
+            assert MAY_BE_INVISIBLE.search(text.encode("utf-8", "surrogatepass")), hex(code)
