@@ -24,6 +24,7 @@ from tests.support.postgres import socket_of
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _TAKEN = {"user", "database", "client_encoding", "datestyle", "timezone", "standard_conforming_strings"}
 _TAKEN |= {"application_name"}
+_LEAVES = (b"X", b"")
 _OWN = True
 """Mark of an answer that belongs to a message of the pooler's own, and that no client is told."""
 
@@ -67,7 +68,8 @@ class PoolerStandIn:
         self._idle: dict[str, asyncio.LifoQueue[_Server]] = {}
         self._names: dict[bytes, str] = {}
         self._keys = itertools.count(1)
-        self._serving: dict[bytes, _Server] = {}
+        self.serving: dict[bytes, _Server] = {}
+        """The server that a client has, by the key that it cancels with."""
         self._open: set[asyncio.StreamWriter] = set()
         self.handed_over = 0
         """Number of transactions that a client was given a server for."""
@@ -152,7 +154,7 @@ class PoolerStandIn:
         await _Client(self, reader, writer, servers, key).serve()
 
     async def _cancel(self, key: bytes) -> None:
-        if server := self._serving.get(key):
+        if server := self.serving.get(key):
             reader, writer = await asyncio.open_unix_connection(self._socket)
             writer.write(struct.pack("!ii", 8 + len(server.key), _CANCEL) + server.key)
             await reader.read()
@@ -185,46 +187,53 @@ class _Client:
         self._servers = servers
         self._key = key
         self._statements: dict[bytes, bytes] = {}
+        self._received: asyncio.Queue[tuple[bytes, bytes]] = asyncio.Queue()
+        self._awaited = 0
+        self._gone = False
 
     async def serve(self) -> None:
         """Serve it until it leaves."""
-        while True:
-            kind, body = await _read(self._reader)
-            if kind == b"X":
-                return
-            server = await self._servers.get()
-            self._pooler.handed_over += 1
-            self._pooler._serving[self._key] = server
-            status = b"T"
-            try:
-                status = await self._transaction(server, kind, body)
-            finally:
-                self._pooler._serving.pop(self._key, None)
-                if status != b"I":
-                    await self._clear(server)
-                self._servers.put_nowait(server)
+        receiving = asyncio.create_task(self._receive())
+        try:
+            while (first := await self._received.get()) != _LEAVES:
+                server = await self._servers.get()
+                self._pooler.handed_over += 1
+                self._pooler.serving[self._key] = server
+                try:
+                    await self._transaction(server, first)
+                finally:
+                    self._pooler.serving.pop(self._key, None)
+                    self._servers.put_nowait(server)
+        finally:
+            receiving.cancel()
 
-    async def _transaction(self, server: _Server, kind: bytes, body: bytes) -> bytes:
-        while True:
-            if kind == b"X":
-                raise asyncio.IncompleteReadError(b"", None)
+    async def _receive(self) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                self._received.put_nowait(await _read(self._reader))
+        self._received.put_nowait(_LEAVES)
+
+    async def _transaction(self, server: _Server, first: tuple[bytes, bytes]) -> None:
+        """Pass on messages both ways until no transaction is open."""
+        self._awaited = 0
+        sending = asyncio.create_task(self._send(server, first))
+        answering = asyncio.create_task(self._answer(server))
+        await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():  # it left in the middle: roll back
+            self._awaited += 2
+            self._gone = True
+            server.writer.write(_message(b"S") + _message(b"Q", b"ROLLBACK\0"))
+        await answering
+        sending.cancel()
+
+    async def _send(self, server: _Server, first: tuple[bytes, bytes]) -> None:
+        message = first
+        while message != _LEAVES:
+            kind, body = message
+            self._awaited += kind in {b"S", b"Q"}
             server.writer.write(self._outgoing(server, kind, body))
-            if kind in b"SQ":
-                status = await self._answer(server)
-                if status == b"I":
-                    return status
-            kind, body = await _read(self._reader)
-
-    async def _clear(self, server: _Server) -> None:
-        """Roll back what a client left behind."""
-        server.writer.write(_message(b"S") + _message(b"Q", b"ROLLBACK\0"))
-        kind, body, readies = b"", b"", 0
-        while not (readies >= 2 and body == b"I"):
-            kind, body = await _read(server.reader)
-            readies += kind == b"Z"
-            if kind != b"Z":
-                body = b""
-        server.answers.clear()
+            await server.writer.drain()
+            message = await self._received.get()
 
     def _outgoing(self, server: _Server, kind: bytes, body: bytes) -> bytes:
         """Return a client's message as the server gets it, after what it needs."""
@@ -264,8 +273,8 @@ class _Client:
         server.answers.append((ours, _OWN))
         return _message(b"P", ours.encode() + b"\0" + statement), ours.encode()
 
-    async def _answer(self, server: _Server) -> bytes:
-        """Pass on what a server answers until it is ready; return its status."""
+    async def _answer(self, server: _Server) -> None:
+        """Pass on what a server answers until it is ready for another client."""
         while True:
             kind, body = await _read(server.reader)
             if kind == b"1" and server.answers and server.answers.popleft()[1] is _OWN:
@@ -273,18 +282,9 @@ class _Client:
             if kind == b"Z":
                 server.prepared -= {name for name, _ in server.answers}  # those that an error came before
                 server.answers.clear()
-            self._writer.write(_message(kind, body))
-            if kind == b"G":
-                await self._copy(server)
-            elif kind == b"Z":
-                return body
-            elif len(body) > 65536:
+                self._awaited -= 1
+            if not self._gone:
+                self._writer.write(_message(kind, body))
                 await self._writer.drain()
-
-    async def _copy(self, server: _Server) -> None:
-        """Pass on what a client copies."""
-        kind = b""
-        while kind not in {b"c", b"f"}:
-            kind, body = await _read(self._reader)
-            server.writer.write(_message(kind, body))
-            await server.writer.drain()
+            if kind == b"Z" and body == b"I" and not self._awaited:
+                return

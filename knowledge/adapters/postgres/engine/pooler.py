@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeGuard
 
 import asyncpg
+from asyncpg.prepared_stmt import PreparedStatement
 from sqlalchemy.dialects.postgresql.asyncpg import (
     AsyncAdapt_asyncpg_connection,
     AsyncAdapt_asyncpg_cursor,
@@ -20,7 +21,8 @@ from sqlalchemy.dialects.postgresql.asyncpg import (
 from sqlalchemy.util.concurrency import await_
 
 _BEGIN = "BEGIN ISOLATION LEVEL {isolation} {access}; SELECT {settings}"
-_ROLE = """
+_TAKE_ROLE = "set_config('role', 'hardwon_app', true)"
+_TAKE_ROLE_IF_ALLOWED = """
     set_config('role', coalesce((
         SELECT rolname FROM pg_catalog.pg_roles
         WHERE rolname = 'hardwon_app' AND has_table_privilege(oid, 'knowledge_staging', 'INSERT')
@@ -29,6 +31,8 @@ _ROLE = """
     ), 'none'), true)
 """
 _NO_ROLE = "set_config('role', 'none', true)"
+_DESCRIBED = 100
+"""Number of queries whose types are remembered for a connection."""
 _OUTSIDE = ("VACUUM",)
 """Statements that Postgres does not run in a transaction; they are of no workspace."""
 
@@ -42,6 +46,8 @@ class PooledDriver(asyncpg.Connection):
         """The empty name is the whole store."""
         self.keeps_statements = False
         self.settings: Mapping[str, str] = {}
+        self._described: dict[str, PreparedStatement[Any]] = {}
+        self._takes_role: bool | None = None
 
     async def begin(self, isolation: str = "read_committed", *, readonly: bool = False) -> None:
         """Begin a transaction and set its workspace, role and settings: one round trip, which fails as a whole."""
@@ -50,13 +56,22 @@ class PooledDriver(asyncpg.Connection):
         text = _BEGIN.format(
             isolation=isolation.replace("_", " "),
             access="READ ONLY" if readonly else "",
-            settings=", ".join([*settings, _ROLE if self.workspace else _NO_ROLE]),
+            settings=", ".join([*settings, self._role()]),
         )
         try:
             await self.execute(text)
+            if self.workspace and self._takes_role is None:
+                self._takes_role = await self.fetchval("SELECT current_user = 'hardwon_app'")
         except Exception:
+            self._takes_role = None
             await self.undo()
             raise
+
+    def _role(self) -> str:
+        """Return the expression that takes the role; looking up if it may be taken is half of a BEGIN (measured)."""
+        if not self.workspace:
+            return _NO_ROLE
+        return _TAKE_ROLE if self._takes_role else _TAKE_ROLE_IF_ALLOWED
 
     async def undo(self) -> None:
         """Roll back what is under way, after an error that is about to be raised."""
@@ -75,12 +90,23 @@ class PooledDriver(asyncpg.Connection):
             raise
         await self.execute("COMMIT")
 
-    async def fetch(self, *arguments: Any, **options: Any) -> Any:
+    async def fetch(self, query: str, *arguments: Any, **options: Any) -> Any:
         """Return the rows of a query, in a transaction of its own if there is none."""
         if self.is_in_transaction():
-            return await super().fetch(*arguments, **options)
+            return await self._fetch(query, *arguments, **options)
         async with self.transact():
-            return await super().fetch(*arguments, **options)
+            return await self._fetch(query, *arguments, **options)
+
+    async def _fetch(self, query: str, *arguments: Any, **options: Any) -> Any:
+        if self.keeps_statements:
+            return await super().fetch(query, *arguments, **options)
+        statement = self._described.get(query)
+        if statement is None:
+            if len(self._described) >= _DESCRIBED:
+                self._described.clear()
+            # without a name: the driver has it parsed again in the same round trip that executes it
+            statement = self._described[query] = await self.prepare(query, name="")
+        return await statement.fetch(*arguments, **options)
 
 
 def is_pooled_driver(connection: object) -> TypeGuard[PooledDriver]:
@@ -187,5 +213,5 @@ class DriverModule(AsyncAdapt_asyncpg_dbapi):
             return plain
         if driver.keeps_statements:
             return PooledConnection(self, driver)  # type: ignore[no-untyped-call]
-        options: dict[str, Any] = {"prepared_statement_cache_size": 0, "prepared_statement_name_func": str}
-        return PooledConnection(self, driver, **options)  # type: ignore[no-untyped-call]
+        # without a name: the driver has it parsed again in the same round trip that executes it
+        return PooledConnection(self, driver, prepared_statement_name_func=str)  # type: ignore[no-untyped-call]
