@@ -70,6 +70,14 @@ def pgbouncer(dsn: str, *, size: int = 1, mode: str = "transaction", more: str =
                 process.kill()
 
 
+def keeps_prepared_statements() -> bool:
+    """Return whether it is a release that keeps prepared statements unless told otherwise (1.24 on)."""
+    assert PROGRAM is not None
+    told = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
+    major, minor = told.split()[1].split(".")[:2]
+    return (int(major), int(minor)) >= (1, 24)
+
+
 def _listens(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()

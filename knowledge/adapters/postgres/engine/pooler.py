@@ -21,6 +21,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import (
 from sqlalchemy.util.concurrency import await_
 
 _BEGIN = "BEGIN ISOLATION LEVEL {isolation} {access}; SELECT {settings}"
+_SET = "set_config({name}, {value}, true)"
 _TAKE_ROLE = "set_config('role', 'hardwon_app', true)"
 _TAKE_ROLE_IF_ALLOWED = """
     set_config('role', coalesce((
@@ -52,7 +53,7 @@ class PooledDriver(asyncpg.Connection):
     async def begin(self, isolation: str = "read_committed", *, readonly: bool = False) -> None:
         """Begin a transaction and set its workspace, role and settings: one round trip, which fails as a whole."""
         local = {"timezone": "UTC", **self.settings, "hardwon.workspace": self.workspace}
-        settings = [f"set_config({_literal(name)}, {_literal(value)}, true)" for name, value in local.items()]
+        settings = [_SET.format(name=_literal(name), value=_literal(value)) for name, value in local.items()]
         text = _BEGIN.format(
             isolation=isolation.replace("_", " "),
             access="READ ONLY" if readonly else "",
@@ -68,7 +69,7 @@ class PooledDriver(asyncpg.Connection):
             raise
 
     def _role(self) -> str:
-        """Return the expression that takes the role; looking up if it may be taken is half of a BEGIN (measured)."""
+        """Return the expression that takes the role, looked up until it could be taken once."""
         if not self.workspace:
             return _NO_ROLE
         return _TAKE_ROLE if self._takes_role else _TAKE_ROLE_IF_ALLOWED
