@@ -28,7 +28,8 @@ async def is_pooled(connection: AsyncConnection) -> bool:
 _JOB_RUN = sa.table("job_run", *(sa.column(name) for name in ("job", "slot", "started_at", "attempts")))
 """Columns of the table of job runs, which is above this package."""
 _LEASE_SECONDS = 60.0
-"""Time after which the lease of a process that died is free, ours; it is renewed four times in it."""
+"""Time after which the lease of a process that died is free, ours."""
+_RENEW_SECONDS = 15.0
 _NAME = sa.literal("lock/", sa.Text).concat(sa.cast(sa.bindparam("lock", type_=sa.BigInteger), sa.Text))
 _SLOT: sa.ColumnElement[Any] = sa.literal_column("'epoch'::timestamptz")
 _IS_FRESH = _JOB_RUN.c.started_at > sa.func.now() - sa.func.make_interval(0, 0, 0, 0, 0, 0, _LEASE_SECONDS)
@@ -102,7 +103,7 @@ async def _lease(store: AsyncEngine, key: int) -> AsyncIterator[bool]:
 async def _renew(store: AsyncEngine, ours: Mapping[str, int]) -> None:
     """Renew a lease until cancelled; while Postgres is away it is tried again."""
     while True:
-        await asyncio.sleep(_LEASE_SECONDS / 4)
+        await asyncio.sleep(_RENEW_SECONDS)
         try:
             async with autocommit(store) as connection:
                 await connection.execute(sa.update(_JOB_RUN).where(_IS_OURS).values(started_at=sa.func.now()), ours)
