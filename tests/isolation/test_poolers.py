@@ -62,6 +62,7 @@ async def left_behind(address: str) -> tuple[bool, str]:
             row = await other.fetchrow(
                 "SELECT current_user <> session_user, coalesce(current_setting('hardwon.workspace', true), '')"
             )
+            assert row is not None
             return row[0], row[1]
     finally:
         await other.close()

@@ -250,11 +250,11 @@ class _Client:
                 return _message(b"P", ours.encode() + b"\0" + rest)
             case b"B":
                 portal, name, rest = body.split(b"\0", 2)
-                before, ours = self._prepare(server, name)
-                return before + _message(b"B", portal + b"\0" + ours + b"\0" + rest)
+                before, there = self._prepare(server, name)
+                return before + _message(b"B", portal + b"\0" + there + b"\0" + rest)
             case b"D" if body[:1] == b"S":
-                before, ours = self._prepare(server, body[1:-1])
-                return before + _message(b"D", b"S" + ours + b"\0")
+                before, there = self._prepare(server, body[1:-1])
+                return before + _message(b"D", b"S" + there + b"\0")
             case b"C" if body[:1] == b"S":
                 self._statements.pop(body[1:-1], None)
                 return _message(b"C", b"S\0")
