@@ -298,16 +298,17 @@ class KnowledgeSettings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _postgres(cls, value: SecretStr | None) -> SecretStr | None:
-        if value and not value.get_secret_value().startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
+        """Strip an address, since one read from a file ends in a line break, and check each of its hosts."""
+        address = value and value.get_secret_value().strip()
+        if not address:
+            return value
+        if not address.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
             raise ValueError("give a Postgres address, such as postgresql://user:password@host/database")
-        return value
-
-    @field_validator("database_url")
-    @classmethod
-    def _postgres_port(cls, value: SecretStr | None) -> SecretStr | None:
-        if value:
-            check_port(value.get_secret_value())
-        return value
+        before, at, place = address.partition("://")[2].rpartition("@")
+        hosts, slash, path = place.partition("/")
+        for host in hosts.split(","):
+            check_port(f"postgresql://{before}{at}{host}{slash}{path}")
+        return SecretStr(address)
 
     @field_validator("embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url")
     @classmethod

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.adapters.postgres.documents import passages
-from knowledge.adapters.postgres.engine import database
+from knowledge.adapters.postgres.engine import connection, database, pooler
+from knowledge.adapters.postgres.engine.connection import ServerConnector
 from knowledge.adapters.postgres.engine.database import autocommit
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
@@ -36,6 +37,8 @@ class Mutant(StrEnum):
     PASSAGES = "the index of passages is asked without the workspace"
     DOCUMENTS = "a statement on documents forgets the workspace, and Postgres does not mind"
     GUARDED_DOCUMENTS = "a statement on documents forgets the workspace, and Postgres does mind"
+    SESSION = "behind a pooler, the workspace is set for a session that others get"
+    LEFT_BEHIND = "behind a pooler, the workspace stays on a connection after the transaction"
 
 
 CAUGHT = (Mutant.INDEX, Mutant.STATEMENT, Mutant.PASSAGES, Mutant.DOCUMENTS)
@@ -68,6 +71,11 @@ def _in_scope_of_any(scope: Scope, _: str) -> sa.ColumnElement[bool]:
     return kb_documents.c.partition == sa.any_(sa.literal(list(scope.partitions), sa.ARRAY(sa.Text)))
 
 
+async def _own_session(self: ServerConnector) -> Any:
+    """`ServerConnector.connect`, which takes whatever answers for a session of its own."""
+    return await self._dial(connection._Keepalive)
+
+
 _conditions = passage_payloads.conditions
 
 
@@ -87,6 +95,8 @@ _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
         (database, "engine_of_workspace", _whole_store),
     ],
     Mutant.GUARDED_DOCUMENTS: [(passages, "in_scope", _in_scope_of_any)],
+    Mutant.SESSION: [(ServerConnector, "connect", _own_session)],
+    Mutant.LEFT_BEHIND: [(pooler, "_SET", "set_config({name}, {value}, false)")],
 }
 
 

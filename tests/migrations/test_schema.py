@@ -179,7 +179,7 @@ async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, post
     async with transaction(empty) as connection:
         await connection.execute(sa.text(f"CREATE ROLE {role}"))
     url = dsn_of(postgres_dsn, str(empty.url.database))
-    guest = make_engine(f"{url}&role={role}")
+    guest = make_engine(f"{url}&options=-crole%3D{role}")
     with pytest.raises(StorageUnavailable, match=r"permission denied for schema public.*owner of the database"):
         await migrate(guest, migration_scripts())
     await guest.dispose()

@@ -180,11 +180,8 @@ class TaskEventService:
         was solved unaided. Raises InvalidInput.
         """
         when_to_try = _fit(when_to_try)
-        _check_texts(
-            project_id=project_id, task_id=task_id, run_id=run_id, verified_by=verified_by, when_to_try=when_to_try
-        )
-        if applies_when is not None:
-            check_conditions(applies_when)
+        _check_texts(project_id=project_id, task_id=task_id, run_id=run_id)
+        _check_texts(applies_when, verified_by=verified_by, when_to_try=when_to_try)
         tried = _parse_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
         steps, advice = None, await self._followed_pattern(project_id, task_id, run_id, tried, solution_steps)
@@ -544,7 +541,9 @@ def _parse_tried(tried: Collection[UUID | str] | None) -> list[PatternId] | None
     return None if tried is None else [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
 
 
-def _check_texts(**texts: str | None) -> None:
+def _check_texts(applies_when: AppliesWhen | None = None, **texts: str | None) -> None:
+    if applies_when is not None:
+        check_conditions(applies_when)
     for name, value in texts.items():
         if value is not None:
             check_text(name, value)

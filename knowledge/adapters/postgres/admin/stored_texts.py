@@ -133,7 +133,7 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
         await connection.execute(sa.update(knowledge_staging).where(_E.id == redacted.before.entry_id).values(**values))
 
     async def _rename_keys(self, connection: AsyncConnection, pattern_id: UUID, redacted: RedactedEntry) -> None:
-        """Bind a pattern to the keys of the redacted texts in place of the old ones, from which secrets can be guessed."""
+        """Bind a pattern to the keys of the redacted texts in place of those that a secret can be guessed from."""
         of_workspace = _K.workspace == self._workspace
         for before, after in redacted.keys.items():
             taken = sa.exists().where(_P.workspace == self._workspace, _P.match_key == after)

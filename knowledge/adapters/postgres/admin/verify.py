@@ -13,9 +13,9 @@ from hardwon.errors import Conflict
 from knowledge.adapters.postgres.engine.database import (
     WorkspaceStore,
     autocommit,
-    session_lock,
     transaction,
 )
+from knowledge.adapters.postgres.engine.locks import check_second_connection, session_lock
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, max_idle_setting
 from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
 from knowledge.adapters.postgres.memory.points import (
@@ -131,6 +131,7 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
         async with session_lock(self._store, sa.literal(_CHANGE_LOCK)) as locked:
             if not locked:
                 raise Conflict("the embedding model is being changed already: wait until that has ended")
+            await check_second_connection(self._store)  # the switch itself holds one
             yield
 
     @asynccontextmanager

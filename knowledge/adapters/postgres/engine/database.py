@@ -23,26 +23,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from hardwon.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
+from knowledge.adapters.postgres.engine.address import read_address
 from knowledge.adapters.postgres.engine.connection import (
     CONNECT_SECONDS,
     LOCK_SECONDS,
+    LOST_STATEMENTS,
     REFUSED,
-    connect,
-    driver_dsn,
+    ServerConnector,
     first_line,
-    ssl_context_for,
 )
+from knowledge.adapters.postgres.engine.pooler import DriverModule, PooledConnection
 
 
 def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] | None = None) -> AsyncEngine:
     """Return an engine for a Postgres address; nothing is connected yet. Its errors repeat no stored text.
 
-    If the connection is refused, `revive` is called, in a thread, and the connection is retried.
+    If the connection is refused, `revive` is called, in a thread, and the connection is retried. Raises InvalidSetting
+    for an address that is invalid.
     """
-    address, authorities = driver_dsn(dsn), ssl_context_for(dsn)
+    address = read_address(dsn)
+    # the connector opens connections; SQLAlchemy reads no address of several hosts
+    url = sa.make_url("postgresql://" if address.has_several_hosts else dsn.strip())
     engine = create_async_engine(
-        sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
-        async_creator=lambda: connect(address, authorities, revive),
+        url.set(drivername="postgresql+asyncpg"),
+        module=DriverModule(ServerConnector(address, revive)),
         hide_parameters=True,
         isolation_level="READ COMMITTED",  # our statements rely on it, whatever the server's default
         pool_size=connections,
@@ -56,6 +60,7 @@ def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] |
     sa.event.listen(engine.sync_engine, "checkin", lambda driver, record: _record_answer(engine, driver, record))
     sa.event.listen(engine.sync_engine, "handle_error", _redact_error)
     sa.event.listen(engine.sync_engine, "handle_error", _disconnect_read_only)
+    sa.event.listen(engine.sync_engine, "handle_error", _disconnect_shared)
     sa.event.listen(engine.sync_engine, "engine_connect", _on_checkout)
     return engine
 
@@ -139,11 +144,21 @@ def _redact_error(context: ExceptionContext) -> None:
 
 def _disconnect_read_only(context: ExceptionContext) -> None:
     """Reconnect if a server is read-only: after a failover another server may answer at the same address."""
-    cause: BaseException | None = context.original_exception
-    while cause is not None and not isinstance(cause, asyncpg.ReadOnlySQLTransactionError):
-        cause = cause.__cause__
-    if cause is not None:
+    if _is_caused_by(context.original_exception, asyncpg.ReadOnlySQLTransactionError):
         context.is_disconnect = True
+
+
+def _disconnect_shared(context: ExceptionContext) -> None:
+    """Reconnect if statements get lost: a pooler came in between, and gives our sessions to others."""
+    if _is_caused_by(context.original_exception, LOST_STATEMENTS):
+        context.is_disconnect = True
+
+
+def _is_caused_by(error: BaseException, kinds: type[Exception] | tuple[type[Exception], ...]) -> bool:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, kinds):
+        cause = cause.__cause__ or getattr(cause, "orig", None)
+    return cause is not None
 
 
 _BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
@@ -194,9 +209,8 @@ _MESSAGES: Mapping[tuple[type[Exception], ...], str] = {
         "the database lacks tables of hardwon ({said}): was it recreated under a running process? Stop all processes"
         " that use it, then any command creates them again"
     ),
-    (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): (
-        "a pooler between hardwon and Postgres gives its connections to others between two statements ({said}): each"
-        " client needs a session of its own (PgBouncer: pool_mode = session)"
+    LOST_STATEMENTS: (
+        "a pooler has come between hardwon and Postgres ({said}): do it again, hardwon finds out how it works"
     ),
     (asyncpg.ProtocolViolationError,): REFUSED,
     (
@@ -258,14 +272,14 @@ _USED_AT = "hardwon_used_at"
 _ALIVE_SECONDS = 10.0
 """Time since its last use for which a connection counts as alive: servers and networks close idle ones."""
 _ENTER_WORKSPACE = """
-    SELECT set_config('role', coalesce(CASE WHEN $1 <> '' THEN (
+    SELECT pg_backend_pid(), set_config('role', coalesce(CASE WHEN $1 <> '' THEN (
         SELECT rolname FROM pg_catalog.pg_roles
         WHERE rolname = 'hardwon_app' AND has_table_privilege(oid, 'knowledge_staging', 'INSERT')
             AND pg_has_role(session_user, oid,
                 CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
     ) END, 'none'), false), set_config('hardwon.workspace', $1, false)
 """
-"""Sets the workspace and takes the role, if possible; the empty name resets both."""
+"""Sets the workspace of a session and takes the role, if possible; the empty name resets both."""
 
 
 def engine_of_workspace(engine: AsyncEngine, workspace: str) -> AsyncEngine:
@@ -285,8 +299,8 @@ def _on_checkout(connection: sa.Connection) -> None:
     """Set a connection's workspace to its engine's, or to none: one round trip if it was another's, else nothing.
 
     The same round trip detects a dead connection that was idle for a while; it is replaced. Called for every connection
-    checked out of the pool. Uses the driver's own call, so that a rollback does not undo it. A pooler in between must
-    give each client its own session.
+    checked out of the pool. Uses the driver's own call, so that a rollback does not undo it. Through a pooler each
+    transaction sets it (pooler.py), without a round trip of its own.
     """
     workspace = connection.get_execution_options().get(_WORKSPACE, "")
     is_alive = time.monotonic() - connection.info.get(_USED_AT, math.inf) < _ALIVE_SECONDS
@@ -320,7 +334,16 @@ def _enter_workspace(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_ENTER_WORKSPACE, workspace, timeout=CONNECT_SECONDS))
+        if isinstance(adapted, PooledConnection):
+            adapted.driver.workspace = workspace
+            if time.monotonic() - connection.info.get(_USED_AT, time.monotonic()) >= _ALIVE_SECONDS:
+                adapted.run_async(lambda driver: driver.execute("SELECT 1", timeout=CONNECT_SECONDS))
+        else:
+            ((pid, *_),) = adapted.run_async(
+                lambda driver: driver.fetch(_ENTER_WORKSPACE, workspace, timeout=CONNECT_SECONDS)
+            )
+            if pid != adapted.driver_connection.get_server_pid():
+                raise asyncpg.InvalidSQLStatementNameError("another session answers on this connection")
     except TimeoutError:  # an OSError too; a server that hangs here would hang on the next connection as well
         raise
     except _DEAD:
@@ -345,6 +368,9 @@ def _translate_errors(engine: AsyncEngine) -> Iterator[None]:
     try:
         yield
     except _DRIVER_ERRORS as error:
+        module: object = engine.dialect.dbapi
+        if isinstance(module, DriverModule) and _is_caused_by(error, LOST_STATEMENTS):
+            module.connector.forget()
         if ours := _as_busy(engine, error) or translate(error):
             raise ours from error
         raise
@@ -482,26 +508,6 @@ async def limit_long_connections(engine: AsyncEngine) -> AsyncIterator[None]:
     """Limit the number of blocks that keep a connection for minutes; others wait without one."""
     async with _pool(engine).long_connections:
         yield
-
-
-@asynccontextmanager
-async def session_lock(engine: AsyncEngine, lock: sa.ColumnElement[int]) -> AsyncIterator[bool]:
-    """Yield whether an advisory lock was free, and hold it until the block ends or the process dies.
-
-    A session lock, because it may last hours: a transaction that long would keep Postgres from vacuuming.
-    """
-    async with autocommit(engine) as connection:
-        if not await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(lock))):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            try:
-                await connection.execute(sa.select(sa.func.pg_advisory_unlock(lock)))
-            except BaseException:
-                await connection.invalidate()  # the lock goes with it
-                raise
 
 
 _IDENTITY = sa.text("""

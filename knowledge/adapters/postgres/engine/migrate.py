@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,30 +90,42 @@ async def migrate(engine: AsyncEngine, scripts: Path) -> bool:
     return changed
 
 
-async def _migrate(engine: AsyncEngine, scripts: Path) -> bool:
-    # The lock is polled, not waited for: a waiter inside pg_advisory_lock() holds a snapshot, and a
-    # CREATE INDEX CONCURRENTLY in a migration would wait for that waiter: a deadlock.
-    async with autocommit(engine) as lock:
-        while not await lock.scalar(sa.select(sa.func.pg_try_advisory_lock(MIGRATION_LOCK))):  # noqa: ASYNC110 - polled
-            await asyncio.sleep(0.1)
-        try:
-            found = await _current_revision(engine)
-            if found == head_revision(scripts):
-                return False
-            await _upgrade(engine, scripts, found)
-            return True
-        finally:
-            await lock.execute(sa.select(sa.func.pg_advisory_unlock(MIGRATION_LOCK)))
+async def _migrate(engine: AsyncEngine, folder: Path) -> bool:
+    """Apply each revision in a transaction of its own, so that their locks do not add up.
 
-
-async def _upgrade(engine: AsyncEngine, folder: Path, found: str | None) -> None:
-    """Apply the revisions after `found`, each in a transaction of its own, so that their locks do not add up."""
+    Return whether this call applied the last one: others may have applied some of them meanwhile.
+    """
     from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    while True:
+        match await _try_next(engine, folder):
+            case _Step.DONE:
+                return False
+            case _Step.APPLIED_LAST:
+                return True
+            case _Step.APPLIED:
+                give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+            case _Step.ANOTHER_MIGRATES:
+                give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+                await asyncio.sleep(0.1)
+            case _Step.LOCKED:
+                if asyncio.get_running_loop().time() > give_up_at:
+                    found = await _current_revision(engine)
+                    revision = _next_revision(ScriptDirectory.from_config(alembic_config(folder)), found)
+                    raise StorageUnavailable(
+                        f"others hold tables that revision {revision} changes, and have not let go of them for"
+                        f" {_PATIENCE_SECONDS} s: end their long transactions, and start again"
+                    )
+                await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
+
+
+def _next_revision(scripts: ScriptDirectory, found: str | None) -> str:
     from alembic.script.revision import RevisionError  # noqa: PLC0415
 
-    scripts, head = ScriptDirectory.from_config(alembic_config(folder)), head_revision(folder)
+    head = head_revision(Path(scripts.dir))
     try:
-        ahead = [script.revision for script in scripts.iterate_revisions(head, found or "base")]
+        return [script.revision for script in scripts.iterate_revisions(head, found or "base")][-1]
     except RevisionError as error:
         message = f"the database schema (revision {found}) was made by a later hardwon: install that version"
         if found is not None and found < head:
@@ -121,38 +134,51 @@ async def _upgrade(engine: AsyncEngine, folder: Path, found: str | None) -> None
                 f" {_LAST_WITH_OLDER_REVISIONS}, then with this version"
             )
         raise StoreIncompatible(message) from error
-    give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
-    for revision in reversed(ahead):
-        while not await _try_apply(engine, scripts, revision):
-            if asyncio.get_running_loop().time() > give_up_at:
-                raise StorageUnavailable(
-                    f"others hold tables that revision {revision} changes, and have not let go of them for"
-                    f" {_PATIENCE_SECONDS} s: end their long transactions, and start again"
-                )
-            await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
 
 
-async def _try_apply(engine: AsyncEngine, scripts: ScriptDirectory, revision: str) -> bool:
-    """Apply one revision; return False, and change nothing, if a lock was not free in time.
+class _Step(Enum):
+    """The end of an attempt to apply the next revision."""
+
+    APPLIED = auto()
+    APPLIED_LAST = auto()
+    DONE = auto()
+    ANOTHER_MIGRATES = auto()
+    LOCKED = auto()
+    """A table was locked; nothing was changed."""
+
+
+async def _try_next(engine: AsyncEngine, folder: Path) -> _Step:
+    """Apply the next revision, if there is one, while no other process applies one.
+
+    The lock of the transaction is polled, not waited for: a waiter holds a snapshot, and a CREATE INDEX CONCURRENTLY in
+    a migration would wait for that waiter: a deadlock. A lock of the session would not last behind a pooler.
 
     Another process may hold a table that this waits for, and wait for one that this holds. The lock timeout is shorter
     than deadlock_timeout (1 s), after which Postgres would abort one of the two.
     """
     from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
 
-    def ahead(found: Any, _: object) -> Any:
+    scripts, head = ScriptDirectory.from_config(alembic_config(folder)), head_revision(folder)
+
+    def ahead(revision: str, found: Any, _: object) -> Any:
         return scripts._upgrade_revs(revision, found)  # noqa: SLF001 - as `alembic upgrade` does, with the same scripts
 
-    def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config(Path(scripts.dir))
+    def upgrade(connection: sa.Connection, revision: str) -> None:
+        config = alembic_config(folder)
         config.attributes["connection"] = connection
-        with EnvironmentContext(config, scripts, fn=ahead, destination_rev=revision):
+        with EnvironmentContext(config, scripts, fn=functools.partial(ahead, revision), destination_rev=revision):
             scripts.run_env()
 
     try:
         async with transaction(engine) as connection:
             await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
-            await connection.run_sync(upgrade)
+            if not await connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(MIGRATION_LOCK))):
+                return _Step.ANOTHER_MIGRATES
+            if (found := await schema_revision(connection)) == head:
+                return _Step.DONE
+            revision = _next_revision(scripts, found)
+            await connection.run_sync(upgrade, revision)
     except (DBAPIError, StorageUnavailable) as error:
         cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
         orig = cause.orig if isinstance(cause, DBAPIError) else None
@@ -165,5 +191,5 @@ async def _try_apply(engine: AsyncEngine, scripts: ScriptDirectory, revision: st
             ) from error
         if code != _LOCK_NOT_AVAILABLE:
             raise
-        return False
-    return True
+        return _Step.LOCKED
+    return _Step.APPLIED_LAST if revision == head else _Step.APPLIED

@@ -14,8 +14,8 @@ from knowledge.adapters.postgres.engine.database import (
     WorkspaceStore,
     autocommit,
     limit_long_connections,
-    session_lock,
 )
+from knowledge.adapters.postgres.engine.locks import session_lock
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, to_entry
 from knowledge.adapters.postgres.memory_tables import distillations, distilled_from, knowledge_staging
