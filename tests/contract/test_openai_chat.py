@@ -81,7 +81,7 @@ async def test_what_passes_is_tried_again_and_then_told(server: OpenAIServer, fa
         server.always = fault
         with pytest.raises(ChatUnavailable, match=rf"chat endpoint .*{advice}"):
             await chat.answer("rules", "a text")
-        assert server.calls == (6 if isinstance(fault, Status) else 7)  # a harmless question tells whose fault it is
+        assert server.calls == (6 if isinstance(fault, Status) else 8)  # a harmless question tells whose fault it is
 
 
 @pytest.mark.parametrize(

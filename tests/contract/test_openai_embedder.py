@@ -316,7 +316,7 @@ async def test_vectors_of_another_size_are_never_returned(server: OpenAIServer) 
     async with opened(server) as embedder:
         with pytest.raises(EmbedderUnavailable, match=r"vectors of 3 numbers where some-model is to have 64"):
             await embedder.embed(["a text"], "document")
-    assert server.calls == 1
+    assert server.calls == 2  # a harmless word's, too
 
 
 # Failures that do not pass

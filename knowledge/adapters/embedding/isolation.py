@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hardwon.errors import EmbedderUnavailable
+from hardwon.errors import EmbedderUnavailable, HardwonError
 from hardwon.text.truncation import truncate_middle
 from knowledge.adapters.llm.endpoint import RetryPolicy
 from knowledge.adapters.llm.failures import RefusedError, UnansweredError
@@ -32,8 +32,10 @@ _MAX_PASSES = 30
 
 _SHORTEST_BYTES = 64
 """A text this short is refused for another reason than its length."""
-_SHORT_BYTES = 256
-"""Up to this length a harmless text of a word shows as much as one of the same length."""
+_SHORTEST_CONTEXT_BYTES = 256
+"""No model takes fewer: where harmless texts this short fail as well, the endpoint is overloaded, not the text long."""
+_WORD_BYTES = 24
+"""Up to this length a harmless word shows as much as a harmless text of the same length."""
 _LIMIT_SECONDS = 600.0
 """Time for which fewer texts are sent at a time after a failure that named no limit; ours."""
 
@@ -238,11 +240,13 @@ class Isolation:
     async def _examine(self, suspects: Sequence[_Suspect]) -> _Found:
         """Send each suspect again, or a shorter one where the length is the reason; refuse those that failed enough."""
         longest = max((each.input.size for each in suspects if not isinstance(each.failure, RefusedError)), default=0)
-        is_long = self.rounds > 0 and longest > _SHORT_BYTES and not await self._accepts(size=longest)
+        is_long = self.rounds > 0 and longest > _WORD_BYTES and not await self._accepts(size=longest)
+        if is_long and longest < 2 * _SHORTEST_CONTEXT_BYTES:
+            raise _unavailable(suspects)
         found = _Found()
         for suspect in suspects:
             size = suspect.input.size
-            if size // 2 >= _SHORTEST_BYTES and (suspect.failure.about_size or (is_long and 2 * size > longest)):
+            if self._is_too_long(suspect) or (is_long and 2 * size > longest):
                 found.add(await self._attempt([suspect.input.truncate(size // 2)]))
             elif isinstance(suspect.failure, RefusedError):
                 found.add(await self._refuse_if_others_pass(suspect))
@@ -255,6 +259,11 @@ class Isolation:
                 ]
                 found.add(again)
         return found
+
+    @staticmethod
+    def _is_too_long(suspect: _Suspect) -> bool:
+        shortest = _SHORTEST_BYTES if isinstance(suspect.failure, RefusedError) else _SHORTEST_CONTEXT_BYTES
+        return suspect.failure.about_size and suspect.input.size // 2 >= shortest
 
     async def _refuse_if_others_pass(self, suspect: _Suspect) -> _Found:
         if self.requests.accepted_at < self.began and (await self.requests.check_harmless(suspect.failure)).changed:
@@ -274,3 +283,8 @@ class Isolation:
             if await self.requests.accepts(texts, size):
                 return True
         return False
+
+
+def _unavailable(suspects: Sequence[_Suspect]) -> HardwonError:
+    """Return what the suspects' failure means if harmless texts fail likewise."""
+    return next(each.failure.error for each in suspects if isinstance(each.failure, UnansweredError))

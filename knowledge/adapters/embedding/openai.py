@@ -316,10 +316,12 @@ class _Requests(EmbeddingRequests):
                 f"{self.name} takes no `dimensions`, and {self._model} gives vectors of {dims} numbers: set"
                 f" HARDWON_EMBEDDING_DIMS to {dims}, or leave it out."
             )
-        raise EmbedderUnavailable(
+        error = EmbedderUnavailable(
             f"{self.name} answers with vectors of {dims} numbers where {self._model} is to have {self.dims}: correct"
             " HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
         )
+        reason = f"answers with a vector of {dims} numbers"
+        raise UnansweredError(error, reason, of_request=True, may_pass=False, has_reply=True)
 
 
 def _batches(inputs: Sequence[Input], max_inputs: int) -> Iterator[list[Input]]:

@@ -93,8 +93,8 @@ class OpenAIConversation(LanguageModel):
                 (_LENGTH, asking.max_tokens),
                 (_TEMPERATURE, asking.temperature),
                 (_FORMAT, asking.form),
-                (_CHOICE, asking.tools or None),
                 (_TOOLS, asking.tools or None),
+                (_CHOICE, asking.tools or None),
             )
             if value is not None
         ]
