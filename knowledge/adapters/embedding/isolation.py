@@ -83,7 +83,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of the texts, by their positions, and the tokens that it cost."""
+    """The rows and refusals of texts by their positions, and the tokens that they cost."""
 
     rows: dict[int, Row | Refusal]
     tokens: int = 0

@@ -144,7 +144,7 @@ class UnusableReplyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What stands in the body of an error. `is_protocol`: it is JSON, as the protocol has it."""
+    """The content of the body of an error. `is_protocol`: it is JSON, as the protocol has it."""
 
     words: str
     code: str | None = None
@@ -154,7 +154,7 @@ class ErrorBody:
 
 
 def read_error(content: bytes) -> ErrorBody:
-    """Return what stands in the body of an error: JSON of any shape, a web page, plain text."""
+    """Return the content of the body of an error: JSON of any shape, a web page, plain text."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):

@@ -132,6 +132,8 @@ def _numbers(embedding: Any) -> Vector:
     if isinstance(embedding, list):  # some servers know no base64
         if len(embedding) == 1 and isinstance(embedding[0], list):  # llama.cpp's own form
             embedding = embedding[0]
+        elif embedding and isinstance(embedding[0], list):
+            raise ValueError("a vector for each of its tokens, which its server does not pool")
         if any(type(number) not in {float, int} for number in embedding):
             raise ValueError("a vector with something that is not a number")
         with np.errstate(over="ignore"):
