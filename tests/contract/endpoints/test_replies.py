@@ -128,7 +128,7 @@ async def test_tool_calls_may_lack_an_id_and_have_arguments_of_any_form(
     ids=str,
 )
 async def test_content_may_be_parts_and_have_more_beside_it(server: OpenAIServer, content: object) -> None:
-    more = {"reasoning_content": "hm", "reasoning": "hm", "annotations": [], "audio": None, "tool_calls": []}
+    more: Reply = {"reasoning_content": "hm", "reasoning": "hm", "annotations": [], "audio": None, "tool_calls": []}
     converse(server, {"content": content, **more})
     assert (await say(server)).text == "an answer"
     async with aclosing(OpenAIChat("small", **options(server))) as chat:
