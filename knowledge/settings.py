@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
@@ -62,6 +63,18 @@ MAX_YEARS = 100
 def _blank(value: object) -> bool:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     return isinstance(text, str) and not text.strip()
+
+
+_FROM_SECRETS = re.compile(r"(_url|_key)$")
+"""Settings that are read from secrets and files, which end in a line break."""
+
+
+def _strip(name: str, value: Any) -> Any:
+    if not _FROM_SECRETS.search(name.lower()):
+        return value
+    if isinstance(value, SecretStr):
+        return SecretStr(value.get_secret_value().strip())
+    return value.strip() if isinstance(value, str) else value
 
 
 def _check_sendable(key: str) -> None:
@@ -253,7 +266,7 @@ class KnowledgeSettings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _blank_is_unset(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if not _blank(value)}
+        return {name: _strip(name, value) for name, value in values.items() if not _blank(value)}
 
     @field_validator("*", mode="before")
     @classmethod
@@ -320,17 +333,16 @@ class KnowledgeSettings(BaseSettings):
     )
     @classmethod
     def _sendable_key(cls, value: SecretStr | None) -> SecretStr | None:
-        """Strip a key, since one read from a file ends in a line break, and check that it can be sent in a header."""
-        key = value and value.get_secret_value().strip()
-        if key:
-            _check_sendable(key)
-        return SecretStr(key) if key else value
+        """Check that a key can be sent in a header."""
+        if value:
+            _check_sendable(value.get_secret_value())
+        return value
 
     @field_validator("api_key")
     @classmethod
     def _in_one_piece(cls, value: SecretStr | None) -> SecretStr | None:
         """Reject a space in our own key, where a server would stop reading it."""
-        if value and " " in value.get_secret_value().strip():
+        if value and " " in value.get_secret_value():
             raise ValueError("contains a space: is it a single key?")
         return value
 

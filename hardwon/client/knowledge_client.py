@@ -142,6 +142,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         transport: httpx.AsyncBaseTransport | None = None,
         place: str | None = None,
     ) -> None:
+        url, api_key = url.strip(), (api_key or "").strip()  # as read from files and secrets
         headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
         if transport is None:
             check_http_environment()

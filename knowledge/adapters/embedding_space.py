@@ -48,10 +48,10 @@ def unit(rows: npt.ArrayLike) -> Vector:
     with np.errstate(over="ignore", invalid="ignore"):
         vectors = np.asarray(rows, dtype=np.float32)
     if not np.isfinite(vectors).all():
-        raise ValueError("a vector holds numbers that are not finite")
+        raise ValueError("a vector with numbers that are not finite")
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
     if vectors.size and lengths.min() < _SHORTEST:
-        raise ValueError("a vector is zero")
+        raise ValueError("a vector of zeros alone")
     normalised: Vector = (vectors / lengths).astype(np.float32)
     return normalised
 

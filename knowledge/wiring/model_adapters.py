@@ -64,12 +64,12 @@ def choose_model(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeS
         if value is not None:
             check_text(field, value)
     try:
-        address = check_http(choice.base_url)
+        address = check_http(choice.base_url.strip() if choice.base_url else None)
     except ValueError as error:
         raise InvalidInput("base_url", str(error)) from error
     key = settings.embedding_api_key
     if address is not None:
-        key = SecretStr(choice.api_key) if choice.api_key else None
+        key = SecretStr(choice.api_key.strip()) if choice.api_key else None
     elif choice.model == settings.embedding_model or not _is_local(choice.model):
         address = settings.embedding_base_url
     current = settings if choice.model == settings.embedding_model and choice.base_url is None else None

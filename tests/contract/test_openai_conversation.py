@@ -117,7 +117,12 @@ async def test_a2_13_what_fails_says_whether_another_try_may_do(
     server.always = Status(401)
     with pytest.raises(ChatRejected, match="HARDWON_SYNTHESIS_API_KEY"):
         await model.say(TALK, ChatOptions())
-    server.always = Status(400, "flagged")
+    server.always = Status(400, "model is unloaded")
+    with pytest.raises(ChatRejected, match=r"any question.*model is unloaded") as caught:
+        await model.say(TALK, ChatOptions())
+    assert not isinstance(caught.value, QuestionRejected)
+    server.always = None
+    server.misbehave(Status(400, "flagged"))
     with pytest.raises(QuestionRejected):
         await model.say(TALK, ChatOptions())
 

@@ -57,8 +57,17 @@ class Status:
     """What stands in the error object instead of these."""
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer as it is sent, for endpoints that have errors of their own form."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
 Rewrite = Callable[[Reply], object]
-Fault = Misdeed | Status | Rewrite
+Fault = Misdeed | Status | Body | Rewrite
 
 
 def reordered(reply: Reply) -> object:
@@ -120,6 +129,12 @@ class OpenAIServer:
     moods: Callable[[], Fault | None] | None = None
     """Asked at each call for which there is no other fault."""
 
+    quirk: Callable[[Reply], object] | None = None
+    """Given each request; what it returns is the answer, unless it is None."""
+    targets: list[str] = field(default_factory=list)
+    """The path and query of each call."""
+    heads: list[Mapping[str, str]] = field(default_factory=list)
+
     serves: str | None = None
     """Answers by this model's vectors whatever the name it is asked for."""
     port: int = 0
@@ -148,7 +163,7 @@ class OpenAIServer:
     def texts(self) -> int:
         """How many texts were embedded, without those that ask for the size of a vector and for the model."""
         asked = {"dimensions", *PROBES}
-        return sum(text not in asked for batch in self.batches for text in batch)
+        return sum(not text.startswith(tuple(asked)) for batch in self.batches for text in batch)
 
     def serving(self, settings: KnowledgeSettings, model: str) -> KnowledgeSettings:
         """Return settings by which a model of this server embeds."""
@@ -202,13 +217,15 @@ class OpenAIServer:
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         asked = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
         self.calls += 1
+        self.targets.append(head[0].split()[1])
+        self.heads.append(headers)
         self.times.append(time.monotonic())
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:
             await asyncio.sleep(self.seconds_per_call)
             fault = self._fault()
-            answer = fault if isinstance(fault, Misdeed | Status) else self._answer(head[0], headers, asked)
+            answer = fault if isinstance(fault, Misdeed | Status | Body) else self._answer(head[0], headers, asked)
             if isinstance(answer, dict) and callable(fault):
                 answer = fault(answer)
         finally:
@@ -224,11 +241,13 @@ class OpenAIServer:
         return fault
 
     def _answer(self, line: str, headers: Mapping[str, str], asked: Reply) -> object:
-        if line.split()[:2] not in (["POST", "/v1/embeddings"], ["POST", "/v1/chat/completions"]):
+        method, target = line.split()[:2]
+        if (method, target.partition("?")[0]) not in {("POST", "/v1/embeddings"), ("POST", "/v1/chat/completions")}:
             return Status(404, "no such path")
         if headers.get("authorization") != f"Bearer {self.key}":
             return Status(401, f"Incorrect API key provided: {headers.get('authorization')}", code="invalid_api_key")
-        return self._refusal(asked) or self._reply(asked)
+        odd = self.quirk(asked) if self.quirk is not None else None
+        return odd or self._refusal(asked) or self.reply(asked)
 
     def _refusal(self, asked: Reply) -> Status | None:
         if "messages" in asked:
@@ -265,7 +284,7 @@ class OpenAIServer:
         ]
         return next((status for broken, status in rules if broken), None)
 
-    def _reply(self, asked: Reply) -> Reply:
+    def reply(self, asked: Reply) -> Reply:
         if "messages" in asked:
             self.chats.append(asked)
             if self.converses is not None:
@@ -309,8 +328,8 @@ class OpenAIServer:
             writer.transport.abort()
             return False
         body = self._body(answer, asked)
-        status = answer.status if isinstance(answer, Status) else 200
-        headers = answer.headers if isinstance(answer, Status) else {}
+        status = answer.status if isinstance(answer, Status | Body) else 200
+        headers = answer.headers if isinstance(answer, Status | Body) else {}
         sent = body[: len(body) // 2] if answer is Misdeed.TRUNCATED or answer is Misdeed.BROKEN_OFF else body
         length = len(sent) if answer is Misdeed.TRUNCATED else len(body)
         lines = [f"HTTP/1.1 {status} status", *(f"{name}: {value}" for name, value in headers.items())]
@@ -327,12 +346,14 @@ class OpenAIServer:
         match answer:
             case bytes():
                 return answer
+            case Body():
+                return answer.content
             case Misdeed.NOT_JSON:
                 return b"<html><body>Please log in</body></html>"
             case Status():
                 error = {"message": answer.message, "type": "error", "code": answer.code, "param": answer.param}
                 return json.dumps({"error": error | dict(answer.told)}).encode()
             case Misdeed():
-                return json.dumps(self._reply(asked)).encode()
+                return json.dumps(self.reply(asked)).encode()
             case _:
                 return json.dumps(answer).encode()

@@ -279,6 +279,17 @@ def test_a_key_that_was_read_from_a_file_is_taken_without_its_line_break(
     assert "k-1" not in str(refused.value)
 
 
+@pytest.mark.parametrize("variable", [name for name in TAKEN if name.endswith(("_URL", "_KEY"))])
+@pytest.mark.parametrize("around", ["{}\n", " {}", "\t{}\r\n"], ids=ascii)
+def test_an_address_and_a_key_are_taken_without_what_a_secret_has_around_it(
+    variable: str, around: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, name, meant = TAKEN[variable]
+    monkeypatch.setenv(variable, around.format(told))
+    assert getattr(KnowledgeSettings(), name) == meant
+    assert getattr(KnowledgeSettings(**{name: around.format(told)}), name) == meant
+
+
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", *(name for name in TAKEN if name.endswith("_API_KEY"))])
 def test_a_key_that_a_client_cannot_send_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pasted key with a Cyrillic letter in it was a trace at the first call."""

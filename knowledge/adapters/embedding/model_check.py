@@ -12,7 +12,14 @@ from typing import Literal
 
 import numpy as np
 
-from hardwon.errors import BUNDLED_MODEL, ENDPOINT_PROVIDER, LOCAL_PROVIDER, ModelReplaced
+from hardwon.errors import (
+    BUNDLED_MODEL,
+    ENDPOINT_PROVIDER,
+    LOCAL_PROVIDER,
+    EmbedderRejected,
+    ModelReplaced,
+    TextRejected,
+)
 from knowledge.models import Embeddings, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, SpaceStore
 from knowledge.runtime.scheduling import gather_all
@@ -61,7 +68,11 @@ class RecognisingEmbedder(Embedder):
         if not _needs_probing(space):
             return await self.embedder.embed(texts, kind)
         if kind == "document":  # in the same call
-            both = await self.embedder.embed([*texts, *PROBES], kind)
+            try:
+                both = await self.embedder.embed([*texts, *PROBES], kind)
+            except TextRejected:
+                await self._probe(space)  # the accepted ones cost nothing again
+                return await self.embedder.embed(texts, kind)
             await self._compare(space, both.vectors[len(texts) :])
             return Embeddings(
                 vectors=both.vectors[: len(texts)],
@@ -86,7 +97,10 @@ class RecognisingEmbedder(Embedder):
         return at is not None and asyncio.get_running_loop().time() < at + AGAIN_SECONDS[kind]
 
     async def _probe(self, space: EmbeddingSpace) -> Embeddings:
-        probed = await self.embedder.embed(PROBES, "document")
+        try:
+            probed = await self.embedder.embed(PROBES, "document")
+        except TextRejected as error:  # no entry may be refused for it
+            raise EmbedderRejected(f"The texts by which the model is recognised are refused: {error}") from error
         await self._compare(space, probed.vectors)
         return probed
 

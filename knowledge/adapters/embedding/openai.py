@@ -1,7 +1,8 @@
 """Embeddings over HTTP: OpenAI, or any endpoint with its embeddings protocol.
 
 The limits are OpenAI's, as in its client library. There is no tokenizer, so tokens are estimated from bytes; if the
-estimate is wrong or a smaller server refuses, a batch is halved and a single text cut.
+estimate is wrong or a smaller server refuses, a batch is halved and a single text cut. Vectors are asked for in base64,
+which is a quarter of the size; an endpoint that refuses this, or a number of dimensions, is asked without from then on.
 """
 
 from __future__ import annotations
@@ -9,19 +10,31 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 import numpy as np
 from cachetools import LRUCache
 from pydantic import SecretStr
 
 from hardwon.errors import ENDPOINT_PROVIDER, UNVERSIONED, EmbedderRejected, EmbedderUnavailable, TextRejected
-from hardwon.text.truncation import truncate_middle
+from knowledge.adapters.embedding.isolation import (
+    BYTES_PER_TOKEN,
+    ROUNDS,
+    BatchLimit,
+    Check,
+    EmbeddingRequests,
+    Input,
+    Isolation,
+    Refusal,
+    Row,
+)
 from knowledge.adapters.embedding_space import refuse_unembeddable, text_key, with_fingerprint
 from knowledge.adapters.llm.endpoint import Endpoint, RetryPolicy
-from knowledge.adapters.llm.replies import Answer, EndpointKind, RefusedError, read_reply
-from knowledge.models import Embeddings, EmbeddingSpace, Vector
+from knowledge.adapters.llm.failures import EndpointKind, RefusedError, UnansweredError
+from knowledge.adapters.llm.parameters import Parameters
+from knowledge.adapters.llm.replies import Answer, read_reply
+from knowledge.models import Embeddings, EmbeddingSpace
 from knowledge.ports import Embedder
 from knowledge.runtime.scheduling import gather_all
 
@@ -34,19 +47,18 @@ KNOWN_DIMS: Mapping[str, int] = {
     "text-embedding-ada-002": 1536,
 }
 
-MAX_INPUTS = 2048
 MAX_REQUEST_TOKENS = 300_000
 MAX_INPUT_TOKENS = 8192
-BYTES_PER_TOKEN = 2
-"""Real bug reports have at least 1.94 bytes per token of OpenAI's vocabulary, 4.25 in the median (measured)."""
-
 MAX_RESPONSE_BYTES = 256 * 2**20
-"""Ours: `MAX_INPUTS` vectors of 4,096 numbers, written out with 22 characters each, are 176 MiB."""
-_SHORTEST_BYTES = 64
-"""A text this short is refused for another reason than its length."""
+"""Ours: 2,048 vectors of 4,096 numbers, written out with 22 characters each, are 176 MiB."""
 _RECENT = 2048
 _PROBE = "dimensions"
 
+_ENCODING, _DIMENSIONS = "encoding_format", "dimensions"
+_PARAMETERS = Parameters(
+    {_ENCODING: ("base64", "float", None), _DIMENSIONS: (_DIMENSIONS, None)},
+    also_called={_DIMENSIONS: ("matryoshka",)},
+)
 
 EMBEDDING = EndpointKind(
     name="embedding",
@@ -54,7 +66,7 @@ EMBEDDING = EndpointKind(
     answers="embeddings of the texts",
     variable="HARDWON_EMBEDDING",
     settings="HARDWON_EMBEDDING_MODEL, HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS",
-    parameters=frozenset({"model", "dimensions", "encoding_format"}),
+    path="/embeddings",
     max_bytes=MAX_RESPONSE_BYTES,
     unavailable=EmbedderUnavailable,
     rejected=EmbedderRejected,
@@ -65,8 +77,8 @@ class OpenAIEmbedder(Embedder):
     """Embeds by an endpoint, several requests concurrently. A 429 or a Retry-After delays every caller.
 
     `dimensions` requests shorter vectors; `revision` names the model's version, which endpoints do not report. A wrong
-    key, a spent quota, an unknown model and an endpoint that refuses every text raise EmbedderRejected at once; a
-    refused text raises TextRejected after the others were embedded and cached: repeating those costs no call.
+    key, a spent quota, an unknown model and an endpoint that refuses every text raise EmbedderRejected; a refused text
+    raises TextRejected after the others were embedded and cached: repeating those costs no call.
     """
 
     def __init__(
@@ -83,7 +95,7 @@ class OpenAIEmbedder(Embedder):
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._endpoint = Endpoint(
+        endpoint = Endpoint(
             EMBEDDING,
             model,
             api_key=api_key,
@@ -91,6 +103,8 @@ class OpenAIEmbedder(Embedder):
             concurrency=concurrency,
             retry=retry or RetryPolicy(),
         )
+        self._requests = _Requests(endpoint, model, dimensions, probe=document_prefix + _PROBE)
+        self._endpoint = endpoint
         self._model = model
         self._dimensions = dimensions
         self._revision = revision
@@ -98,10 +112,8 @@ class OpenAIEmbedder(Embedder):
         self._prefixes = {"query": query_prefix, "document": document_prefix}
         self._probing = asyncio.Lock()
         self._space: EmbeddingSpace | None = None
-        self._max_inputs = MAX_INPUTS
-        self._recent: LRUCache[tuple[str, bytes], _Row | _Refused] = LRUCache(_RECENT)
-        self._accepted_at = -math.inf
-        """The time of the endpoint's last embedding."""
+        self._limit = BatchLimit()
+        self._recent: LRUCache[tuple[str, bytes], Row | Refusal] = LRUCache(_RECENT)
 
     async def space(self) -> EmbeddingSpace:
         """Return the space; calls the endpoint once if neither `dimensions` nor a known model gives the size."""
@@ -109,7 +121,7 @@ class OpenAIEmbedder(Embedder):
             if self._space is None:
                 dims = self._dimensions or KNOWN_DIMS.get(self._model)
                 if dims is None:
-                    dims = (await self._probe(None)).rows.shape[1]
+                    dims = await self._requests.count_dims()
                 self._space = with_fingerprint(
                     EmbeddingSpace(
                         provider=ENDPOINT_PROVIDER,
@@ -128,25 +140,21 @@ class OpenAIEmbedder(Embedder):
         self._endpoint.refuse_closed()
         refuse_unembeddable(texts)
         space = await self.space()
+        self._requests.dims = space.dims
         rows = {position: row for position, text in enumerate(texts) if (row := self._find_cached(kind, text))}
         inputs = [self._input(position, text, kind) for position, text in enumerate(texts) if position not in rows]
-        tokens, began = 0, asyncio.get_running_loop().time()
-        if kind == "query":  # urgent, and marks no entry dead
-            began -= self._endpoint.retry.refusal_seconds
-        for done in await gather_all(
-            self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)
-        ):
+        tokens = 0
+        isolation = self._isolation(kind)
+        for done in await gather_all(isolation.embed(batch) for batch in _batches(inputs, self._limit.inputs())):
             rows.update(done.rows)
             tokens += done.tokens
-        refused = [row for _, row in sorted(rows.items()) if isinstance(row, _Refused)]
-        if refused and inputs and self._accepted_at < began:
-            await self._probe(space.dims)
+        refused = [row for _, row in sorted(rows.items()) if isinstance(row, Refusal)]
         if refused or kind == "query":
             for position, text in enumerate(texts):
                 self._recent[text_key(kind, text)] = rows[position]
         if refused:
             raise TextRejected(refused[0].reason)
-        ordered = [row for _, row in sorted(rows.items()) if isinstance(row, _Row)]
+        ordered = [row for _, row in sorted(rows.items()) if isinstance(row, Row)]
         return Embeddings(
             vectors=np.array([row.vector for row in ordered], dtype=np.float32).reshape(len(texts), space.dims),
             tokens=tokens,
@@ -161,117 +169,164 @@ class OpenAIEmbedder(Embedder):
         """Close the connections. May be called again."""
         await self._endpoint.aclose()
 
-    def _find_cached(self, kind: str, text: str) -> _Row | _Refused | None:
+    def _isolation(self, kind: str) -> Isolation:
+        began, rounds = asyncio.get_running_loop().time(), ROUNDS
+        if kind == "query":  # urgent, and marks no entry dead
+            began, rounds = began - self._endpoint.retry.refusal_seconds, 0
+        return Isolation(requests=self._requests, limit=self._limit, began=began, rounds=rounds)
+
+    def _find_cached(self, kind: str, text: str) -> Row | Refusal | None:
         row = self._recent.get(text_key(kind, text))
-        if isinstance(row, _Refused) and row.until < asyncio.get_running_loop().time():
+        if isinstance(row, Refusal) and row.until < asyncio.get_running_loop().time():
             return None  # the endpoint may accept it by now
         return row
 
-    def _input(self, position: int, text: str, kind: str) -> _Input:
-        return _Input(position, self._prefixes[kind] + text.strip()).truncate(self._max_tokens * BYTES_PER_TOKEN)
+    def _input(self, position: int, text: str, kind: str) -> Input:
+        return Input(position, self._prefixes[kind] + text.strip()).truncate(self._max_tokens * BYTES_PER_TOKEN)
 
-    async def _probe(self, dims: int | None) -> Answer:
-        """Embed a harmless word. Raises EmbedderRejected if the endpoint refuses even that.
 
-        Called after it refused everything: then no text is the reason, and no entry may become dead for it.
-        """
+class _Requests(EmbeddingRequests):
+    """Requests to one endpoint, with the parameters that it takes."""
+
+    def __init__(self, endpoint: Endpoint, model: str, dimensions: int | None, *, probe: str) -> None:
+        self.name = endpoint.name
+        self.retry = endpoint.retry
+        self.accepted_at = -math.inf
+        self.dims: int | None = dimensions
+        self._endpoint = endpoint
+        self._model = model
+        self._dimensions = dimensions
+        self._probe = probe
+        self._parameters = _PARAMETERS
+        self._used = (_ENCODING, _DIMENSIONS) if dimensions else (_ENCODING,)
+
+    async def count_dims(self) -> int:
+        """Return the size of the vectors, which a request tells."""
+        word = [Input(0, self._probe)]
         try:
-            return await self._ask([_Input(0, self._prefixes["document"] + _PROBE)], dims)
-        except RefusedError as refusal:
+            return (await self.ask(word)).dims
+        except (RefusedError, UnansweredError) as failure:
+            if isinstance(failure, UnansweredError) and not failure.of_request:
+                raise failure.error from failure.__cause__
+            await self.check_harmless(failure)
+        return (await self.ask(word)).dims
+
+    async def ask(self, batch: Sequence[Input], *, attempts: int | None = None) -> Answer:
+        parameters = self._parameters
+        while True:
+            try:
+                answer = await self._ask_with(parameters, batch, attempts)
+            except (RefusedError, UnansweredError) as failure:
+                blamed = parameters.find_blamed(failure.reason, failure.param, self._used)
+                if blamed is None:
+                    raise
+                parameters = parameters.replace(blamed)
+            else:
+                self._parameters = parameters
+                return answer
+
+    async def check_harmless(self, failure: RefusedError | UnansweredError) -> Check:
+        before = self._parameters
+        try:
+            at_once = await self._embed_harmless()
+        except (RefusedError, UnansweredError) as second:
+            await self._learn_parameters(failure, second)
+            at_once = False
+        return Check(at_once=at_once, changed=self._parameters is not before)
+
+    async def _embed_harmless(self) -> bool:
+        """Embed a harmless word; return whether the first try did."""
+        try:
+            await self.ask(self._harmless(1, 0), attempts=1)
+        except UnansweredError as second:
+            if not second.may_pass or not second.of_request or self.retry.attempts < 2:
+                raise
+            more = self.retry.attempts - 1 if second.has_reply else 1
+        else:
+            return True
+        await asyncio.sleep(self.retry.delay(1, None))
+        await self.ask(self._harmless(1, 0), attempts=more)
+        return False
+
+    async def _learn_parameters(
+        self, failure: RefusedError | UnansweredError, second: RefusedError | UnansweredError
+    ) -> None:
+        """Find the parameters that a harmless request is accepted with; raise what it means if there are none."""
+        if isinstance(second, RefusedError) or (second.may_pass and second.has_reply):
+            learnt = await self._parameters.relearn(self._used, self._is_accepted_with)
+            if learnt is not None:
+                self._parameters = learnt
+                return
+        if isinstance(second, RefusedError):
             raise EmbedderRejected(
-                f"{self._endpoint.name} refuses any text ({refusal.reason}): correct {EMBEDDING.settings}."
+                f"{self.name} refuses any text ({second.reason}): correct {EMBEDDING.settings}."
             ) from None
+        known = failure if isinstance(failure, UnansweredError) else second
+        raise known.error from known.__cause__
 
-    async def _embed(self, batch: list[_Input], dims: int, began: float) -> _Done:
-        """Embed a batch; if it is refused, halve it, or cut a single text that is too long."""
+    async def accepts(self, texts: int, size: int) -> bool:
+        return await self._is_accepted(self._parameters, texts, size)
+
+    async def _is_accepted_with(self, parameters: Parameters) -> bool:
+        return await self._is_accepted(parameters, 1, 0)
+
+    async def _is_accepted(self, parameters: Parameters, texts: int, size: int) -> bool:
         try:
-            answer = await self._ask(batch, dims)
-        except RefusedError as refusal:
-            if len(batch) > 1:
-                return await self._embed_halves(batch, dims, began, refusal)
-            shorter = len(batch[0].text.encode()) // 2
-            if refusal.about_size and shorter >= _SHORTEST_BYTES:
-                return await self._embed([batch[0].truncate(shorter)], dims, began)
-            reason = f"{self._endpoint.name} refuses this text: {refusal.reason}."
-            until = asyncio.get_running_loop().time() + self._endpoint.retry.refusal_seconds
-            return _Done({batch[0].position: _Refused(reason, until)}, 0)
-        return _Done(
-            {one.position: _Row(row, one.truncated) for one, row in zip(batch, answer.rows, strict=True)},
-            answer.tokens or sum(one.tokens for one in batch),
-        )
+            answer = await self._ask_with(parameters, self._harmless(texts, size), 1)
+        except (RefusedError, UnansweredError) as failure:
+            if isinstance(failure, UnansweredError) and not failure.of_request:
+                raise failure.error from failure.__cause__
+            return False
+        return not answer.unusable
 
-    async def _embed_halves(self, batch: list[_Input], dims: int, began: float, refusal: RefusedError) -> _Done:
-        middle = len(batch) // 2
-        first = await self._embed(batch[:middle], dims, began)
-        second = await self._embed(batch[middle:], dims, began)
-        if self._accepted_at < began:
-            await self._probe(dims)
-        done = _Done(first.rows | second.rows, first.tokens + second.tokens)
-        whole = all(isinstance(row, _Row) and not row.truncated for row in done.rows.values())
-        if refusal.about_size and whole:  # no text was wrong: this server takes fewer at a time
-            self._max_inputs = min(self._max_inputs, len(batch) - middle)
-        return done
+    def _harmless(self, texts: int, size: int) -> list[Input]:
+        """Return harmless texts of at least so many bytes, of short words, so that they have many tokens.
 
-    async def _ask(self, batch: list[_Input], dims: int | None) -> Answer:
+        Each is a new one: a cache in front of an endpoint would answer for it while it is down.
+        """
+        return [Input(number, f"{self._probe} {uuid4().hex[:8]}" + " a b c d" * (size // 8)) for number in range(texts)]
+
+    async def _ask_with(self, parameters: Parameters, batch: Sequence[Input], attempts: int | None) -> Answer:
+        body: dict[str, Any] = {"model": self._model, "input": [each.text for each in batch]}
+        if self._dimensions is not None and parameters.form(_DIMENSIONS):
+            body["dimensions"] = self._dimensions
+        if encoding := parameters.form(_ENCODING):
+            body["encoding_format"] = encoding
+
         async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
-            import openai  # noqa: PLC0415 - loaded by now
+            import httpx  # noqa: PLC0415 - loaded by now
 
-            response = await client.embeddings.with_raw_response.create(
-                model=self._model,
-                input=[one.text for one in batch],
-                dimensions=self._dimensions or openai.omit,
-                encoding_format="base64",
-                timeout=seconds,
+            # not by `embeddings.create`, which asks for base64 where it is told nothing
+            response = await client.post(
+                EMBEDDING.path, cast_to=httpx.Response, body=body, options={"timeout": seconds}
             )
             return response.content
 
-        answer = await self._endpoint.ask(send, lambda content: read_reply(content, len(batch)))
-        if dims is not None and answer.rows.shape[1] != dims:
-            raise EmbedderUnavailable(
-                f"{self._endpoint.name} answers with vectors of {answer.rows.shape[1]} numbers where {self._model} is "
-                f"to have {dims}: correct HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
-            )
-        self._accepted_at = asyncio.get_running_loop().time()
+        answer = await self._endpoint.ask(
+            send, lambda content: read_reply(content, len(batch), self.dims), attempts=attempts
+        )
+        if self.dims is not None and answer.dims != self.dims:
+            self._refuse_dims(answer.dims, parameters)
+        self.accepted_at = asyncio.get_running_loop().time()
         return answer
 
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    position: int
-    text: str
-    truncated: bool = False
-
-    @property
-    def tokens(self) -> int:
-        return math.ceil(len(self.text.encode()) / BYTES_PER_TOKEN)
-
-    def truncate(self, most_bytes: int) -> _Input:
-        if len(self.text.encode()) <= most_bytes:
-            return self
-        return _Input(self.position, truncate_middle(self.text, most_bytes), truncated=True)
+    def _refuse_dims(self, dims: int, parameters: Parameters) -> None:
+        if self._dimensions is not None and parameters.form(_DIMENSIONS) is None:
+            raise EmbedderRejected(
+                f"{self.name} takes no `dimensions`, and {self._model} gives vectors of {dims} numbers: set"
+                f" HARDWON_EMBEDDING_DIMS to {dims}, or leave it out."
+            )
+        error = EmbedderUnavailable(
+            f"{self.name} answers with vectors of {dims} numbers where {self._model} is to have {self.dims}: correct"
+            " HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
+        )
+        reason = f"answers with a vector of {dims} numbers"
+        raise UnansweredError(error, reason, of_request=True, may_pass=False, has_reply=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    vector: Vector
-    truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    reason: str
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    rows: dict[int, _Row | _Refused]
-    tokens: int
-
-
-def _batches(inputs: Sequence[_Input], max_inputs: int) -> Iterator[list[_Input]]:
+def _batches(inputs: Sequence[Input], max_inputs: int) -> Iterator[list[Input]]:
     """Split inputs in order, within the limits of one request."""
-    batch: list[_Input] = []
+    batch: list[Input] = []
     tokens = 0
     for one in inputs:
         if batch and (len(batch) >= max_inputs or tokens + one.tokens > MAX_REQUEST_TOKENS):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import SecretStr
 
-from hardwon.errors import ChatRejected, ChatUnavailable, QuestionRejected
+from hardwon.errors import ChatRejected, ChatUnavailable
+from knowledge.adapters.llm.chat_replies import read_text
+from knowledge.adapters.llm.completions import PATH, Completions
 from knowledge.adapters.llm.endpoint import Endpoint, RetryPolicy
-from knowledge.adapters.llm.replies import EndpointKind, RefusedError
+from knowledge.adapters.llm.failures import EndpointKind
+from knowledge.adapters.llm.parameters import Parameters
 from knowledge.ports import ChatModel
-
-if TYPE_CHECKING:
-    import openai
-    from openai.types.chat import ChatCompletionMessageParam
 
 CONCURRENCY = 4
 """Concurrent requests."""
 MAX_RESPONSE_BYTES = 16 * 2**20
 """Ours: no model writes a hundredth of it."""
+FORMAT_WORDS = ("json_schema", "json_object", "json mode", "structured output", "structured outputs", "grammar")
+"""Words by which endpoints name a `response_format` that they refuse."""
 
 CHAT = EndpointKind(
     name="chat",
@@ -26,28 +27,13 @@ CHAT = EndpointKind(
     answers="an answer",
     variable="HARDWON_CHAT",
     settings="HARDWON_CHAT_MODEL or HARDWON_CHAT_BASE_URL",
-    parameters=frozenset({"model"}),
+    path=PATH,
     max_bytes=MAX_RESPONSE_BYTES,
     unavailable=ChatUnavailable,
     rejected=ChatRejected,
 )
 _FORMAT = "response_format"
-
-
-class _Message(BaseModel):
-    model_config = ConfigDict(strict=True)
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    model_config = ConfigDict(strict=True)
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Reply(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
+_PARAMETERS = Parameters({_FORMAT: ("json_object", None)}, also_called={_FORMAT: FORMAT_WORDS})
 
 
 class OpenAIChat(ChatModel):
@@ -66,7 +52,7 @@ class OpenAIChat(ChatModel):
         concurrency: int = CONCURRENCY,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._endpoint = Endpoint(
+        endpoint = Endpoint(
             CHAT,
             model,
             api_key=api_key,
@@ -75,48 +61,27 @@ class OpenAIChat(ChatModel):
             retry=retry or RetryPolicy(),
         )
         self._model = model
-        self._supports_json = True
+        self._completions = Completions(endpoint, model, _PARAMETERS, settings=CHAT.settings)
 
     @property
     def model(self) -> str:
         return self._model
 
     async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
-        in_form = as_json and self._supports_json
-        try:
-            reply = await self._ask(instructions, text, in_form=in_form)
-        except RefusedError as refusal:
-            if in_form and _FORMAT in f"{refusal.param} {refusal.reason}":
-                self._supports_json = False
-                return await self.answer(instructions, text)
-            raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
-        choice = reply.choices[0]
-        if choice.message.refusal or choice.finish_reason == "content_filter":
-            raise QuestionRejected(f"{self._endpoint.name} declines to answer this.")
-        if choice.finish_reason == "length":
-            raise QuestionRejected(f"{self._endpoint.name} breaks off its answer to this: it was too long.")
-        if not (choice.message.content or "").strip():
-            raise QuestionRejected(f"{self._endpoint.name} answers this with nothing.")
-        return choice.message.content or ""
+        messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+        completion = await self._completions.ask(
+            messages, [_FORMAT] if as_json else [], _fields if as_json else _no_fields
+        )
+        return read_text(completion.choice, self._completions.endpoint.name)
 
     async def aclose(self) -> None:
-        await self._endpoint.aclose()
+        await self._completions.endpoint.aclose()
 
-    async def _ask(self, instructions: str, text: str, *, in_form: bool) -> _Reply:
-        messages: list[ChatCompletionMessageParam] = [
-            {"role": "system", "content": instructions},
-            {"role": "user", "content": text},
-        ]
 
-        async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
-            import openai  # noqa: PLC0415 - loaded by now
+def _fields(parameters: Parameters) -> dict[str, Any]:
+    form = parameters.form(_FORMAT)
+    return {_FORMAT: {"type": form}} if form else {}
 
-            response = await client.chat.completions.with_raw_response.create(
-                model=self._model,
-                messages=messages,
-                response_format={"type": "json_object"} if in_form else openai.omit,
-                timeout=seconds,
-            )
-            return response.content
 
-        return await self._endpoint.ask(send, _Reply.model_validate_json)
+def _no_fields(_: Parameters) -> dict[str, Any]:
+    return {}

@@ -4,52 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
+from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import SecretStr
 
-from hardwon.errors import ChatRejected, ChatUnavailable, QuestionRejected
-from knowledge.adapters.llm.chat import CONCURRENCY, MAX_RESPONSE_BYTES
+from hardwon.errors import ChatRejected, ChatUnavailable
+from knowledge.adapters.llm.chat import CONCURRENCY, FORMAT_WORDS, MAX_RESPONSE_BYTES
+from knowledge.adapters.llm.chat_replies import Choice, read_text
+from knowledge.adapters.llm.completions import PATH, Completions, ToolParametersRefused
 from knowledge.adapters.llm.endpoint import Endpoint, RetryPolicy
-from knowledge.adapters.llm.replies import EndpointKind, RefusedError, tokens_used
+from knowledge.adapters.llm.failures import EndpointKind
+from knowledge.adapters.llm.parameters import Parameters
+from knowledge.adapters.llm.replies import tokens_used
 from knowledge.documents.llm import ChatOptions, ChatReply, LanguageModel, Message, ToolCall, ToolsRefused
 from knowledge.text.redaction import redact
 
-if TYPE_CHECKING:
-    import openai
-
-_LENGTHS = ("max_tokens", "max_completion_tokens")
-_FORMS = ("json_schema", "json_object", None)
-
-
-class _Function(BaseModel):
-    model_config = ConfigDict(strict=True)
-    name: str
-    arguments: str = ""
-
-
-class _Call(BaseModel):
-    model_config = ConfigDict(strict=True)
-    id: str
-    function: _Function
-
-
-class _Message(BaseModel):
-    model_config = ConfigDict(strict=True)
-    content: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(BaseModel):
-    model_config = ConfigDict(strict=True)
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Reply(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
-    usage: Any = None
+_LENGTH, _TEMPERATURE, _FORMAT = "max_tokens", "temperature", "response_format"
+_TOOLS, _CHOICE, _AUTO = "tools", "tool_choice", "tool_choice auto"
+_PARAMETERS = Parameters(
+    {
+        _LENGTH: (_LENGTH, "max_completion_tokens", None),
+        _TEMPERATURE: (_TEMPERATURE, None),
+        _FORMAT: ("json_schema", "json_object", None),
+        _CHOICE: (_CHOICE, _AUTO, None),
+        _TOOLS: (_TOOLS, None),
+    },
+    also_called={_FORMAT: FORMAT_WORDS, _TOOLS: ("tool", "function", "functions", "function calling")},
+)
 
 
 def endpoint_kind(role: str) -> EndpointKind:
@@ -61,7 +44,7 @@ def endpoint_kind(role: str) -> EndpointKind:
         answers="an answer",
         variable=variable,
         settings=f"{variable}_MODEL or {variable}_BASE_URL",
-        parameters=frozenset({"model"}),
+        path=PATH,
         max_bytes=MAX_RESPONSE_BYTES,
         unavailable=ChatUnavailable,
         rejected=ChatRejected,
@@ -71,8 +54,8 @@ def endpoint_kind(role: str) -> EndpointKind:
 class OpenAIConversation(LanguageModel):
     """Asks a chat endpoint for the next message. A 429 or a Retry-After delays every caller.
 
-    A parameter that an endpoint rejects (a schema, JSON, a temperature, a name of the token limit) is left out from
-    then on; rejected tools raise ToolsRefused. With `redaction` everything sent is redacted.
+    A parameter that an endpoint rejects (a schema, JSON, a temperature, a name of the token limit, a tool choice) is
+    left out from then on; rejected tools raise ToolsRefused. With `redaction` everything sent is redacted.
     """
 
     def __init__(
@@ -86,8 +69,9 @@ class OpenAIConversation(LanguageModel):
         concurrency: int = CONCURRENCY,
         retry: RetryPolicy | None = None,
     ) -> None:
-        self._endpoint = Endpoint(
-            endpoint_kind(role),
+        kind = endpoint_kind(role)
+        endpoint = Endpoint(
+            kind,
             model,
             api_key=api_key,
             base_url=base_url,
@@ -96,98 +80,35 @@ class OpenAIConversation(LanguageModel):
         )
         self._model = model
         self._redaction = redaction
-        self._length = 0
-        self._form = 0
-        self._takes_temperature = True
+        self._completions = Completions(endpoint, model, _PARAMETERS, settings=kind.settings)
 
     @property
     def model(self) -> str:
         return self._model
 
     async def say(self, messages: Sequence[Message], asking: ChatOptions) -> ChatReply:
-        while True:
-            tried = (self._length, self._form, self._takes_temperature)
-            try:
-                reply = await self._ask(messages, asking)
-            except RefusedError as refusal:
-                if tried != (self._length, self._form, self._takes_temperature):
-                    continue  # another call has adapted meanwhile
-                self._adapt(refusal, asking)
-                continue
-            return replace(self._to_said(reply.choices[0]), tokens=tokens_used(reply.usage))
+        used = [
+            name
+            for name, value in (
+                (_LENGTH, asking.max_tokens),
+                (_TEMPERATURE, asking.temperature),
+                (_FORMAT, asking.form),
+                (_TOOLS, asking.tools or None),
+                (_CHOICE, asking.tools or None),
+            )
+            if value is not None
+        ]
+        name = self._completions.endpoint.name
+        try:
+            completion = await self._completions.ask(
+                [self._to_request(message) for message in messages], used, partial(_fields, asking)
+            )
+        except ToolParametersRefused as refusal:
+            raise ToolsRefused(f"{name} takes no tools: {refusal}.") from None
+        return replace(_to_said(completion.choice, name), tokens=tokens_used(completion.usage))
 
     async def aclose(self) -> None:
-        await self._endpoint.aclose()
-
-    def _adapt(self, refusal: RefusedError, asking: ChatOptions) -> None:
-        """Leave out from now on the parameter that the endpoint rejects. Raises if it refuses the question itself."""
-        blamed = f"{refusal.param} {refusal.reason}"
-        if asking.form is not None and ("response_format" in blamed or "json_schema" in blamed):
-            if _FORMS[self._form] is not None:
-                self._form += 1
-                return
-        elif asking.max_tokens is not None and _LENGTHS[0] in blamed and self._length == 0:
-            self._length = 1
-            return
-        elif asking.temperature is not None and "temperature" in blamed and self._takes_temperature:
-            self._takes_temperature = False
-            return
-        elif asking.tools and "tool" in blamed:
-            raise ToolsRefused(f"{self._endpoint.name} takes no tools: {refusal.reason}.") from None
-        raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
-
-    def _to_said(self, choice: _Choice) -> ChatReply:
-        message = choice.message
-        if message.tool_calls:
-            calls = [
-                ToolCall(call_id=c.id, name=c.function.name, arguments=c.function.arguments) for c in message.tool_calls
-            ]
-            return ChatReply(text=message.content or "", calls=tuple(calls))
-        if message.refusal or choice.finish_reason == "content_filter":
-            raise QuestionRejected(f"{self._endpoint.name} declines to answer this.")
-        if choice.finish_reason == "length":
-            raise QuestionRejected(f"{self._endpoint.name} breaks off its answer to this: it was too long.")
-        if not (message.content or "").strip():
-            raise QuestionRejected(f"{self._endpoint.name} answers this with nothing.")
-        return ChatReply(text=message.content or "")
-
-    async def _ask(self, messages: Sequence[Message], asking: ChatOptions) -> _Reply:
-        parameters = self._parameters(messages, asking)
-
-        async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
-            response = await client.chat.completions.with_raw_response.create(
-                model=self._model, timeout=seconds, **parameters
-            )
-            content: bytes = response.content
-            return content
-
-        return await self._endpoint.ask(send, _Reply.model_validate_json)
-
-    def _parameters(self, messages: Sequence[Message], asking: ChatOptions) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"messages": [self._to_request(message) for message in messages]}
-        if asking.max_tokens is not None:
-            parameters[_LENGTHS[self._length]] = asking.max_tokens
-        if asking.temperature is not None and self._takes_temperature:
-            parameters["temperature"] = asking.temperature
-        if asking.form is not None and _FORMS[self._form] == "json_schema":
-            schema = {"name": "answer", "schema": dict(asking.form), "strict": True}
-            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
-        elif asking.form is not None and _FORMS[self._form] == "json_object":
-            parameters["response_format"] = {"type": "json_object"}
-        if asking.tools:
-            parameters["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": dict(tool.parameters),
-                    },
-                }
-                for tool in asking.tools
-            ]
-            parameters["tool_choice"] = asking.tool_choice
-        return parameters
+        await self._completions.endpoint.aclose()
 
     def _to_request(self, message: Message) -> dict[str, Any]:
         content = redact(message.content).text if self._redaction and message.role != "system" else message.content
@@ -200,3 +121,41 @@ class OpenAIConversation(LanguageModel):
         if message.call_id is not None:
             fields["tool_call_id"] = message.call_id
         return fields
+
+
+def _to_said(choice: Choice, endpoint: str) -> ChatReply:
+    message = choice.message
+    if message.tool_calls:
+        calls = [
+            ToolCall(
+                call_id=call.id or f"call_{uuid4().hex[:12]}",
+                name=call.function.name,
+                arguments=call.function.arguments,
+            )
+            for call in message.tool_calls
+        ]
+        return ChatReply(text=message.content or "", calls=tuple(calls))
+    return ChatReply(text=read_text(choice, endpoint))
+
+
+def _fields(asking: ChatOptions, parameters: Parameters) -> dict[str, Any]:
+    """Return the fields of a request, each in the form that the endpoint takes."""
+    fields: dict[str, Any] = {}
+    if asking.max_tokens is not None and (name := parameters.form(_LENGTH)):
+        fields[name] = asking.max_tokens
+    if asking.temperature is not None and parameters.form(_TEMPERATURE):
+        fields[_TEMPERATURE] = asking.temperature
+    if asking.form is not None and (form := parameters.form(_FORMAT)):
+        schema = {"name": "answer", "schema": dict(asking.form), "strict": True}
+        fields[_FORMAT] = {"type": form, **({"json_schema": schema} if form == "json_schema" else {})}
+    if asking.tools and parameters.form(_TOOLS):
+        fields[_TOOLS] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
+            }
+            for tool in asking.tools
+        ]
+        if choice := parameters.form(_CHOICE):
+            fields[_CHOICE] = "auto" if choice == _AUTO else asking.tool_choice
+    return fields

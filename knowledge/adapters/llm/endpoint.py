@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import SecretStr
 
 from hardwon.client.http_environment import check_http_environment
-from hardwon.errors import InvalidSetting
-from knowledge.adapters.llm.replies import EndpointKind, TransientError, interpret_error
+from hardwon.errors import HardwonError, InvalidSetting
+from knowledge.adapters.llm.failures import (
+    EndpointKind,
+    TransientError,
+    UnansweredError,
+    UnusableReplyError,
+    interpret_reply,
+    interpret_status,
+    one_line,
+    read_error,
+)
 
 if TYPE_CHECKING:
     import openai
@@ -73,14 +82,16 @@ class Endpoint:
             raise InvalidSetting(
                 f"{kind.variable}_API_KEY", f"{model} needs a key of OpenAI; set it, or {kind.variable}_BASE_URL."
             )
-        address = urlsplit(base_url or OPENAI_BASE_URL)
-        shown = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
-        self.name = f"The {kind.name} endpoint {shown}"
+        address = urlsplit((base_url or OPENAI_BASE_URL).strip())
+        path = address.path.rstrip("/").removesuffix(kind.path)
+        shown = address._replace(netloc=address.netloc.rpartition("@")[2], path=path, query="", fragment="")
+        self.name = f"The {kind.name} endpoint {shown.geturl()}"
         self.retry = retry
         self._kind = kind
         self._model = model
-        self._key = api_key.get_secret_value() if api_key else "none"
-        self._base_url = base_url or OPENAI_BASE_URL
+        self._key = api_key.get_secret_value().strip() if api_key else "none"
+        self._base_url = address._replace(path=path, query="", fragment="").geturl()
+        self._query = parse_qs(address.query, keep_blank_values=True)
         self._client: openai.AsyncOpenAI | None = None
         self._slots = asyncio.Semaphore(concurrency)
         self._paused_until = 0.0
@@ -90,14 +101,19 @@ class Endpoint:
         self,
         send: Callable[[openai.AsyncOpenAI, float], Awaitable[bytes]],
         read: Callable[[bytes], _Answer],
+        *,
+        attempts: int | None = None,
     ) -> _Answer:
         """Send a request until there is an answer, a refusal, or no attempt or patience left.
 
         `send` gets the client and a call's time limit and returns the body, which `read` parses or raises ValueError.
-        Raises the kind's errors, or RefusedError if the endpoint refuses this very request.
+        `attempts` limits those that fail in a way that may be the request's own; an endpoint that is down or limits the
+        rate is tried as often as ever. Raises RefusedError if the endpoint refuses this very request, UnansweredError,
+        or the kind's `rejected`.
         """
         loop = asyncio.get_running_loop()
         give_up_at = math.inf
+        of_request = False
         for attempt in count(1):
             try:
                 async with self._slots:
@@ -106,20 +122,34 @@ class Endpoint:
                     await self._pause(give_up_at)
                     return await self._ask_once(send, read)
             except TransientError as failure:
+                of_request |= failure.of_request
                 delay = self.retry.delay(attempt, failure.retry_after_seconds)
                 if failure.for_all:
                     self._paused_until = max(self._paused_until, loop.time() + delay)
-                if attempt >= self.retry.attempts or loop.time() + delay > give_up_at:
-                    raise self._kind.unavailable(
-                        f"{self.name} {failure.reason} ({attempt} tries): {self._advice(failure)}",
-                        retry_after_seconds=failure.retry_after_seconds,
+                most = attempts if attempts and failure.of_request else self.retry.attempts
+                if failure.error or attempt >= most or loop.time() + delay > give_up_at:
+                    raise UnansweredError(
+                        failure.error or self._unavailable(failure, attempt),
+                        failure.reason,
+                        of_request=of_request and not failure.for_all,
+                        about_size=failure.about_size,
+                        may_pass=failure.error is None,
+                        has_reply=failure.has_reply,
                     ) from failure.__cause__
             await asyncio.sleep(delay)
         raise AssertionError("unreachable")
 
+    def _unavailable(self, failure: TransientError, attempt: int) -> HardwonError:
+        return self._kind.unavailable(
+            f"{self.name} {failure.reason} ({attempt} {'try' if attempt == 1 else 'tries'}): {self._advice(failure)}",
+            retry_after_seconds=failure.retry_after_seconds,
+        )
+
     def _advice(self, failure: TransientError) -> str:
         if failure.for_all:  # it is up, and asked us to wait
             return "it takes no more for now; the same call may work later, or fewer at a time."
+        if failure.is_protocol:  # the address is right
+            return "the address is right, and the server fails: see its log, or try again later."
         return f"check that it runs and that {self._kind.variable}_BASE_URL is its address."
 
     def refuse_closed(self) -> None:
@@ -141,7 +171,9 @@ class Endpoint:
             check_http_environment()
             from knowledge.adapters.llm.client import make_client  # noqa: PLC0415 - loads the library of endpoints
 
-            self._client = make_client(api_key=self._key, base_url=self._base_url, max_bytes=self._kind.max_bytes)
+            self._client = make_client(
+                api_key=self._key, base_url=self._base_url, query=self._query, max_bytes=self._kind.max_bytes
+            )
         return self._client
 
     async def _pause(self, give_up_at: float) -> None:
@@ -168,13 +200,35 @@ class Endpoint:
             async with asyncio.timeout(seconds):  # the whole call: a trickle of bytes ends too
                 content = await send(client, seconds)
         except (TimeoutError, openai.APITimeoutError) as exc:
-            raise TransientError(f"gave no answer within {seconds:g} seconds") from exc
+            is_down = _class_of_cause(exc) == "ConnectTimeout"
+            raise TransientError(f"gave no answer within {seconds:g} seconds", of_request=not is_down) from exc
         except openai.APIConnectionError as exc:
-            raise TransientError("cannot be reached or broke off") from exc
+            if _class_of_cause(exc) == "ConnectError":
+                raise TransientError("cannot be reached", of_request=False) from exc
+            raise TransientError("breaks off the connection") from exc
         except openai.APIStatusError as exc:
-            meaning = interpret_error(exc, kind=self._kind, endpoint=self.name, model=self._model, key=self._key)
+            meaning = self._interpret(exc.status_code, exc.response.content, exc.response.headers)
             raise meaning from None  # the library's own text may hold the key
         try:
             return read(content)
         except ValueError as exc:
-            raise TransientError(f"answers with something that is not {self._kind.answers}") from exc
+            if status := interpret_reply(content):
+                raise self._interpret(status, content, {}) from None
+            raise self._unusable(exc, content) from exc
+
+    def _interpret(self, status: int, content: bytes, headers: Mapping[str, str]) -> Exception:
+        return interpret_status(
+            status, content, headers, kind=self._kind, endpoint=self.name, model=self._model, key=self._key
+        )
+
+    def _unusable(self, error: ValueError, content: bytes) -> TransientError:
+        if isinstance(error, UnusableReplyError):
+            return TransientError(one_line(str(error), self._key), has_reply=True, is_protocol=True)
+        words = one_line(read_error(content).words, self._key)
+        told = f"answers with something that is not {self._kind.answers}" + (f" ({words})" if words else "")
+        return TransientError(told, has_reply=True)
+
+
+def _class_of_cause(error: BaseException) -> str:
+    """Return the name of the class, which the library's HTTP client and its predecessor share."""
+    return type(error.__cause__).__name__

@@ -1,94 +1,34 @@
-"""Responses of the OpenAI protocol: vectors in the order of the texts, and the meaning of errors."""
+"""Replies of the embeddings protocol: vectors in the order of the texts, read generously and checked strictly."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import math
-import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import from_json
 
-from hardwon.errors import HardwonError
 from knowledge.adapters.embedding_space import unit
+from knowledge.adapters.llm.failures import UnusableReplyError
 from knowledge.models import Vector
-
-if TYPE_CHECKING:
-    import openai
-
-_REASON_LENGTH = 200
-_MIN_KEY_LENGTH = 8
-MAX_PAUSE_SECONDS = 3600.0
-"""The longest pause an endpoint may ask for, ours: with a wrong clock, a timestamp or milliseconds sent as seconds it
-would not be called for years."""
-_OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-_ABOUT_SIZE = re.compile(
-    r"too (long|large|many)|context length|batch size|(less|more) than \d+|at most \d+"
-    r"|(maximum|exceed).*(length|limit|size|tokens|inputs)",
-    re.IGNORECASE,
-)
-
-
-class MakesUnavailable(Protocol):
-    """The class of an error that says an endpoint does not answer."""
-
-    def __call__(self, message: str, *, retry_after_seconds: float | None = None) -> HardwonError:
-        """Make the error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointKind:
-    """The purpose of an endpoint, for messages and errors: `name` is the adjective, `closed` the part it is.
-
-    `variable` begins its settings, all of which `settings` names; `parameters` are those of a request that they decide.
-    `max_bytes` is the limit of a response.
-    """
-
-    name: str
-    closed: str
-    answers: str
-    variable: str
-    settings: str
-    parameters: frozenset[str]
-    max_bytes: int
-    unavailable: MakesUnavailable
-    rejected: type[HardwonError]
-
-
-class TransientError(Exception):
-    """An attempt failed and may be repeated; `for_all` delays every caller, `retry_delay` is the requested delay."""
-
-    def __init__(self, reason: str, *, retry_after_seconds: float | None = None, for_all: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.retry_after_seconds = retry_after_seconds
-        self.for_all = for_all
-
-
-class RefusedError(Exception):
-    """The endpoint refuses these texts; `about_size` if it says that fewer or shorter ones would do.
-
-    `param` is the parameter it blames, if any.
-    """
-
-    def __init__(self, reason: str, *, about_size: bool, param: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.about_size = about_size
-        self.param = param
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One vector of length 1 per text, in order, and the tokens the endpoint counted (0 if it reports none)."""
+    """The vectors of a request, of length 1, by the positions of their texts.
 
-    rows: Vector
+    `unusable`: what the endpoint gave for each other text. `tokens`: those that it counted, 0 if it reports none.
+    """
+
+    rows: Mapping[int, Vector]
+    unusable: Mapping[int, str]
     tokens: int
+    dims: int
 
 
 class _Row(BaseModel):
@@ -102,19 +42,83 @@ class _Reply(BaseModel):
     usage: Any = None
 
 
-def read_reply(content: bytes, texts: int) -> Answer:
+def read_reply(content: bytes, texts: int, dims: int | None = None) -> Answer:
     """Return the vectors of a reply in the order of the texts, whatever order it has them in.
 
-    Raises ValueError for anything but exactly one usable vector for each text, all of one size.
+    Raises ValueError unless each vector is certainly that of its text, and at least one can be used. `dims`: the size
+    of the vectors, if it is known; a row of another size is unusable, if not all are.
     """
-    reply = _Reply.model_validate_json(content)
-    by_index = {row.index: _numbers(row.embedding) for row in reply.data}
-    if len(reply.data) != texts or by_index.keys() != set(range(texts)):
-        raise ValueError("the reply has not one vector for each text")
-    rows = np.stack([by_index[index] for index in range(texts)])
-    if not rows.shape[1]:
-        raise ValueError("the vectors are empty")
-    return Answer(unit(rows), tokens_used(reply.usage))
+    try:
+        reply = _Reply.model_validate_json(content)
+    except ValidationError:  # an odd one
+        rows, usage = _read_odd_rows(content)
+    else:
+        rows, usage = [(row.index, row.embedding) for row in reply.data], reply.usage
+    if texts and not rows:
+        raise UnusableReplyError("answers with no vector at all")
+    places = _places([index for index, _ in rows], texts)
+    vectors, unusable = _vectors(dict(zip(places, (embedding for _, embedding in rows), strict=True)))
+    unusable |= {place: "gives no vector for it" for place in range(texts) if place not in unusable.keys() | vectors}
+    sizes = Counter(len(vector) for vector in vectors.values())
+    commonest = max(sizes, key=lambda each: sizes[each], default=0)
+    size = dims if dims is not None and dims in sizes else commonest
+    for place in [place for place, vector in vectors.items() if len(vector) != size]:
+        unusable[place] = f"gives for it a vector of {len(vectors.pop(place))} numbers, not {size}"
+    if texts and not vectors:
+        raise UnusableReplyError(unusable[0].replace(" for it", ""))
+    return Answer(vectors, unusable, tokens_used(usage), size)
+
+
+def _vectors(embeddings: Mapping[int, Any]) -> tuple[dict[int, Vector], dict[int, str]]:
+    """Return the vectors of length 1 by their places, and what the others are."""
+    try:
+        return dict(zip(embeddings, unit([_numbers(each) for each in embeddings.values()]), strict=True)), {}
+    except ValueError:  # one of them, or of another size than the others
+        pass
+    vectors: dict[int, Vector] = {}
+    unusable: dict[int, str] = {}
+    for place, embedding in embeddings.items():
+        try:
+            vectors[place] = unit(_numbers(embedding))
+        except ValueError as error:
+            unusable[place] = f"gives for it {error}"
+    return vectors, unusable
+
+
+def _read_odd_rows(content: bytes) -> tuple[list[tuple[Any, Any]], Any]:
+    """Return the index and the vector of each row, as they are, and the usage."""
+    body = from_json(content)
+    data = body.get("data") if isinstance(body, dict) else None
+    if not isinstance(body, dict) or "data" not in body:
+        raise ValueError("no reply of the protocol")
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        raise UnusableReplyError("answers with no vector at all")
+    return [(row.get("index"), row.get("embedding")) for row in data], body.get("usage")
+
+
+def _places(indexes: Sequence[Any], texts: int) -> Sequence[int]:
+    """Return the position of each row's text. Raises ValueError where it is not certain.
+
+    Some endpoints leave the index out, or out where it is 0; some say 0 for every row, and proxies that split a request
+    begin again with each part: then the order tells.
+    """
+    if len(indexes) > texts:
+        raise UnusableReplyError(f"answers with {len(indexes)} vectors for {texts} texts")
+    told = [index for index in indexes if index is not None]
+    if not all(type(index) is int for index in told):
+        raise UnusableReplyError("answers with an index that is not a number")
+    whole = list(range(texts))
+    if len(indexes) < texts:
+        if len(set(told)) == len(indexes) and set(told) <= set(whole) and max(told) >= len(indexes):
+            return told  # else it may have numbered those that it has
+        raise UnusableReplyError(f"answers with {len(indexes)} vectors for {texts} texts")
+    filled = [0 if index is None else index for index in indexes]
+    if sorted(filled) == whole:
+        return filled
+    begins_again = all(index in {0, before + 1} for before, index in zip([-1, *filled], filled, strict=False))
+    if not told or (begins_again and filled[0] == 0):
+        return whole
+    raise UnusableReplyError("answers with indexes that are not those of the texts")
 
 
 def tokens_used(usage: Any) -> int:
@@ -123,78 +127,24 @@ def tokens_used(usage: Any) -> int:
     return max(0, used) if isinstance(used, int) else 0
 
 
-def _numbers(embedding: str | list[float]) -> Vector:
+def _numbers(embedding: Any) -> Vector:
+    """Return the numbers of a vector. Raises ValueError, naming what it is instead, for what has none."""
     if isinstance(embedding, list):  # some servers know no base64
+        if len(embedding) == 1 and isinstance(embedding[0], list):  # llama.cpp's own form
+            embedding = embedding[0]
+        elif embedding and isinstance(embedding[0], list):
+            raise ValueError("a vector for each of its tokens, which its server does not pool")
+        if any(type(number) not in {float, int} for number in embedding):
+            raise ValueError("a vector with something that is not a number")
         with np.errstate(over="ignore"):
-            return np.asarray(embedding, dtype=np.float32)
-    try:
-        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
-    except binascii.Error as exc:
-        raise ValueError("a vector is not base64") from exc
-
-
-def interpret_error(
-    error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, model: str, key: str
-) -> Exception:
-    """Convert an error status: to the kind's `rejected` (any text), RefusedError (these texts) or PassingError."""
-    status = error.status_code
-    code, blamed = _text(error.code), _text(error.param)
-    if status in {401, 403}:
-        return kind.rejected(f"{endpoint} refuses the key ({status}): set {kind.variable}_API_KEY to a valid one.")
-    if status == 402 or {code, _text(error.type)} & _OUT_OF_QUOTA:
-        return kind.rejected(
-            f"{endpoint} says the quota of the key is spent ({status}): raise it, or set {kind.variable}_API_KEY to "
-            "another key."
-        )
-    reason = _reason(error, key)
-    if status in {404, 405} or code == "model_not_found" or blamed in kind.parameters:
-        return kind.rejected(
-            f"{endpoint} does not offer {model} as asked ({status}, {reason}): correct {kind.settings}."
-        )
-    if status in {400, 413, 422}:
-        about_size = status == 413 or bool(_ABOUT_SIZE.search(reason))
-        return RefusedError(reason, about_size=about_size, param=blamed)
-    if status in {408, 409, 425, 429} or status >= 500:
-        delay = retry_delay(error.response.headers)
-        return TransientError(
-            f"answers {status}", retry_after_seconds=delay, for_all=status == 429 or delay is not None
-        )
-    return kind.rejected(f"{endpoint} answers {status} ({reason}): correct {kind.variable}_BASE_URL.")
-
-
-def _text(value: object) -> str | None:
-    """Return a field of an error if it is a text: JSON may hold anything there."""
-    return value if isinstance(value, str) else None
-
-
-def _reason(error: openai.APIStatusError, key: str) -> str:
-    """Return the endpoint's message in one short line of printable characters, without the key."""
-    body = error.body
-    message = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
-    if (elsewhere := error.response.headers.get("location")) and 300 <= error.status_code < 400:
-        message = f"it sends requests on to {elsewhere}, and none goes there"
-    text = str(message or f"status {error.status_code}")
-    if len(key) >= _MIN_KEY_LENGTH:  # a shorter one is a word, which is in many others
-        text = text.replace(key, "***")
-    # it is stored, where NUL and lone surrogates are not allowed, and shown on terminals
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line[:_REASON_LENGTH].rstrip(".")
-
-
-def retry_delay(headers: Mapping[str, str]) -> float | None:
-    """Return the delay that an endpoint asks for: retry-after-ms, else Retry-After in seconds or as a date.
-
-    At most `MAX_PAUSE_SECONDS`. None if it asks for none, or it cannot be parsed.
-    """
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            numbers: Vector = np.asarray(embedding, dtype=np.float32)
+    elif isinstance(embedding, str):
         try:
-            seconds = float(headers.get(name, "")) * scale
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return min(max(seconds, 0.0), MAX_PAUSE_SECONDS)
-    try:  # by the endpoint's own clock, which may differ from ours
-        then, sent = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
-        return min(max((then - sent).total_seconds(), 0.0), MAX_PAUSE_SECONDS)
-    except (ValueError, TypeError, OverflowError):
-        return None
+            numbers = np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+        except (binascii.Error, ValueError) as exc:
+            raise ValueError("a vector that is not base64") from exc
+    else:
+        raise ValueError("no vector" if embedding is None else "something that is not a vector")  # noqa: TRY004 - read_reply's
+    if not numbers.size:
+        raise ValueError("an empty vector")
+    return numbers

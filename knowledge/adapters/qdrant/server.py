@@ -40,7 +40,7 @@ def connect(
     *,
     timeout_seconds: float | None = None,
 ) -> QdrantServerIndex:
-    """Return an index on the cluster with nodes at `urls` (port 6333 unless given). Nothing is sent yet."""
+    """Return an index on the cluster with nodes at `urls` (ports: `nodes.with_port`). Nothing is sent yet."""
     return QdrantServerIndex(cluster.connect(urls, api_key, timeout_seconds=timeout_seconds), ownership, layout)
 
 

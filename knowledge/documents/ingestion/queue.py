@@ -55,7 +55,10 @@ _COUNTING_BATCH: Final = 32
 _STALE_BATCH: Final = 100
 _NOTE_START: Final = "Only the first "
 _NOTE_END: Final = " searched."
-"""Start and end of the notes that indexing adds, and of no others."""
+_REFUSED_START: Final = "Not searched: "
+"""Starts and end of the notes that indexing adds, and of no others."""
+_REFUSED_NOTES: Final = 5
+"""Refused passages that are named one by one."""
 _HEADING_TOKENS: Final = 32
 """Tokens of a model's limit that are reserved for the headings above a passage."""
 MAX_LINES: Final = 1_000_000
@@ -260,7 +263,14 @@ class DocumentIndexing:
             counts += [dict(term_counts(text)) for text in texts[start : start + _COUNTING_BATCH]]
             await yield_to_loop()
         hashes = [text_hash(text) for text in texts]
-        vectors = await self._embed(active, dict(zip(hashes, texts, strict=True)))
+        vectors, refused = await self._embed(active, dict(zip(hashes, texts, strict=True)))
+        if refused:
+            kept = [number for number, each in enumerate(hashes) if each not in refused]
+            if not kept:
+                raise next(iter(refused.values()))
+            notes = (*notes, *_refused_notes(chunks, [refused.get(each) for each in hashes]))
+            chunks = tuple(chunks[number] for number in kept)
+            hashes, counts = [hashes[number] for number in kept], [counts[number] for number in kept]
         indexed = IndexedGeneration(
             chunks=chunks,
             passage_ids=tuple(passage_id(job.document_id, job.generation, chunk.ordinal) for chunk in chunks),
@@ -277,9 +287,7 @@ class DocumentIndexing:
     ) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
         lines: tuple[LogLine, ...] = ()
         # an earlier version may have added these notes; keep those of parsing
-        notes = tuple(
-            note for note in job.parsed.notes if not (note.startswith(_NOTE_START) and note.endswith(_NOTE_END))
-        )
+        notes = tuple(note for note in job.parsed.notes if not _is_of_indexing(note))
         if job.parsed.document_type is DocumentType.LOG:
             text = job.parsed.text
             lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MAX_LINES))
@@ -297,17 +305,19 @@ class DocumentIndexing:
             return None
         return await self.summariser.summarise(job.title, job.parsed.text)
 
-    async def _embed(self, active: ActiveSpace, texts: dict[bytes, str]) -> dict[bytes, Vector]:
-        """Return the embeddings of texts by their hashes; stored ones are reused."""
+    async def _embed(
+        self, active: ActiveSpace, texts: dict[bytes, str]
+    ) -> tuple[dict[bytes, Vector], dict[bytes, TextRejected]]:
+        """Return the embeddings of texts by their hashes, and the refusals of the others; stored ones are reused."""
+        refused: dict[bytes, TextRejected] = {}
         vectors = dict(await self.store.vectors(active.space, list(texts)))
         missing = [each for each in texts if each not in vectors]
         for start in range(0, len(missing), _EMBEDDING_BATCH):
             some = missing[start : start + _EMBEDDING_BATCH]
-            embedded = await active.embedder.embed([texts[each] for each in some], "document")
-            new = dict(zip(some, embedded.vectors, strict=True))
+            new = await _embed_accepted(active.embedder, {each: texts[each] for each in some}, refused)
             await self.store.keep_vectors(active.space, new)
             vectors |= new
-        return vectors
+        return vectors, refused
 
     async def remove_stale(self) -> int:
         """Delete stale generations from the index, then from Postgres; return their number."""
@@ -340,6 +350,46 @@ class DocumentIndexing:
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)  # swallows its cancellation, not ours
+
+
+async def _embed_accepted(
+    embedder: Embedder, texts: dict[bytes, str], refused: dict[bytes, TextRejected]
+) -> dict[bytes, Vector]:
+    """Return the embeddings of texts; a refused batch is halved, and the refused texts are added to `refused`."""
+    hashes = list(texts)
+    try:
+        embedded = await embedder.embed(list(texts.values()), "document")
+    except TextRejected as error:
+        if len(texts) == 1:
+            refused[hashes[0]] = error
+            return {}
+        middle = len(texts) // 2
+        vectors: dict[bytes, Vector] = {}
+        for half in (hashes[:middle], hashes[middle:]):
+            vectors |= await _embed_accepted(embedder, {each: texts[each] for each in half}, refused)
+        return vectors
+    return dict(zip(hashes, embedded.vectors, strict=True))
+
+
+def _refused_notes(chunks: Sequence[Chunk], refused: Sequence[TextRejected | None]) -> list[str]:
+    """Return what is noted of the passages that the embedder refuses."""
+    named = [(chunk, error) for chunk, error in zip(chunks, refused, strict=True) if error is not None]
+    notes = [f"{_REFUSED_START}{_describe(chunk)}. {error}" for chunk, error in named[:_REFUSED_NOTES]]
+    if len(named) > _REFUSED_NOTES:
+        notes.append(f"{_REFUSED_START}{len(named) - _REFUSED_NOTES:,} more passages, for reasons like these.")
+    return notes
+
+
+def _describe(chunk: Chunk) -> str:
+    if chunk.kind is PassageKind.SUMMARY:
+        return "the summary"
+    if chunk.line_start == chunk.line_end:
+        return f"line {chunk.line_start}"
+    return f"lines {chunk.line_start} to {chunk.line_end}"
+
+
+def _is_of_indexing(note: str) -> bool:
+    return note.startswith(_REFUSED_START) or (note.startswith(_NOTE_START) and note.endswith(_NOTE_END))
 
 
 def max_passage_tokens(space: EmbeddingSpace, most: int) -> int:

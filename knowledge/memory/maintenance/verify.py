@@ -195,6 +195,7 @@ class KnowledgeUpkeepService:
 
     async def retry_dead(self) -> int:
         """Stage dead entries again for the next checkpoint; return their number."""
+        self.stores.embedder.forget()  # the refusals too
         return await self.upkeep.retry_dead()
 
     async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:

@@ -42,14 +42,23 @@ _TRANSIENT: Final = frozenset({404, 502, 503, 504})
 _READS: Final = ("/points/query", "/points/query/batch", "/points/scroll", "/points/count", "/points")
 
 _PORT: Final = 6333
+_CLOUD: Final = ".cloud.qdrant.io"
+"""Qdrant Cloud's servers have their port in no address that it shows, and listen on 6333."""
 
 Send: TypeAlias = Callable[[httpx.Request], Awaitable[httpx.Response]]
 
 
 def with_port(url: str) -> str:
-    """Return an address with its port: 6333 unless given."""
-    parts = urlsplit(url.rstrip("/"))
-    return url.rstrip("/") if parts.port else parts._replace(netloc=f"{parts.netloc}:{_PORT}").geturl()
+    """Return an address with its port: if none is given, 6333 for Qdrant itself.
+
+    With https or a path there is a proxy before it, at the port of its protocol; not before Qdrant Cloud.
+    """
+    parts = urlsplit(url.strip().rstrip("/"))
+    if parts.port:
+        return parts.geturl()
+    is_proxy = (parts.scheme == "https" or bool(parts.path)) and not (parts.hostname or "").endswith(_CLOUD)
+    port = {"https": 443, "http": 80}[parts.scheme] if is_proxy else _PORT
+    return parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
 
 
 @dataclass(slots=True)

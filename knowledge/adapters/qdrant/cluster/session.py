@@ -178,7 +178,7 @@ class ClusterSession:
 
 
 def connect(urls: Sequence[str], api_key: str | None = None, *, timeout_seconds: float | None = None) -> ClusterSession:
-    """Return a session with the cluster whose nodes are at `urls` (port 6333 unless given). Nothing is sent yet.
+    """Return a session with the cluster whose nodes are at `urls` (ports: `with_port`). Nothing is sent yet.
 
     `timeout_seconds`: for each response, instead of `READ_SECONDS` and `WRITE_SECONDS`.
     """

@@ -1,0 +1,1 @@
+"""Endpoints as they are met: each with a quirk of its own."""
