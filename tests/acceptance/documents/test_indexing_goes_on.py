@@ -349,7 +349,7 @@ async def test_t10_what_an_endpoint_says_of_a_document_is_told_to_its_readers_an
     opens: Opens, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opens(embedder=Quotes(dims=256)) as knowledge:
-        await put(knowledge, "guide.md", GUIDE)
+        await put(knowledge, "guide.md", b"Where the pool is full, raise pool_size to 40.\n")
         report = await knowledge.documents.indexing.run()
         (document,) = await knowledge.documents.library.list_documents(await readable(knowledge))
     assert report.failed == 1
