@@ -9,16 +9,17 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import cache
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import re2
 
 from hardwon.text.invisible import visible_text
-from knowledge.memory.capture.deobfuscation import TooDeep, decode, fold_letters, respell
+from knowledge.memory.capture.deobfuscation import HYPHENED, LEET, RUNS, decode, fold_letters, respell
+from knowledge.memory.capture.injection_languages import OTHER_LANGUAGE, expressions, has_order, sentences
 from knowledge.memory.capture.injection_rules import RULES
+from knowledge.memory.capture.injection_sources import SIGNS, SOURCE_RULES, TURN_RULES, Rule
 
 CONTEXT_FIELDS: Final = (
     "failure_description",
@@ -46,39 +47,118 @@ _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
 _ZERO_WIDTH = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
 _DIRECTION_OVERRIDE = re.compile("[\u202d\u202e]")
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
-_ROT13_WORDS = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
-_REVERSED_WORDS = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
 _FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
 _MIN_SMUGGLED = 2
+_MAX_DEPTH: Final = 4
+"""Maximum number of nested encodings that are decoded."""
 
 
-@cache
-def _automaton() -> Any:
-    """Return all rules compiled to one automaton, and the kind of each."""
+def _compile(patterns: Iterable[str]) -> Any:
+    """Return expressions compiled to one automaton."""
     options = re2.Options()
     options.max_mem = 256 << 20
     options.log_errors = False
-    rules = re2.Set.SearchSet(options)
-    kinds = [kind for kind, patterns in RULES.items() for pattern in patterns if rules.Add(f"(?i){pattern}") >= 0]
-    rules.Compile()
-    return rules, kinds
+    compiled = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        compiled.Add(f"(?i){pattern}")
+    compiled.Compile()
+    return compiled
+
+
+@cache
+def _phrases() -> tuple[Any, Sequence[str]]:
+    """Return the expressions that need no signs as one automaton, and the kind of each."""
+    return (
+        _compile(pattern for patterns in RULES.values() for pattern in patterns),
+        [kind for kind, patterns in RULES.items() for _ in patterns],
+    )
+
+
+_DISGUISES: Final[Mapping[str, str]] = {
+    "spaced": r"(?:\pL[ .\-_*/|+]{1,3}){9}\pL",
+    "leet": LEET,
+    "hyphened": HYPHENED,
+    "run": "|".join(RUNS),
+    "rot13": r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg|vtaber|frperg|gbxra|cnffjbeq|fraq|nyjnlf|arire)\b",
+    "reversed": r"snoitcurtsni|erongi|tpmorp|drawssap|sterces",
+}
+"""What a disguised text has: small expressions, looked for together with the signs of rules."""
+_BITS: Final = {name: 1 << place for place, name in enumerate([*_DISGUISES, *SIGNS])}
+_DISGUISED: Final = (1 << len(_DISGUISES)) - 1
+_ALL_BITS: Final = (1 << len(_BITS)) - 1
+
+
+@cache
+def _signs() -> Any:
+    """Return all signs and the words of languages as one automaton."""
+    return _compile([*_DISGUISES.values(), *SIGNS.values(), *expressions()])
+
+
+def _find_signs(text: str) -> int:
+    """Return the signs of a text in lower case as bits, the words of languages above the others."""
+    found = 0
+    for place in _signs().Match(text) or ():
+        found |= 1 << place
+    return found
+
+
+@cache
+def _rules() -> Sequence[tuple[int, Rule]]:
+    """Return the rules with their signs as bits."""
+    return [(sum(_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
+
+
+@lru_cache(maxsize=4096)
+def _candidates(signs: int) -> Sequence[Rule]:
+    """Return the rules all of whose signs are among these."""
+    return [rule for needed, rule in _rules() if signs & needed == needed]
+
+
+@cache
+def _expression(pattern: str) -> tuple[Any, Any]:
+    """Return an expression for looking whether a text matches, which is fast, and for finding where."""
+    return _compile([pattern]), re2.compile(f"(?i){pattern}")
 
 
 def suspicions(text: str) -> tuple[str, ...]:
     """Return the kinds of injection found in a text, sorted; empty for most texts."""
-    kinds = set()
+    kinds: set[str] = set()
     if not text.isascii() and _has_hidden_text(text):
         kinds.add(HIDDEN)
-    if _SPACED_LETTERS.search(text):  # nobody who wants to be read spells a sentence letter by letter
-        kinds.add(HIDDEN)
-    try:
-        for layer in chain([text], decode(text)):
-            for reading in _readings(layer):
-                kinds.update(_kinds(reading))
-    except TooDeep:
-        kinds.add(HIDDEN)
+    for depth in range(_MAX_DEPTH + 1):
+        signs = _judge(text, kinds)
+        text = decode(text, has_runs=bool(signs & _BITS["run"]))
+        if not text:
+            break
+        if depth == _MAX_DEPTH:
+            kinds.add(HIDDEN)
     return tuple(sorted(kinds))
+
+
+def _judge(text: str, kinds: set[str]) -> int:
+    """Add the kinds of injection in one layer of a text to `kinds`; return the signs of its plain reading."""
+    visible = visible_text(text)
+    plain = _plain_lines(visible)
+    signs = _judge_reading(plain, kinds)
+    if signs & _BITS["spaced"] and _SPACED_LETTERS.search(text):
+        kinds.add(HIDDEN)  # nobody who wants to be read spells a sentence letter by letter
+    for reading in _readings(text, visible, plain, signs):
+        _judge_reading(reading, kinds)
+    return signs
+
+
+def _judge_reading(text: str, kinds: set[str]) -> int:
+    """Add the kinds of injection in a text in lower case to `kinds`; return its signs."""
+    compiled, phrase_kinds = _phrases()
+    kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
+    signs = _find_signs(text)
+    for rule in _candidates(signs & _ALL_BITS):
+        if rule.kind not in kinds and _has_match(rule, text):
+            kinds.add(rule.kind)
+    if has_order(signs >> len(_BITS)) and any(has_order(_find_signs(each) >> len(_BITS)) for each in sentences(text)):
+        kinds.add(OTHER_LANGUAGE)
+    return signs
 
 
 def _has_hidden_text(text: str) -> bool:
@@ -87,26 +167,32 @@ def _has_hidden_text(text: str) -> bool:
     return split or bool(_DIRECTION_OVERRIDE.search(text)) or bool(_TAGS.search(text))
 
 
-def _kinds(text: str) -> Iterator[str]:
-    rules, kinds = _automaton()
-    for number in rules.Match(text) or ():
-        yield kinds[number]
+def _has_match(rule: Rule, text: str) -> bool:
+    """Return whether a rule matches a text in lower case, and not only where it is exempt."""
+    compiled, expression = _expression(rule.pattern)
+    if not compiled.Match(text):
+        return False
+    is_exempt = rule.is_exempt
+    return is_exempt is None or not all(is_exempt(text, *match.span()) for match in expression.finditer(text))
 
 
-def _readings(text: str) -> Iterator[str]:
-    """Yield a text's possible readings: plain, and where there are signs of a disguise, without it."""
-    plain = _plain_lines(visible_text(text))
-    yield plain
-    if not text.isascii() and (tagged := text.translate(_FROM_TAGS)) != text:
-        yield _plain_lines(visible_text(tagged))
+def _readings(text: str, visible: str, plain: str, signs: int) -> Iterator[str]:
+    """Yield the readings of a text without the disguises of which it shows signs."""
     if not text.isascii():
-        plain = _plain_lines(fold_letters(visible_text(text)))
-        yield plain
-    yield " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
-    yield from respell(plain)
-    if _ROT13_WORDS.search(plain):
+        if (tagged := text.translate(_FROM_TAGS)) != text:
+            yield _plain_lines(visible_text(tagged))
+        folded = _plain_lines(fold_letters(visible))
+        if folded != plain:
+            plain = folded
+            yield plain
+            signs |= _find_signs(plain) & _DISGUISED
+    joined = " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
+    if joined != plain:
+        yield joined
+    yield from respell(plain, leet=bool(signs & _BITS["leet"]), hyphened=bool(signs & _BITS["hyphened"]))
+    if signs & _BITS["rot13"]:
         yield codecs.encode(plain, "rot13")
-    if _REVERSED_WORDS.search(plain):
+    if signs & _BITS["reversed"]:
         yield plain[::-1]
 
 
