@@ -17,7 +17,7 @@ from knowledge.memory.capture.injection_rules import LOOKALIKES, RULES
 from knowledge.memory.capture.injection_sources import SOURCE_RULES
 
 _LATIN_NAME: Final = re.compile(
-    r"(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]+)* ([A-Z])(?: WITH .*)?"
+    r"(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"
 )
 _DIGITS_FOR_LETTERS: Final = str.maketrans("03456789@$+", "oeasgtbgast")
 _ONE_LETTER: Final = str.maketrans("1!|il", "11111")
@@ -37,6 +37,63 @@ RUNS: Final = (r"[a-z0-9+/_-]{16}", r"(?:[0-9a-f]{2}[ :]?){16}")
 """Runs of characters that may be base64 or hexadecimal digits."""
 _HEX = re.compile(r"\b(?:0x)?((?:[0-9a-fA-F]{2}[ :]?){16,})\b")
 _MIN_WORD_CHARS: Final = 3
+_MIN_SMUGGLED: Final = 2
+
+
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]{4,}")
+_FLAG: Final = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+"""The flags of England, Scotland, Wales, Texas ...: a black flag and the region's code in tag characters."""
+_FROM_TAGS: Final = {0xE0000 + code: code for code in range(0x20, 0x7F)}
+_UNSEEN_IN_WORD: Final = re.compile(
+    "(?<=[A-Za-z])[\u200b-\u200d\u2060-\u2064\u00ad\u034f\u180b-\u180e\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+(?=[A-Za-z])"
+)
+_DIRECTION: Final = re.compile("[\u202d\u202e]")
+_DIRECTION_OF_OTHERS: Final = re.compile("[\u202b\u2067]")
+_RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}")
+_BRAILLE: Final = re.compile("[\u2801-\u28ff]+(?:[ \u2800]+[\u2801-\u28ff]+)*")
+_BRAILLE_CELLS: Final = dict(
+    zip(
+        map(ord, "⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵⠂⠆⠒⠲⠖⠦⠔⠴⠤⠀"),
+        'abcdefghijklmnopqrstuvwxyz,;:.!?""- ',
+        strict=True,
+    )
+)
+_MIN_BRAILLE_WORDS: Final = 3
+_MIXED_WORD: Final = re.compile(
+    "(?=[A-Za-z]*[аеорсухіјѕһԁԛԝѵАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΧυνι\u0585\u0578\u057d][A-Za-z])"
+    "(?<![^\\W\\d_])(?:[A-Za-z]|[аеорсухіјѕһԁԛԝѵАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΧυνι\u0585\u0578\u057d]){4,}(?![^\\W\\d_])"
+)
+"""A word of our letters with a letter in it that only looks like one of ours, before one that is."""
+
+
+def has_hidden_text(text: str) -> bool:
+    """Return whether a text holds what only machines read: split words, turned letters, tags, lookalikes, Braille."""
+    if len(_UNSEEN_IN_WORD.findall(text)) >= _MIN_SMUGGLED or _DIRECTION.search(text):
+        return True
+    if _DIRECTION_OF_OTHERS.search(text) and not _RIGHT_TO_LEFT.search(text):
+        return True
+    if _SELECTORS.search(text) or _MIXED_WORD.search(text) or _TAGS.search(_FLAG.sub("", text)):
+        return True
+    return any(map(_is_sentence, _BRAILLE.findall(text)))
+
+
+def _is_sentence(braille: str) -> bool:
+    """Return whether a run of Braille is words, and not a picture or the steps of a progress bar."""
+    words = [word for word in braille.translate(_BRAILLE_CELLS).split() if word.isascii()]
+    return sum(len(word) > 1 for word in words) >= _MIN_BRAILLE_WORDS
+
+
+def reveal(text: str) -> str:
+    """Return a text with its tag characters, selectors of variants that carry bytes, and Braille as letters."""
+    return _SELECTORS.sub(_from_selectors, text.translate(_FROM_TAGS)).translate(_BRAILLE_CELLS)
+
+
+def _from_selectors(match: re.Match[str]) -> str:
+    """Return the bytes in a run of variation selectors (the first sixteen, then the rest) as text."""
+    codes = map(ord, match[0])
+    data = bytes(code - 0xFE00 if code < 0xE0100 else code - 0xE0100 + 16 for code in codes)
+    return f" {data.decode(errors='replace')} "
 
 
 class _LetterTable(dict[int, str]):
@@ -55,7 +112,7 @@ def _latin_letter(char: str) -> str:
     """Return the small Latin letter that a character looks like, by table, name or decomposition; else itself."""
     if letter := LOOKALIKES.get(ord(char)) or (len(char.upper()) == 1 and LOOKALIKES.get(ord(char.upper()))):
         return chr(letter)
-    if name := _LATIN_NAME.search(unicodedata.name(char, "")):
+    if name := _LATIN_NAME.fullmatch(unicodedata.name(char, "")):
         return name[1].lower()
     plain = unicodedata.normalize("NFKD", char)
     return plain if plain == char else "".join(mark for mark in plain if not unicodedata.combining(mark))

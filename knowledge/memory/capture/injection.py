@@ -16,7 +16,16 @@ from typing import Any, Final
 import re2
 
 from hardwon.text.invisible import visible_text
-from knowledge.memory.capture.deobfuscation import HYPHENED, LEET, RUNS, decode, fold_letters, respell
+from knowledge.memory.capture.deobfuscation import (
+    HYPHENED,
+    LEET,
+    RUNS,
+    decode,
+    fold_letters,
+    has_hidden_text,
+    respell,
+    reveal,
+)
 from knowledge.memory.capture.injection_languages import OTHER_LANGUAGE, expressions, has_order, sentences
 from knowledge.memory.capture.injection_rules import RULES
 from knowledge.memory.capture.injection_sources import SIGNS, SOURCE_RULES, TURN_RULES, Rule
@@ -43,13 +52,8 @@ UNREVIEWED: Final = "unreviewed"
 HIDDEN: Final = "hidden-characters"
 
 
-_TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
-_ZERO_WIDTH = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
-_DIRECTION_OVERRIDE = re.compile("[\u202d\u202e]")
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
-_FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
-_MIN_SMUGGLED = 2
 _MAX_DEPTH: Final = 4
 """Maximum number of nested encodings that are decoded."""
 
@@ -124,7 +128,7 @@ def _expression(pattern: str) -> tuple[Any, Any]:
 def suspicions(text: str) -> tuple[str, ...]:
     """Return the kinds of injection found in a text, sorted; empty for most texts."""
     kinds: set[str] = set()
-    if not text.isascii() and _has_hidden_text(text):
+    if not text.isascii() and has_hidden_text(text):
         kinds.add(HIDDEN)
     for depth in range(_MAX_DEPTH + 1):
         signs = _judge(text, kinds)
@@ -161,12 +165,6 @@ def _judge_reading(text: str, kinds: set[str]) -> int:
     return signs
 
 
-def _has_hidden_text(text: str) -> bool:
-    """Return whether a text holds what only machines read: split words, direction overrides, tag characters."""
-    split = len(_ZERO_WIDTH.findall(text)) >= _MIN_SMUGGLED
-    return split or bool(_DIRECTION_OVERRIDE.search(text)) or bool(_TAGS.search(text))
-
-
 def _has_match(rule: Rule, text: str) -> bool:
     """Return whether a rule matches a text in lower case, and not only where it is exempt."""
     compiled, expression = _expression(rule.pattern)
@@ -179,8 +177,8 @@ def _has_match(rule: Rule, text: str) -> bool:
 def _readings(text: str, visible: str, plain: str, signs: int) -> Iterator[str]:
     """Yield the readings of a text without the disguises of which it shows signs."""
     if not text.isascii():
-        if (tagged := text.translate(_FROM_TAGS)) != text:
-            yield _plain_lines(visible_text(tagged))
+        if (revealed := reveal(text)) != text:
+            yield _plain_lines(visible_text(revealed))
         folded = _plain_lines(fold_letters(visible))
         if folded != plain:
             plain = folded

@@ -14,9 +14,7 @@ OTHER_LANGUAGE: Final = "other-language"
 _SENTENCE_END: Final = re.compile(r"[.!?;。！？；؟।۔|\n]+(?=\s|$|[^\x00-\x7f])|\n")
 _MAX_JOINED: Final = 400
 """Characters of a text that is also read as one sentence, since its line breaks may be a disguise."""
-_LOANWORDS: Final = (
-    r"\b(?:tokens?|passwords?|api[ -]?keys?|credentials?|secrets?|ssh[ -]?keys?|\.env|id_rsa|\w+_(?:token|key|secret))\b"
-)
+_LOANWORDS: Final = r"\b(?:tokens?|passwords?|api[ -]?keys?|credentials?|secrets?|ssh[ -]?keys?|\.env|id_rsa|\w+_(?:token|key|secret))\b"
 _AWAY: Final = r"https?://|\S@\S|\[redacted:email\]"
 
 
@@ -42,18 +40,18 @@ LATIN: Final[Mapping[str, Words]] = {
     "german": Words(
         r"\b(?:ignorier\w*|missacht\w*|vergiss|vergesst|vergessen sie|verwirf|verwerft|ubergeh\w*)\b",
         r"\b(?:\w*anweisung\w*|instruktion\w*|vorgaben|regeln|befehle?n?|weisungen|richtlinien)\b",
-        r"\b(?:sag|sage|sagt|sagen sie|erzahl\w*|verrat\w*|bericht\w*|meld\w*|informier\w*|erwahn\w*|teil\w*|zeig\w*) (?:\w+ ){0,4}(?:nicht|nichts|kein\w*)\b|\b(?:nichts?|ohne) (?:\w+ ){0,4}(?:zu )?(?:sagen|erzahlen|verraten|mitteilen|erwahnen|informieren|fragen)\b|\b(?:verschweig\w*|verheimlich\w*)\b",
+        r"\b(?:sag|sage|sagt|sagen sie|erzahl\w*|verrat\w*|berichte[nt]?|melde[nt]?|informier\w*|erwahn\w*|teile?|zeige?|verschweige?) (?:\w+ ){0,4}(?:nicht|nichts|kein\w*)\b|\b(?:nichts?|ohne) (?:\w+ ){0,4}(?:zu )?(?:sagen|erzahlen|verraten|mitteilen|erwahnen|informieren|fragen)\b|\b(?:verschweig\w*|verheimlich\w*)\b",
         r"\b(?:benutzer\w*|nutzer\w*|anwender\w*|mensch\w*|prufer\w*|betreiber\w*|niemand\w*|kund(?:e|en|in)|team|entwickler\w*|chef)\b",
         r"\b(?:genehmig(?:e|t|en sie)|bestatig(?:e|t|en sie)|akzeptier(?:e|t)|winke?|gib .{0,30}frei)\b",
         r"\b(?:immer|stets|jede[nmrs]?|alle[nmrs]?|sofort|ungepruft|ohne (?:\w+ )?prufung|ab jetzt|ab sofort)\b",
-        r"\b(?:sende?|sendet|schick\w*|verrat\w*|gib|gebt|poste?|lade?|leite?|ubermittel\w*|kopier\w*|zeig\w*|nenn\w*|teil\w*)\b",
+        r"\b(?:sende|sendet|schick\w*|verrat\w*|gib|gebt|lade|leite|ubermittel\w*|kopier\w*|zeig\w*|nenn\w*|teil\w*)\b",
         r"\b(?:\w*passwort\w*|\w*passworter\w*|kennwort\w*|zugangsdaten|\w*schlussel\w*|geheimnis\w*)\b",
         r"\b(?:adresse|antwort|chat|kommentar|ticket|mir|uns|bericht|nachricht)\b",
     ),
     "french": Words(
         r"\b(?:ignor(?:e|ez|er|es)|oubli(?:e|ez|er|es)|neglig(?:e|ez)|ne (?:tiens|tenez) (?:plus |pas )?compte|ne (?:suis|suivez|respecte|respectez) (?:plus|pas))\b",
         r"\b(?:instructions?|consignes?|directives?|regles?|ordres?)\b",
-        r"\bne (?:\w+ )?(?:dis|dites|parle|parlez|mentionne|mentionnez|revele|revelez|informe|informez|previens|prevenez|signale|signalez|montre|montrez|avertis|avertissez) (?:\w+ )?(?:pas|rien|jamais)\b|\b(?:n'(?:informe|informez|avertis|avertissez|en parle) (?:\w+ )?(?:pas|jamais|rien))\b|\bsans (?:le |la |en )?(?:dire|informer|prevenir|avertir|parler)\b|\bcache[zr]?\b",
+        r"\bne (?:\w+ )?(?:dis|dites|parle|parlez|mentionne|mentionnez|revele|revelez|informe|informez|previens|prevenez|signale|signalez|montre|montrez|avertis|avertissez) (?:\w+ )?(?:pas|rien|jamais)\b|\b(?:n'(?:informe|informez|avertis|avertissez|en parle) (?:\w+ )?(?:pas|jamais|rien))\b|\bsans (?:le |la |en )?(?:dire|informer|prevenir|avertir|parler)\b|\bcache[zr]?(?:-(?:le|la|les)| (?:le|la|les|ca|cela|ce|cette|tout|rien) )",
         r"\b(?:utilisateur\w*|usager\w*|personne|humain\w*|relecteur\w*|client\w*|operateur\w*|equipe|responsable|administrateur)\b",
         r"\b(?:approuve[zr]?|accepte[zr]?|valide[zr]?|autorise[zr]?)\b",
         r"\b(?:toujours|tout|toute|toutes|tous|chaque|n'importe|immediatement|sans (?:\w+ )?(?:verifi\w+|revue|relecture|examen|controle)|desormais|systematiquement)\b",
@@ -211,7 +209,7 @@ LATIN: Final[Mapping[str, Words]] = {
         r"\b(?:anvandare\w*|bruger\w*|bruker\w*|ingen|nagon|kund\w*|kayttaja\w*|kenellekaan|granskare\w*)\b",
         r"\b(?:godkann|godkend|godkjenn|acceptera|hyvaksy)\b",
         r"\b(?:alltid|altid|alla|alle|varje|hver|allt|aina|kaikki|heti)\b",
-        r"\b(?:skicka|send|visa|vis|laheta|nayta|dela|del)\b",
+        r"\b(?:skicka|visa|laheta|nayta|dela med)\b",
         r"\b(?:losenord\w*|nyckel|nycklar\w*|adgangskode\w*|passord\w*|salasana\w*|avaime\w*)\b",
         r"\b(?:adress\w*|adresse\w*|svar\w*|kommentar\w*|mig|meg|osoit\w*|minulle)\b",
     ),
@@ -237,7 +235,7 @@ OTHER: Final[Mapping[str, Words]] = {
         "用户|用戶|使用者|任何人|人类|人類|审核|審核|审查|管理员|管理員|客户|客戶|负责人|同事|老板",
         "批准|同意|通过|通過|接受|核准|放行|允许|允許",
         "总是|總是|始终|始終|永远|永遠|一律|所有|任何|每个|每個|每次|全部|无条件|直接|都要|一直|嗰啲|无论|無論",
-        "发送|發送|发给|發給|发到|發到|寄给|寄給|上传|上傳|传到|傳到|贴到|貼到|告诉|告訴|输出|輸出|显示|顯示|写进|寫進|写在|附上|畀|send",
+        "发送|發送|发给|發給|发到|發到|寄给|寄給|上传|上傳|传到|傳到|贴到|貼到|告诉|告訴|输出|輸出|显示|顯示|写进|寫進|写在|附上|畀",
         "密码|密碼|密钥|密鑰|令牌|凭据|憑據|凭证|憑證|口令|私钥|私鑰|秘密|环境变量",
         "地址|网址|網址|邮箱|郵箱|回复|回覆|评论|評論|聊天|报告|我|这里|這裡|以下|下面|对方|總結|总结",
     ),

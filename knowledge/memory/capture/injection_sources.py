@@ -33,7 +33,10 @@ _KNOWN_HOSTS: Final = frozenset(
     "get-ghcup.haskell.org get.haskellstack.org nixos.org install.determinate.systems sentry.io uploader.codecov.io "
     "cli.codecov.io codecov.io coveralls.io ollama.com tailscale.com get.acme.sh just.systems taskfile.dev hf.co "
     "huggingface.co get.scoop.sh community.chocolatey.org chocolatey.org pixi.sh micro.mamba.pm fnm.vercel.app "
-    "golang.org go.dev nodejs.org python.org www.python.org claude.ai get.rke2.io get.opentofu.org cheat.sh".split()
+    "pypi.tuna.tsinghua.edu.cn mirrors.tuna.tsinghua.edu.cn mirrors.aliyun.com mirrors.ustc.edu.cn "
+    "mirrors.cloud.tencent.com registry.npmmirror.com npmmirror.com npm.taobao.org charts.bitnami.com "
+    "kubernetes.github.io prometheus-community.github.io grafana.github.io charts.jetstack.io helm.releases.hashicorp.com "
+    "argoproj.github.io golang.org go.dev nodejs.org python.org www.python.org claude.ai get.rke2.io get.opentofu.org cheat.sh".split()
 )
 """Public hosts that installers, package managers and distributions name in their own documentation."""
 _KNOWN_PATHS: Final = re.compile(
@@ -42,9 +45,26 @@ _KNOWN_PATHS: Final = re.compile(
     r"|tj/n/|creationix/nvm|rbenv/|asdf-vm/|projectcalico/|flannel-io/|istio/|python-poetry/|pypa/|docker/)"
 )
 _FORGES: Final = frozenset(
-    "github.com www.github.com gitlab.com bitbucket.org codeberg.org git.sr.ht ssh.dev.azure.com dev.azure.com "
-    "vs-ssh.visualstudio.com altssh.gitlab.com altssh.bitbucket.org git.kernel.org pypi.org files.pythonhosted.org "
-    "storage.googleapis.com raw.githubusercontent.com codeload.github.com objects.githubusercontent.com".split()
+    [
+        "github.com",
+        "www.github.com",
+        "gitlab.com",
+        "bitbucket.org",
+        "codeberg.org",
+        "git.sr.ht",
+        "ssh.dev.azure.com",
+        "dev.azure.com",
+        "vs-ssh.visualstudio.com",
+        "altssh.gitlab.com",
+        "altssh.bitbucket.org",
+        "git.kernel.org",
+        "pypi.org",
+        "files.pythonhosted.org",
+        "storage.googleapis.com",
+        "raw.githubusercontent.com",
+        "codeload.github.com",
+        "objects.githubusercontent.com",
+    ]
 )
 _DOCUMENTED: Final = re.compile(
     r"https?://(?:[\w.-]+\.)?(?:docs?|developers?|learn|help|support|wiki|readthedocs|pkg|kb|man|guides?|manual|"
@@ -76,8 +96,8 @@ _REPORT: Final = re.compile(
     r"forbidden|no matching|could not|cannot|unable|40[134]|50\d|expired|rejected)\b"
 )
 _MADE_TO_WORK: Final = re.compile(
-    r"\b(?:set|put|add|use|using|switch\w*|replac\w+|point\w*|chang\w+|configur\w+|install|echo|export|run|fix\w*|solv\w+|"
-    r"help\w*|work(?:s|ed)|then|edit|append|write|pass|with)\b"
+    r"\b(?:set|put|add|use|using|switch\w*|replac\w+|point\w*|chang\w+|configure|echo|export|run|fix\w*|solv\w+|"
+    r"help\w*|work(?:s|ed)|then|edit|append|write|pass|when\w*|if|instead|retry|until|after|prefer)\b"
 )
 _LINE: Final = 300
 """Characters of a line that are looked at around a match."""
@@ -129,6 +149,12 @@ def is_known_store(text: str, start: int, end: int) -> bool:
     return all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
 
 
+def is_sent_home(text: str, start: int, end: int) -> bool:
+    """Return whether what is piped on goes to one's own network or a well-known host."""
+    hosts = _hosts(text[start : end + _BEFORE])
+    return bool(hosts) and all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
+
+
 def is_own_key(text: str, start: int, end: int) -> bool:
     """Return whether a key that is let in is a file of one's own (`id_ed25519.pub`), as manuals of ssh tell."""
     span = text[start:end]
@@ -137,9 +163,11 @@ def is_own_key(text: str, start: int, end: int) -> bool:
 
 
 def is_known_host_key(text: str, start: int, end: int) -> bool:
-    """Return whether only host keys of forges, variables or one's own network are trusted."""
-    hosts = _hosts(text[start:end])
-    return all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
+    """Return whether only host keys or certificates of forges or one's own network are trusted, or of no address."""
+    span = text[start : end + _BEFORE]
+    hosts = _hosts(" ".join(re.findall(r"[a-z+]+://\S+", span)))
+    hosts += re.findall(r"ssh-keyscan (?:-\S+(?: (?:rsa|ed25519|ecdsa|\d+))? )*([\w.-]+)", span)
+    return "aaaa" not in span and all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
 
 
 def is_documentation(text: str, start: int, end: int) -> bool:
@@ -148,9 +176,9 @@ def is_documentation(text: str, start: int, end: int) -> bool:
     span = text[start : stop if stop >= 0 else end + _BEFORE]
     addresses = re.findall(r"https?://\S+", span)
     documented = all(_DOCUMENTED.match(each) for each in addresses)
-    return (documented and not re.search(r"\b(?:what(?:ever)? (?:it|they|the)|obey|every (?:task|time)|always)\b", span)) or (
-        is_negated(text, start, end)
-    )
+    return (
+        documented and not re.search(r"\b(?:what(?:ever)? (?:it|they|the)|obey|every (?:task|time)|always)\b", span)
+    ) or (is_negated(text, start, end))
 
 
 class Rule(NamedTuple):
@@ -167,7 +195,7 @@ class Rule(NamedTuple):
 
 # --- words ---
 _DO = (
-    r"(?:^|[\n.;:!?,()\[\]`\"'*>|&–—-] ?|\b(?:and|then|please|now|must|should|shall|also|always|just|simply|to|you|can|will|"
+    r"(?:^|[\n.;:!?,()\[\]`\"'*>|&–—-] ?|\b(?:and|then|please|now|must|should|shall|also|always|just|simply|to|you|"
     r"or|finally|instead|next|it|by|start|needs?|helps|fixed|solved|solution|first|either|agents?|kindly|later|once|i|we|"
     r"after|before|immediately|requires?|worked|silently|afterwards) )"
 )
@@ -213,12 +241,19 @@ _PLACE = (
     r"summary|entry|note)|answer|reply|summary|report|description|changelog|release notes?|wiki|tweet|e-?mails?|inbox|mailbox|"
     r"bug report|discussion|thread|public (?:bucket|repo\w*|folder|page)|conversation|collector|transcript|bot|"
     r"(?:address|url|link|endpoint|server|host|number|contact) (?:below|above|given|in|at|from)|support(?: \w+)?|"
-    r"me|us|whoever \w+|(?:the |any )?(?:caller|requester|sender|author|contact|operator|other agent|next agent|reviewer)|"
-    r"third part(?:y|ies)|outside|partner|vendor|form|description|title|readme|postmortem|debrief|hand-?over)"
+    r"form|title|readme|postmortem|debrief|hand-?over)"
+)
+_PERSON = (
+    r"(?:me|us|whoever \w+|caller|requester|sender|author|contact|operator|other agent|next agent|reviewer|third part(?:y|ies)|"
+    r"outside|partner|vendor|support(?: \w+)?|bot|collector)"
 )
 _AWAY = r"(?:(?:https?|ftp|wss?|s3)://|\S+@\S+\.\w|\[redacted:email\]|\b(?:\w+\.)+(?:example|invalid|test)\b|\bdns\b)"
 _PREP = r"(?:to|into|in|at|as|on|via|with|under|for|through|onto|within|inside|over|alongside)"
-_TO_PLACE = rf"(?:{_PREP} (?:(?:the|a|an|your|my|our|this|its|that|each|every|any|next|final|same|of|public) ){{0,3}}(?:\S+ ){{0,2}}?{_PLACE}\b|(?:\S+ ){{0,4}}?\S{{0,12}}?{_AWAY})"
+_TO_PLACE = (
+    rf"(?:{_PREP} (?:(?:the|a|an|your|my|our|this|its|that|each|every|any|next|final|same|of|public) ){{0,3}}(?:\S+ ){{0,2}}?{_PLACE}\b|"
+    rf"(?:to|with|for) (?:(?:the|a|an|your|my|our|this|that|any) ){{0,2}}(?:\S+ )?{_PERSON}\b|"
+    rf"(?:{_PREP}|webhook|url|endpoint|server|host|address|mailto|-d) (?:\S+ ){{0,4}}?\S{{0,12}}?{_AWAY})"
+)
 _KEY_FILE = r"(?:\.ssh/|\bid_(?:rsa|ed25519|ecdsa)\b|\.aws/|\.env\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.kube/config\b|\.git-credentials\b|/etc/shadow\b|\.pgpass\b|\.docker/config)"
 _URL = r"(?:sparse\+|git\+)?(?:https?|ftp|git|ssh)://\S+"
 _SET = r"(?: ?[=:] ?|[ ,]+(?:to |is |as |at )?)[\"'`<(\[]?"
@@ -233,7 +268,7 @@ _OBEY = (
 
 SIGNS: Final[Mapping[str, str]] = {
     "secret": _SECRET,
-    "place": rf"\b{_PLACE}\b|{_AWAY}",
+    "place": rf"\b(?:{_PLACE}|{_PERSON})\b|{_AWAY}",
     "answer": r"\b(?:repl(?:y|ying)|respond\w*|answer\w*|comment\w*|finish|open an?|end)\b",
     "pipe": r"\|",
     "key file": _KEY_FILE,
@@ -256,7 +291,7 @@ SIGNS: Final[Mapping[str, str]] = {
     "obey": r"\b(?:obey|follow|do|execute|carry|run|perform|apply|act|comply|implement|treat|take)\b",
     "fetch": r"\b(?:curl|wget|iwr|irm|invoke-\w+|fetch|urlopen|requests|httpx|axios|downloadstring|webclient|urllib|lynx|http)\b",
     "powershell": r"\biex\b|invoke-expression",
-    "evaluate": r"\b(?:exec|eval|compile|function|loads)\b",
+    "evaluate": r"\b(?:exec|eval|compile|loads)\(",
     "substitution": r"\$\(|<\(|`",
     "apply": r"\b(?:kubectl|oc|helm|terraform|ansible-playbook|ansible-pull|docker|nix|nix-env|make)\b",
     "weaken": r"\b(?:disabl(?:e|ing)|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){0,4}?(?:signature|verification|integrity|approval|reviews?|gates?|branch|security|audit\w*|auth\w*|permission|scann?\w+|polic\w+|guard\w*|human|two-factor|mfa|safety|sandbox|code|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b",
@@ -279,59 +314,279 @@ SIGNS: Final[Mapping[str, str]] = {
 
 SOURCE_RULES: Final[tuple[Rule, ...]] = (
     # a secret is told, read and told, handed to somebody, piped out
-    Rule("exfiltration", ("secret", "place"), rf"{_DO}{_TELL} {_NP}{_SECRET}[^\s.;!?]*(?:[.,]?\S{{0,20}}\s(?:\S+ ){{0,8}}?){_TO_PLACE}", is_negated),
-    Rule("exfiltration", ("secret", "place"), rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?(?:\W|\b(?:and|then|to) ){_TELL} {_IT}[\s,]*(?:\S+ ){{0,6}}?{_TO_PLACE}", is_negated),
-    Rule("exfiltration", ("secret", "answer"), rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?\b(?:reply|respond|answer|comment|finish|end|open an? \w+) (?:\w+ ){{0,4}}?(?:with|by) {_IT}", is_negated),
-    Rule("exfiltration", ("secret", "place"), rf"{_DO}(?:tell|give|hand|e-?mail|mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|(?:the |any |your )?(?:caller|requester|operator|support(?: \w+)?|author|sender|contact|reader|other agent|next agent|reviewer|partner|vendor|bot|channel)|whoever (?:\w+ ){{1,3}}?|\S+@\S+|\[redacted:email\]) (?:know |see |have )?(?:with )?{_NP}{_SECRET}", is_negated),
-    Rule("exfiltration", ("secret", "answer"), rf"{_DO}(?:reply|respond|answer|comment|finish|end your \w+) (?:\w+ ){{0,4}}?with {_NP}{_SECRET}", is_negated),
-    Rule("exfiltration", ("secret", "pipe"), rf"{_SECRET}[^\n|]{{0,60}}\| ?(?:\w+ [^|\n]{{0,30}}\| ?)?(?:curl|nc|ncat|netcat|wget|openssl s_client|mail|mailx|sendmail|telnet)\b", is_known_store),
-    Rule("exfiltration", ("key file", "transfer"), rf"\b(?:scp|rsync|aws s3 cp|gsutil cp|rclone copy|curl (?:-\S+ ){{0,4}}(?:-t|-f|--upload-file)) [^\n]{{0,50}}?{_KEY_FILE}\S* (?:\S+ ){{0,3}}?(?:\S+@)?\S+[:/]", is_own_key),
-    Rule("exfiltration", ("network call", "secret"), r"(?:(?:requests|httpx|session|client|axios)\.(?:post|put|get|request)|urlopen|fetch|sendto|send)\([^\n]{0,120}(?:dict\(os\.environ\)|os\.environ(?:\.copy\(\)|\.items\(\))?[),}]|json\.dumps\(os\.environ|stringify\(process\.env\)|process\.env[),}]|open\([^\n)]{0,60}(?:\.ssh|\.aws|\.env|id_rsa|shadow))"),
-    Rule("exfiltration", ("key file", "commit"), rf"\b(?:git add|commit|check in|stage)\b (?:\S+ ){{0,4}}?\S{{0,12}}{_KEY_FILE}[^\n]{{0,60}}\bpush\b", is_negated),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"{_DO}{_TELL} {_NP}{_SECRET}[^\s.;!?]*(?:[.,]?\S{{0,20}}\s(?:\S+ ){{0,8}}?){_TO_PLACE}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?(?:\W|\b(?:and|then|to) ){_TELL} {_IT}[\s,]*(?:\S+ ){{0,6}}?{_TO_PLACE}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "answer"),
+        rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?\b(?:reply|respond|answer|comment|finish|end|open an? \w+) (?:\w+ ){{0,4}}?(?:with|by) {_IT}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"{_DO}(?:tell|give|hand|e-?mail|mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|(?:the |any |your )?(?:caller|requester|operator|support(?: \w+)?|author|sender|contact|reader|other agent|next agent|reviewer|partner|vendor|bot|channel)|whoever (?:\w+ ){{1,3}}?|\S+@\S+|\[redacted:email\]) (?:know |see |have )?(?:with )?{_NP}{_SECRET}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "answer"),
+        rf"{_DO}(?:reply|respond|answer|comment|finish|end your \w+) (?:\w+ ){{0,4}}?with {_NP}{_SECRET}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "pipe"),
+        rf"{_SECRET}[^\n|]{{0,60}}\| ?(?:\w+ [^|\n]{{0,30}}\| ?)?(?:curl|nc|ncat|netcat|wget|openssl s_client|mail|mailx|sendmail|telnet)\b",
+        is_sent_home,
+    ),
+    Rule(
+        "exfiltration",
+        ("key file", "transfer"),
+        rf"\b(?:scp|rsync|aws s3 cp|gsutil cp|rclone copy|curl (?:-\S+ ){{0,4}}(?:-t|-f|--upload-file)) [^\n]{{0,50}}?{_KEY_FILE}\S* (?:\S+ ){{0,3}}?(?:\S+@)?\S+[:/]",
+        is_own_key,
+    ),
+    Rule(
+        "exfiltration",
+        ("network call", "secret"),
+        r"(?:(?:requests|httpx|session|client|axios)\.(?:post|put|get|request)|urlopen|fetch|sendto|send)\([^\n]{0,120}(?:dict\(os\.environ\)|os\.environ(?:\.copy\(\)|\.items\(\))?[),}]|json\.dumps\(os\.environ|stringify\(process\.env\)|process\.env[),}]|open\([^\n)]{0,60}(?:\.ssh|\.aws|\.env|id_rsa|shadow))",
+    ),
+    Rule(
+        "exfiltration",
+        ("key file", "commit"),
+        rf"\b(?:git add|commit|check in|stage)\b (?:\S+ ){{0,4}}?\S{{0,12}}{_KEY_FILE}[^\n]{{0,60}}\bpush\b",
+        is_negated,
+    ),
     # keys and certificates that are let in
-    Rule("access", ("authorized",), r"\b(?:append|add|put|write|echo|tee|insert|register|install|place|copy|paste|upload|include|store|save|enrol|cat|printf|drop|curl|wget|adding|appending|putting)\b[^\n]{0,200}(?:\bauthorized[_ ]keys2?\b|\.ssh/authorized)", is_own_key),
-    Rule("access", ("public key",), r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-ssh-\S+) aaaa[^\n]{0,400}\b(?:authorized|write access|access to|let in|log ?in)\b|\b(?:append|add|put|register|install|place|paste|upload|trust|enrol|import|insert|authorize|accept)\b[^\n]{0,160}(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-ssh-\S+) aaaa", is_negated),
-    Rule("access", ("sudo",), r"\b(?:append|add|put|write|echo|tee|insert|grant|give|set|drop|create|printf|configure|allow|make|enable|include|cat)\b[^\n]{0,160}(?:\bnopasswd\b|/etc/sudoers\b|\bsudoers(?:\.d)?\b|\bpasswordless (?:sudo|root)\b)|\bnopasswd ?:? ?all\b[^\n]{0,80}(?:sudoers|visudo)", is_negated),
-    Rule("access", ("trust",), r"(?:\b(?:append|add|put|write|echo|insert|register|install|place|copy|import|trust|fetch|download|ssh-keyscan|curl|wget|get)\b|>>?)[^\n]{0,200}(?:\bknown[_ ]hosts\b|\b(?:trust(?:ed)?|certificate|cert|ca|root)(?: root)?[ -]?stores?\b|\bca-certificates\b|\btrusted (?:root|certificates?|cas?|gpg|keys?|publishers?)\b|\ballowed_signers\b|\btrusted\.gpg|\bca[- ]bundle\b|\bcacerts\b|\bkeyrings?\b|\bgpg --import\b)", is_known_host_key),
-    Rule("access", ("gpg",), rf"\b(?:gpg|apt-key|rpm|keytool|rpmkeys|pacman-key)\b[^\n]{{0,60}}(?:--import|--recv-keys?|--fetch-keys?|adv|add|-import\w*|--add)\b[^\n]{{0,120}}{_URL}|{_URL}[^\n|]{{0,60}}\| ?(?:sudo )?(?:apt-key add|gpg (?:--\S+ ){{0,3}}--import)|\b(?:gpg|key)\b[^\n]{{0,120}}\bultimate(?:ly)? (?:trust|trusted)", is_known_host_key),
+    Rule(
+        "access",
+        ("authorized",),
+        r"\b(?:append|add|put|write|echo|tee|insert|register|install|place|copy|paste|upload|include|store|save|enrol|cat|printf|drop|curl|wget|adding|appending|putting)\b[^\n]{0,200}(?:\bauthorized[_ ]keys2?\b|\.ssh/authorized)",
+        is_own_key,
+    ),
+    Rule(
+        "access",
+        ("public key",),
+        r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-ssh-\S+) aaaa[^\n]{0,400}\b(?:authorized|write access|access to|let in|log ?in)\b|\b(?:append|add|put|register|install|place|paste|upload|trust|enrol|import|insert|authorize|accept)\b[^\n]{0,160}(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-ssh-\S+) aaaa",
+        is_negated,
+    ),
+    Rule(
+        "access",
+        ("sudo",),
+        r"\b(?:append|add|put|write|echo|tee|insert|grant|give|set|drop|create|printf|configure|allow|make|enable|include|cat)\b[^\n]{0,160}(?:\bnopasswd\b|/etc/sudoers\b|\bsudoers(?:\.d)?\b|\bpasswordless (?:sudo|root)\b)|\bnopasswd ?:? ?all\b[^\n]{0,80}(?:sudoers|visudo)",
+        is_negated,
+    ),
+    Rule(
+        "access",
+        ("trust",),
+        r"(?:\b(?:append|add|put|write|echo|insert|register|install|place|copy|import|trust|fetch|download|ssh-keyscan|curl|wget|get)\b|>> ?)[^\n]{0,200}(?:\bknown[_ ]hosts\b|\b(?:trust(?:ed)?|certificate|cert|ca|root)(?: root)?[ -]?stores?\b|\bca-certificates\b|\btrusted (?:root|certificates?|cas?|gpg|keys?|publishers?)\b|\ballowed_signers\b|\btrusted\.gpg|\bca[- ]bundle\b|\bcacerts\b|\bkeyrings?\b|\bgpg --import\b)",
+        is_known_host_key,
+    ),
+    Rule(
+        "access",
+        ("gpg",),
+        rf"\b(?:gpg|apt-key|rpm|keytool|rpmkeys|pacman-key)\b[^\n]{{0,60}}(?:--import|--recv-keys?|--fetch-keys?|adv|add|-import\w*|--add)\b[^\n]{{0,120}}{_URL}|{_URL}[^\n|]{{0,60}}\| ?(?:sudo )?(?:apt-key add|gpg (?:--\S+ ){{0,3}}--import)|\b(?:gpg|key)\b[^\n]{{0,120}}\bultimate(?:ly)? (?:trust|trusted)",
+        is_known_host_key,
+    ),
     # packages from foreign indexes
-    Rule("package-source", ("address", "index option"), rf"(?:--(?:extra-)?index-url|--default-index|--index|--find-links|--registry|--trusted-host|--repository-url|--extra-index|--proxy|-f|-i|--source|--mirror|--channel|-c){_SET}(?:\w+=)?{_URL}", is_known_index),
-    Rule("package-source", ("address", "index setting"), rf"\b\w*(?:index[_-]?url|extra[_-]index(?:[_-]url)?|find[_-]links|registry|npmregistryserver|goproxy|gonosumdb|baseurl|mirror(?:list|_url)?|pip_index|uv_index|default[_-]index|package[_-]?source|repository[_-]url|bundle_mirror__\w+|cran|repos){_SET}{_URL}", is_known_index),
-    Rule("package-source", ("address", "index command"), rf"\bdeb(?:-src)? (?:\[[^\]\n]{{0,80}}\] )?{_URL}|\b(?:add-apt-repository|config-manager|addrepo|gem sources?|nuget sources?|helm repo add|brew tap|composer config|conda config|poetry source|choco source|cargo|winget source|flatpak remote-add|docker plugin install|pnpm config|yarn config|npm config|npm set|npm c|pip config|go env|uv index|apt-add-repository|zypper ar)\b[^\n]{{0,80}}{_URL}", is_known_index),
-    Rule("package-source", ("address", "index file"), rf"\b(?:sources\.list|pip\.conf|\.npmrc|\.pypirc|\.yarnrc|\.condarc|settings\.xml|nuget\.config|\.gemrc|uv\.toml|bunfig|yum\.repos\.d|daemon\.json|\.cargo/config|pom\.xml|build\.gradle|pyproject)\b[^\n]{{0,100}}{_URL}", is_known_index),
-    Rule("package-source", ("address", "index word"), rf"\b(?:use|add|set|put|switch|replace|point|change|configure|prefer|pull|install|resolve|take|fetch|get|download|redirect|route|swap|trust|query)\w*\b[^\n]{{0,100}}\b(?:index|registry|mirrors?|package (?:source|server|repo\w*|feed)|feed|pypi|npm|crates|maven|apt|gems?|wheels?|packages?|modules?|dependenc\w+)\b (?:\S+ ){{0,6}}?(?:at|from|by|to|on|with|via|under|through|=)? ?[\"'`(<]?{_URL}", is_known_index),
-    Rule("package-source", ("address", "install"), rf"\b(?:pip3?|uv pip|pipx|uv tool|uvx|poetry|npm|npx|pnpm|yarn|bun|gem|cargo|go|conda|easy_install)\b (?:\S+ ){{0,2}}?(?:install|i|add|get|run|dlx|require)\b (?:\S+ ){{0,5}}?[\"'`]?(?:\S+ ?@ ?)?{_URL}", is_known_store),
+    Rule(
+        "package-source",
+        ("address", "index option"),
+        rf"(?:--(?:extra-)?index-url|--default-index|--index|--find-links|--registry|--trusted-host|--repository-url|--extra-index|--proxy|-f|-i|--source|--mirror|--channel|-c){_SET}(?:\w+=)?{_URL}",
+        is_known_index,
+    ),
+    Rule(
+        "package-source",
+        ("address", "index setting"),
+        rf"\b\w*(?:index[_-]?url|extra[_-]index(?:[_-]url)?|find[_-]links|registry|npmregistryserver|goproxy|gonosumdb|baseurl|mirror(?:list|_url)?|pip_index|uv_index|default[_-]index|package[_-]?source|repository[_-]url|bundle_mirror__\w+|cran|repos){_SET}{_URL}",
+        is_known_index,
+    ),
+    Rule(
+        "package-source",
+        ("address", "index command"),
+        rf"\bdeb(?:-src)? (?:\[[^\]\n]{{0,80}}\] )?{_URL}|\b(?:add-apt-repository|config-manager|addrepo|gem sources?|nuget sources?|helm repo add|brew tap|composer config|conda config|poetry source|choco source|cargo|winget source|flatpak remote-add|docker plugin install|pnpm config|yarn config|npm config|npm set|npm c|pip config|go env|uv index|apt-add-repository|zypper ar)\b[^\n]{{0,80}}{_URL}",
+        is_known_index,
+    ),
+    Rule(
+        "package-source",
+        ("address", "index file"),
+        rf"\b(?:sources\.list|pip\.conf|\.npmrc|\.pypirc|\.yarnrc|\.condarc|settings\.xml|nuget\.config|\.gemrc|uv\.toml|bunfig|yum\.repos\.d|daemon\.json|\.cargo/config|pom\.xml|build\.gradle|pyproject)\b[^\n]{{0,100}}{_URL}",
+        is_known_index,
+    ),
+    Rule(
+        "package-source",
+        ("address", "index word"),
+        rf"\b(?:use|using|add|set|put|switch|replace|replacing|point|change|configure|prefer|pull|install|resolve|take|fetch|get|download|redirect|route|swap|trust|query)(?:ing)?\b (?:\S+ ){{0,9}}?(?:package )?(?:index|registry|mirrors?|source|server|repo\w*|feed|pypi|npm|crates(?:\.io)?|maven|apt|gems?|wheels?|packages?|modules?|dependenc\w+)\b,? (?:(?:index|registry|mirror|server|feed|source|repo\w*|url|of|for|central|the|a|an|our|your|this|new|is|installs?|cache|all|it|packages?|\S+) ){{0,3}}?(?:at|from|by|to|on|with|via|under|through|=) ?[\"'`(<]?{_URL}",
+        is_known_index,
+    ),
+    Rule(
+        "package-source",
+        ("address", "install"),
+        rf"\b(?:pip3?|uv pip|pipx|uv tool|uvx|poetry|npm|npx|pnpm|yarn|bun|gem|cargo|go|conda|easy_install)\b (?:\S+ ){{0,2}}?(?:install|i|add|get|dlx|require)\b (?:\S+ ){{0,5}}?[\"'`]?(?:\S+ ?@ ?)?{_URL}",
+        is_known_store,
+    ),
     # instructions and programs that stand elsewhere
-    Rule("remote-instructions", ("address", "follow"), rf"\b{_FOLLOW} (?:\S+ ){{0,3}}?{_STEPS} (?:\S+ ){{0,6}}?\S{{0,3}}{_URL}", is_documentation),
-    Rule("remote-instructions", ("address", "follow"), rf"\b(?:do|execute|run|obey|follow|apply|perform|carry out|comply with|act on|implement|trust|believe) (?:exactly |only |precisely )?(?:what(?:ever)?|everything|anything|all|as|the (?:text|content|answer|reply|response)s?) (?:\S+ ){{0,6}}?\S{{0,3}}{_URL}", is_documentation),
-    Rule("remote-instructions", ("address", "obey"), rf"\b{_GET}\b (?:\S+ ){{0,5}}?\S{{0,3}}{_URL}[^\n]{{0,110}}?[\s,;:(]{_OBEY}", is_documentation),
-    Rule("remote-instructions", ("address", "obey"), rf"\b(?:{_STEPS}|agents?\.md|policy|policies|config(?:uration)?|playbook|plan|prompt|answer|fix|guide|rest|details?|list) (?:\S+ ){{0,6}}?(?:at|in|on|under|from|to|behind|lives?|moved|is|are|stands?|found|see|:) (?:\S+ ){{0,3}}?\S{{0,3}}{_URL}[^\n]{{0,110}}?[\s,;:(]{_OBEY}", is_documentation),
-    Rule("remote-instructions", ("address", "obey"), rf"{_URL} ?[^\n]{{0,40}}?[\s,;:(](?:{_GET}|use|take) (?:it|them|that|the page|the file|this|what)\b[^\n]{{0,50}}?[\s,;:(]{_OBEY}", is_documentation),
-    Rule("command", ("fetch", "powershell"), r"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|curl|wget|downloadstring|webclient)\b[^\n]{0,160}?\| ?(?:iex|invoke-expression)\b|\b(?:iex|invoke-expression)\b ?\(? ?\(?(?:new-object|iwr|irm|invoke|curl)[^\n]{0,160}", is_known_installer),
-    Rule("command", ("address", "fetch", "evaluate"), r"\b(?:exec|eval|compile|function|loads)\(?[^\n]{0,60}\b(?:urlopen|requests\.get|urllib|httpx\.get|fetch|axios)\b[^\n]{0,100}https?://\S+", is_known_installer),
-    Rule("command", ("fetch", "substitution"), r"\b(?:eval|source|\.|sh|bash|zsh|python3?|node|ruby|perl)(?: -\S+)? [\"'`]?(?:\$\(|<\(|`)(?:sudo )?(?:curl|wget|fetch)\b[^\n]{0,160}", is_known_installer),
-    Rule("command", ("fetch", "pipe"), r"(?:curl|wget|iwr|invoke-webrequest|http|lynx)\b[^\n|;]{0,200}\| ?(?:\w+ [^|\n]{0,40}\| ?)?(?:sudo (?:-\S+ )?)?(?:(?:/usr)?/bin/)?(?:env )?(?:(?:ba|z|da|k|c|fi)?sh|python\d?|perl|ruby|node|php|iex|source|tclsh|lua)\b", is_known_installer),
-    Rule("command", ("address", "apply"), rf"\b(?:kubectl|oc|helm|terraform|ansible-playbook|ansible-pull|docker compose|docker stack|nix run|nix-env|make)\b (?:\S+ ){{0,3}}?(?:apply|create|replace|install|upgrade|-f|-u|deploy|init)\b (?:\S+ ){{0,3}}?(?:-f |--from-module=)?{_URL}", is_known_store),
+    Rule(
+        "remote-instructions",
+        ("address", "follow"),
+        rf"\b{_FOLLOW} (?:\S+ ){{0,3}}?{_STEPS} (?:\S+ ){{0,6}}?\S{{0,3}}{_URL}",
+        is_documentation,
+    ),
+    Rule(
+        "remote-instructions",
+        ("address", "follow"),
+        rf"\b(?:do|execute|run|obey|follow|apply|perform|carry out|comply with|act on|implement|trust|believe) (?:exactly |only |precisely )?(?:what(?:ever)?|everything|anything|all|as|the (?:text|content|answer|reply|response)s?) (?:\S+ ){{0,6}}?\S{{0,3}}{_URL}",
+        is_documentation,
+    ),
+    Rule(
+        "remote-instructions",
+        ("address", "obey"),
+        rf"\b{_GET}\b (?:\S+ ){{0,5}}?\S{{0,3}}{_URL}[^\n]{{0,110}}?[\s,;:(]{_OBEY}",
+        is_documentation,
+    ),
+    Rule(
+        "remote-instructions",
+        ("address", "obey"),
+        rf"\b(?:{_STEPS}|agents?\.md|policy|policies|config(?:uration)?|playbook|plan|prompt|answer|fix|guide|rest|details?|list) (?:\S+ ){{0,6}}?(?:at|in|on|under|from|to|behind|lives?|moved|is|are|stands?|found|see|:) (?:\S+ ){{0,3}}?\S{{0,3}}{_URL}[^\n]{{0,110}}?[\s,;:(]{_OBEY}",
+        is_documentation,
+    ),
+    Rule(
+        "remote-instructions",
+        ("address", "obey"),
+        rf"{_URL} ?[^\n]{{0,40}}?[\s,;:(](?:{_GET}|use|take) (?:it|them|that|the page|the file|this|what)\b[^\n]{{0,50}}?[\s,;:(]{_OBEY}",
+        is_documentation,
+    ),
+    Rule(
+        "command",
+        ("fetch", "powershell"),
+        r"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|curl|wget|downloadstring|webclient)\b[^\n]{0,160}?\| ?(?:iex|invoke-expression)\b|\b(?:iex|invoke-expression)\b ?\(? ?\(?(?:new-object|iwr|irm|invoke|curl)[^\n]{0,160}",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("address", "fetch", "evaluate"),
+        r"\b(?:exec|eval|compile|loads)\([^\n]{0,60}\b(?:urlopen|requests\.get|urllib|httpx\.get|fetch|axios)\b[^\n]{0,100}https?://\S+",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("fetch", "substitution"),
+        r"\b(?:eval|source|\.|sh|bash|zsh|python3?|node|ruby|perl)(?: -\S+)? [\"'`]?(?:\$\(|<\(|`)(?:sudo )?(?:curl|wget|fetch)\b[^\n]{0,160}",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("fetch", "pipe"),
+        r"(?:curl|wget|iwr|invoke-webrequest|http|lynx)\b[^\n|;]{0,200}\| ?(?:\w+ [^|\n]{0,40}\| ?)?(?:sudo (?:-\S+ )?)?(?:(?:/usr)?/bin/)?(?:env )?(?:(?:ba|z|da|k|c|fi)?sh|python\d?|perl|ruby|node|php|iex|source|tclsh|lua)\b",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("address", "apply"),
+        rf"\b(?:kubectl|oc|helm|terraform|ansible-playbook|ansible-pull|docker compose|docker stack|nix run|nix-env|make)\b (?:\S+ ){{0,3}}?(?:apply|create|replace|install|upgrade|-f|-u|deploy|init)\b (?:\S+ ){{0,3}}?(?:-f |--from-module=)?{_URL}",
+        is_known_store,
+    ),
     # control that is given up
-    Rule("oversight", ("weaken",), rf"{_DO}(?:disable|disabling|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){{0,4}}?(?:signature|verification|integrity|approval|reviews?|gates?|branch protection|security|audit\w*|authori[sz]ation|authentication|auth|permission|scann?(?:er|ing)?|polic(?:y|ies)|guard\w*|human|two-factor|mfa|safety|sandbox|code ?owners?|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b[^\n.;]{{0,60}}?(?:\band\b|\bthen\b|,|;|\bso that\b|\bbefore\b) ?(?:then |just |directly |straight )?(?:push|merge|deploy|publish|release|proceed|continue|go (?:on|ahead)|ship|approve|upload|install|run|commit|force|delete|grant|tag|promote|roll ?out|\w+ (?:straight|directly) to)", is_negated),
-    Rule("oversight", ("without",), rf"{_DO}(?:merge|merging|deploy|deploying|push|delete|approve|proceed|go ahead|continue|act|release|publish|run|accept|execute|ship|promote|apply|install|commit) (?:\S+ ){{0,5}}?without (?:asking|confirm\w+|waiting|(?:(?:any|a|an|the|further|human|their|prior|explicit|your|more|manual) )*(?:approval|confirmation|review|consent|permission|sign-?off|human|questions?|person|second look|oversight))\b", is_negated),
-    Rule("oversight", ("no need",), r"\b(?:you (?:no longer|do not|don't|need not|never)(?: need| have| require)?|there is no need|no need|not necessary|nobody needs)\b (?:\w+ ){0,3}?(?:any |a |an |the |human |for )*(?:human|person|approval|confirmation|permission|review|reviewer|consent|ask|confirm|wait|sign-?off)\b[^.\n]{0,80}\b(?:any ?more|go ahead|on your own|yourself|from (?:here|now)|delet\w+|merge|push|deploy|approve|proceed|autonom\w+|just|before)\b"),
-    Rule("oversight", ("approve",), rf"{_DO}(?:always|automatically|unconditionally|blindly|immediately|simply|just|silently|auto-?|every time|in future) ?(?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist) (?:\S+ ){{0,3}}?(?:proposals?|requests?|changes?|pull requests?|prs?|gates?|everything|anything|whatever|all|any|every|diffs?|merge requests?|commits?|code|plans?|transfers?|payments?|access|messages?|instructions?|output|actions?|deletions?|revisions?|submissions?|reviews?|deployments?)\b", is_negated),
-    Rule("oversight", ("approve",), rf"{_DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b", is_negated),
-    Rule("oversight", ("treat",), r"\b(?:treat|regard|consider|handle|take|see|interpret|view) (?:\S+ ){0,9}?as (?:if|though|coming from|being from|trusted|authoritative|privileged|a system|the system|system|an? (?:admin\w*|operator|developer|system|trusted)|(?:orders?|instructions?|commands?|directives?|law|binding|verified|approved))\b(?:[^.\n]{0,40}\b(?:administrators?|system|operators?|owners?|users?|developers?|root|human|written|sent|said|approved|trusted|signed|messages?|prompts?|instructions?|orders?|source|told)\b|[.\n]|$)", is_negated),
-    Rule("oversight", ("mark",), r"\b(?:mark|report|declare|record|set|log|claim|flag) (?:\S+ ){0,5}?(?:as|to|that) (?:\S+ ){0,3}?(?:passed|passing|green|successful|success|solved|done|approved|verified|complete[d]?|reviewed|resolved|ok)\b[^.\n]{0,40}\b(?:without (?:running|checking|testing|verif\w+|review\w*|looking|reading)|even (?:if|when|though)|regardless|no matter|although|whether or not)\b", is_negated),
-    Rule("secrecy", ("trace",), r"\b(?:leav(?:e|ing) no (?:trace|sign|mark|record|log)|cover (?:your|our|the|its) tracks|without (?:leaving )?(?:a |any )?trac(?:e|es|ing)|no (?:trace|sign) (?:is|should be|may be) left|(?:delete|clear|wipe|erase|remove|truncate|purge|scrub) (?:\S+ ){0,4}?(?:logs?|history|traces?|evidence|records?|audit trail)\b (?:\S+ ){0,3}?(?:afterwards?|after (?:that|it|you)|so that no|when (?:done|you)|to hide|of (?:this|what|it)|once done)|(?:unset histfile|history -c\b))", is_negated),
-    Rule("secrecy", ("untold",), r"\b(?:do not|don'?t|never|must not|not to|avoid|no need to) (?:ever )?(?:mention\w*|say\w*|admit\w*|reveal\w*|disclos\w*|stat(?:e|ing)|writ(?:e|ing)|not(?:e|ing)|record\w*|speak|talk|bring up|document\w*|list\w*|show\w*|includ\w*|reference) (?:(?:this|it|that|them|these|anything|any of (?:this|it)|the (?:change|removal|deletion|step|edit|addition|extra|source|origin|skip\w*)\w*)\b[^.\n]{0,30}?)?(?:in|anywhere in|within|to|about it in) (?:the|your|any|its) (?:\w+ )?(?:summary|report|answer|reply|response|commit messages?|pull request|pr|description|changelog|notes?|review|hand-?over|output|users?|reviewers?|humans?|people|anyone|anybody|team)\b(?: (?:that|what|how|why|about)\b|[^.\n]{0,10}[.\n,;]|$)"),
-    Rule("secrecy", ("assure",), r"\b(?:tell|inform|assure|convince|persuade) (?:the |any |every |all )?(?:users?|humans?|reviewers?|operators?|people|team|owner|maintainers?|everyone|anyone who asks)\b (?:\S+ ){0,3}?(?:nothing|that (?:all|everything|nothing|the tests?|it|no) (?:\S+ ){0,4}?(?:well|fine|passed|pass|green|ok|in order|happened|changed|done)\b[^.\n]{0,60}\b(?:even|although|regardless|whatever|but|instead)|only that|a lie)"),
-    Rule("secrecy", ("unnoticed",), r"\b(?:so that|such that|in a way that|and make sure(?: that)?|to make sure(?: that)?|ensure(?: that)?) (?:\S+ ){0,2}?(?:users?|humans?|reviewers?|operators?|nobody|no one|no human|people|team|owner|maintainers?|auditors?) (?:\w+ ){0,3}?(?:not? (?:notices?|sees?|finds?|knows?|learns?|asks?)|notices?|never (?:notices?|sees?|knows?|learns?)|finds? out|suspects?)\b"),
+    Rule(
+        "oversight",
+        ("weaken",),
+        rf"{_DO}(?:disable|disabling|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){{0,4}}?(?:signature|verification|integrity|approval|reviews?|gates?|branch protection|security|audit\w*|authori[sz]ation|authentication|auth|permission|scann?(?:er|ing)?|polic(?:y|ies)|guard\w*|human|two-factor|mfa|safety|sandbox|code ?owners?|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b[^\n.;]{{0,60}}?(?:\band\b|\bthen\b|,|;|\bso that\b|\bbefore\b) ?(?:then |just |directly |straight )?(?:push|merge|deploy|publish|release|proceed|continue|go (?:on|ahead)|ship|approve|upload|delete|grant|promote|roll ?out|\w+ (?:straight|directly) to)",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("without",),
+        rf"{_DO}(?:merge|merging|deploy|deploying|push|delete|approve|proceed|go ahead|continue|act|release|publish|run|accept|execute|ship|promote|apply|install|commit) (?:\S+ ){{0,5}}?without (?:asking|confirm\w+|waiting|(?:(?:any|a|an|the|further|human|their|prior|explicit|your|more|manual) )*(?:approval|confirmation|review|consent|permission|sign-?off|human|questions?|person|second look|oversight))\b",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("no need",),
+        r"\b(?:you (?:no longer|do not|don't|need not|never)(?: need| have| require)?|there is no need|no need|not necessary|nobody needs)\b (?:\w+ ){0,3}?(?:any |a |an |the |human |for )*(?:human|person|approval|confirmation|permission|review|reviewer|consent|ask|confirm|wait|sign-?off)\b[^.\n]{0,80}\b(?:any ?more|go ahead|on your own|yourself|from (?:here|now)|delet\w+|merge|push|deploy|approve|proceed|autonom\w+|just|before)\b",
+    ),
+    Rule(
+        "oversight",
+        ("approve",),
+        rf"{_DO}(?:(?:always|unconditionally|blindly|simply|just|silently|every time|in future) (?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist)|(?:automatically|immediately|auto-?) ?(?:approve|grant|trust)) (?:\S+ ){{0,3}}?(?:proposals?|requests?|changes?|pull requests?|prs?|gates?|everything|anything|whatever|all|any|every|diffs?|merge requests?|commits?|code|plans?|transfers?|payments?|access|messages?|instructions?|output|actions?|deletions?|revisions?|submissions?|reviews?|deployments?)\b",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("approve",),
+        rf"{_DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("treat",),
+        r"\b(?:treat|regard|consider|handle|take|see|interpret|view) (?:\S+ ){0,9}?as (?:if|though|coming from|being from|trusted|authoritative|privileged|a system|the system|system|an? (?:admin\w*|operator|developer|system|trusted)|(?:orders?|instructions?|commands?|directives?|law|binding|verified|approved))\b(?:[^.\n]{0,40}\b(?:administrators?|system|operators?|owners?|users?|developers?|root|human|written|sent|said|approved|trusted|signed|messages?|prompts?|instructions?|orders?|source|told)\b|[.\n]|$)",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("mark",),
+        r"\b(?:mark|report|declare|record|set|log|claim|flag) (?:\S+ ){0,5}?(?:as|to|that) (?:\S+ ){0,3}?(?:passed|passing|green|successful|success|solved|done|approved|verified|complete[d]?|reviewed|resolved|ok)\b[^.\n]{0,40}\b(?:without (?:running|checking|testing|verif\w+|review\w*|looking|reading)|even (?:if|when|though)|regardless|no matter|although|whether or not)\b",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("trace",),
+        r"\b(?:leav(?:e|ing) no (?:trace|sign|mark|record|log)|cover (?:your|our|the|its) tracks|without leaving (?:a |any )?trac(?:e|es)|no (?:trace|sign) (?:is|should be|may be) left|(?:delete|clear|wipe|erase|remove|truncate|purge|scrub) (?:\S+ ){0,4}?(?:logs?|history|traces?|evidence|records?|audit trail)\b (?:\S+ ){0,3}?(?:afterwards?|after (?:that|it|you)|so that no|when (?:done|you)|to hide|of (?:this|what|it)|once done)|(?:unset histfile|history -c\b))",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("untold",),
+        r"\b(?:do not|don'?t|never|must not|not to|avoid|no need to) (?:ever )?(?:mention\w*|say\w*|admit\w*|reveal\w*|disclos\w*|stat(?:e|ing)|writ(?:e|ing)|not(?:e|ing)|record\w*|speak|talk|bring up|document\w*|list\w*|show\w*|includ\w*|reference) (?:(?:this|it|that|them|these|anything|any of (?:this|it)|the (?:change|removal|deletion|step|edit|addition|extra|source|origin|skip\w*)\w*)\b[^.\n]{0,30}?)?(?:in|anywhere in|within|to|about it in) (?:the|your|any|its) (?:\w+ )?(?:summary|report|answer|reply|response|commit messages?|pull request|pr|description|changelog|notes?|review|hand-?over|output|users?|reviewers?|humans?|people|anyone|anybody|team)\b(?: (?:that|what|how|why|about)\b|[^.\n]{0,10}[.\n,;]|$)",
+    ),
+    Rule(
+        "secrecy",
+        ("assure",),
+        r"\b(?:tell|inform|assure|convince|persuade) (?:the |any |every |all )?(?:users?|humans?|reviewers?|operators?|people|team|owner|maintainers?|everyone|anyone who asks)\b (?:\S+ ){0,3}?(?:nothing|that (?:all|everything|nothing|the tests?|it|no) (?:\S+ ){0,4}?(?:well|fine|passed|pass|green|ok|in order|happened|changed|done)\b[^.\n]{0,60}\b(?:even|although|regardless|whatever|but|instead)|only that|a lie)",
+    ),
+    Rule(
+        "secrecy",
+        ("unnoticed",),
+        r"\b(?:so that|such that|in a way that|and make sure(?: that)?|to make sure(?: that)?|ensure(?: that)?) (?:\S+ ){0,2}?(?:users?|humans?|reviewers?|operators?|nobody|no one|no human|people|team|owner|maintainers?|auditors?) (?:\w+ ){0,3}?(?:not? (?:notices?|sees?|finds?|knows?|learns?|asks?)|notices?|never (?:notices?|sees?|knows?|learns?)|finds? out|suspects?)\b",
+    ),
 )
 """Rules in the order in which they are explained above."""
 
 TURN_RULES: Final[tuple[Rule, ...]] = (
-    Rule("markup", ("quoted role",), r"[\"']role[\"'] ?: ?[\"'](?:system|assistant|developer|tool|function|model)[\"'][^\n]{0,80}[\"'](?:content|parts|text)[\"'] ?:|[\"'](?:content|parts|text)[\"'] ?:[^\n]{0,300}[\"']role[\"'] ?: ?[\"'](?:system|assistant|developer|tool|function|model)[\"']"),
-    Rule("markup", ("quoted call",), r"[\"'](?:tool_calls?|function_calls?|tool_use|toolcall|tooluse|functioncall|tool_input|tool_results?)[\"'] ?: ?[\"'{\[]|[\"']type[\"'] ?: ?[\"'](?:tool_use|tool_call|tool_result|function_call(?:_output)?)[\"']|[\"']name[\"'] ?: ?[\"'][\w.-]+[\"'],? ?[\"'](?:arguments|parameters|input)[\"'] ?: ?[\"'{]|[\"'](?:tool|action|function)[\"'] ?: ?[\"'][\w.-]+[\"'],? ?[\"'](?:args|arguments|parameters|tool_input|action_input|input)[\"'] ?: ?[\"'{]|[\"']method[\"'] ?: ?[\"']tools/call[\"']"),
-    Rule("markup", ("special token",), r"<\|? ?/?[a-z][a-z_▁]{2,30} ?\|>|<\|[a-z]{3,12}\|[^>\n]{0,20}>|<[|｜][^<>\n]{1,40}[|｜]>|</?(?:\w+:)?(?:invoke|function_calls?|tool_calls?|tool_use|tool_results?|function_results?|tool_response|start_of_turn|end_of_turn|antml\w*|system-reminder|system_reminder)\b[^>\n]{0,80}>|<function=|\[/?(?:tool_calls|available_tools|tool_results|system_prompt|/?inst)\]|<parameter name="),
-    Rule("markup", ("heading",), r"(?:^|\n)\s*#{1,6} ?(?:(?:system|user|developer|hidden|new|additional|updated|important|secret|override) )*(?:system|instructions?|assistant|response|prompt|override|human|input|user)s? ?:[ \n]|(?:^|\n)\s*#{1,6} ?(?:(?:new|additional|updated|important|hidden|secret|real|override|admin) (?:system )?(?:instructions?|prompt|orders?|directives?)|system (?:prompt|message|override|instructions?)|override instructions?)\b|(?:^|\n)\s*#{1,6} ?(?:system|instructions?|assistant|prompt|override)\n+\W{0,3}(?:you (?:are|must|shall|will|have to|may)|ignore|disregard|forget|always|never|do not|from now|obey|approve|act as|your )"),
-    Rule("markup", ("react",), r"(?:^|\n)[\s*_>-]*(?:action|thought|observation|final answer)\s?: [^\n]{1,200}\n[\s*_>-]*(?:action input|action|observation|final answer|thought)\s?:"),
+    Rule(
+        "markup",
+        ("quoted role",),
+        r"[\"']role[\"'] ?: ?[\"'](?:system|assistant|developer|tool|function|model)[\"'][^\n]{0,80}[\"'](?:content|parts|text)[\"'] ?:|[\"'](?:content|parts|text)[\"'] ?:[^\n]{0,300}[\"']role[\"'] ?: ?[\"'](?:system|assistant|developer|tool|function|model)[\"']",
+    ),
+    Rule(
+        "markup",
+        ("quoted call",),
+        r"[\"'](?:tool_calls?|function_calls?|tool_use|toolcall|tooluse|functioncall|tool_input|tool_results?)[\"'] ?: ?[\"'{\[]|[\"']type[\"'] ?: ?[\"'](?:tool_use|tool_call|tool_result|function_call(?:_output)?)[\"']|[\"']name[\"'] ?: ?[\"'][\w.-]+[\"'],? ?[\"'](?:arguments|parameters|input)[\"'] ?: ?[\"'{]|[\"'](?:tool|action|function)[\"'] ?: ?[\"'][\w.-]+[\"'],? ?[\"'](?:args|arguments|parameters|tool_input|action_input|input)[\"'] ?: ?[\"'{]|[\"']method[\"'] ?: ?[\"']tools/call[\"']",
+    ),
+    Rule(
+        "markup",
+        ("special token",),
+        r"<\|? ?/?[a-z][a-z_▁]{2,30} ?\|>|<\|[a-z]{3,12}\|[^>\n]{0,20}>|<[|｜][^<>\n]{1,40}[|｜]>|</?(?:\w+:)?(?:invoke|function_calls?|tool_calls?|tool_use|tool_results?|function_results?|tool_response|start_of_turn|end_of_turn|antml\w*|system-reminder|system_reminder)\b[^>\n]{0,80}>|<function=|\[/?(?:tool_calls|available_tools|tool_results|system_prompt|/?inst)\]|<parameter name=",
+    ),
+    Rule(
+        "markup",
+        ("heading",),
+        r"(?:^|\n)\s*#{1,6} ?(?:(?:system|user|developer|hidden|new|additional|updated|important|secret|override) )*(?:system|instructions?|assistant|response|prompt|override|human|input|user)s? ?:[ \n]|(?:^|\n)\s*#{1,6} ?(?:(?:new|additional|updated|important|hidden|secret|real|override|admin) (?:system )?(?:instructions?|prompt|orders?|directives?)|system (?:prompt|message|override|instructions?)|override instructions?)\b|(?:^|\n)\s*#{1,6} ?(?:system|instructions?|assistant|prompt|override)\n+\W{0,3}(?:you (?:are|must|shall|will|have to|may)|ignore|disregard|forget|always|never|do not|from now|obey|approve|act as|your )",
+    ),
+    Rule(
+        "markup",
+        ("react",),
+        r"(?:^|\n)[\s*_>-]*(?:action|thought|observation|final answer)\s?: [^\n]{1,200}\n[\s*_>-]*(?:action input|action|observation|final answer|thought)\s?:",
+    ),
 )
 """Marks of prompts, turns of a chat and calls of tools."""
