@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from knowledge.memory.capture.injection_rules import LOOKALIKES, RULES
-from knowledge.memory.capture.injection_sources import SOURCE_RULES
+from knowledge.memory.capture.orders.order_rules import SOURCE_RULES
 
 _LATIN_NAME: Final = re.compile(
     r"(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"

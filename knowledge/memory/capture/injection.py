@@ -26,9 +26,9 @@ from knowledge.memory.capture.deobfuscation import (
     respell,
     reveal,
 )
-from knowledge.memory.capture.injection_languages import OTHER_LANGUAGE, expressions, has_order, sentences
 from knowledge.memory.capture.injection_rules import RULES
-from knowledge.memory.capture.injection_sources import SIGNS, SOURCE_RULES, TURN_RULES, Rule
+from knowledge.memory.capture.orders.foreign_orders import OTHER_LANGUAGE, expressions, has_order, sentences
+from knowledge.memory.capture.orders.order_rules import SIGNS, SOURCE_RULES, TURN_RULES, Rule
 
 CONTEXT_FIELDS: Final = (
     "failure_description",
