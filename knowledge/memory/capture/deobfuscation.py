@@ -17,7 +17,7 @@ from knowledge.memory.capture.injection_rules import LOOKALIKES, RULES
 from knowledge.memory.capture.orders.order_rules import SOURCE_RULES
 
 _LATIN_NAME: Final = re.compile(
-    r"(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"
+    r"(?:[A-Z]+ )*?(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"
 )
 _DIGITS_FOR_LETTERS: Final = str.maketrans("03456789@$+", "oeasgtbgast")
 _ONE_LETTER: Final = str.maketrans("1!|il", "11111")

@@ -11,6 +11,8 @@ from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
 from hardwon.validation import as_id, as_integer, check_text
 from knowledge.access.keys import KeyStore
 from knowledge.access.provenance import NO_AUDIT, Auditor
+from knowledge.memory.capture.injection import suspicions
+from knowledge.memory.capture.orders.split_orders import MAX_EARLIER, hold_split_order, may_be_piece
 from knowledge.memory.capture.outcomes import find_echoed_entry, record_echo
 from knowledge.memory.capture.preparation import EntryPreparer
 from knowledge.memory.capture.trust import can_overrule, hide_status, is_reported_by_agent
@@ -34,6 +36,8 @@ from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import run_in_thread_if_long
 
 MAX_LISTED = 1000
+_JOINED_CHARS = 200
+"""Characters that are judged for each earlier entry of a key, about."""
 _DELETE_BATCH = 500
 """Entries deleted per transaction."""
 _NOT_RESOLVABLE = "entry {} cannot be resolved this way with this key"
@@ -110,7 +114,7 @@ class KnowledgeCaptureService(EntryCapture):
     @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises what the method for its type does."""
-        (prepared,) = await self._preparer.prepare([entry])
+        (prepared,) = await self._prepare([entry])
         (answer,) = await self._add([await self._require_storable(prepared)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
@@ -123,7 +127,7 @@ class KnowledgeCaptureService(EntryCapture):
         accepted: list[Entry] = []
         rejected_gates: set[_Gate] = set()
         earlier_events: set[_EventKey] = set()
-        for prepared in await self._preparer.prepare(entries):
+        for prepared in await self._prepare(entries):
             try:
                 entry = await self._require_storable(prepared, rejected_gates, earlier_events)
             except (InvalidInput, Conflict) as error:
@@ -138,6 +142,38 @@ class KnowledgeCaptureService(EntryCapture):
             answers.append(None)
         stored = iter(await self._add(accepted))
         return [answer or next(stored) for answer in answers]
+
+    async def _prepare(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
+        """Prepare new entries; quarantine those of an agent that make an order with earlier entries of its key."""
+        prepared = await self._preparer.prepare(entries)
+        if not self._preparer.looks_for_orders:
+            return prepared
+        earlier: list[Entry] | None = None
+        for place, entry in enumerate(prepared):
+            if isinstance(entry, InvalidInput):
+                continue
+            if not entry.suspicions and may_be_piece(entry):
+                if earlier is None:
+                    earlier = await self._latest_of_key()
+                known = earlier
+                prepared[place] = entry = await run_in_thread_if_long(
+                    _JOINED_CHARS * len(known), lambda entry=entry, known=known: hold_split_order(entry, known, suspicions)
+                )
+            if earlier is not None:
+                earlier = [*earlier, entry][-MAX_EARLIER:]
+        return prepared
+
+    async def _latest_of_key(self, *, but: EntryId | None = None) -> list[Entry]:
+        """Return the latest entries of the caller's key that are not in the index yet, oldest first."""
+        latest = await self.stores.entries.latest_of_key(self.by.source or "", limit=MAX_EARLIER)
+        return [each for each in reversed(latest) if each.entry_id != but]
+
+    async def _assess_with_earlier(self, entry: Entry, by: Provenance) -> Provenance:
+        """Return the provenance of a resolution, suspicious if it makes an order with earlier entries of its key."""
+        if by.suspicions or not self._preparer.looks_for_orders or not may_be_piece(entry):
+            return by
+        earlier = await self._latest_of_key(but=entry.entry_id)
+        return replace(by, suspicions=hold_split_order(replace(entry, suspicions=()), earlier, suspicions).suspicions)
 
     @step("store_entries")
     async def _add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
@@ -202,6 +238,7 @@ class KnowledgeCaptureService(EntryCapture):
             else:
                 texts = (resolution, verified_by, when_to_try)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
+                by = await self._assess_with_earlier(replace(current, **{field: resolution}), by)
                 entry = await entries.resolve(entry_id, **changes, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
