@@ -141,7 +141,7 @@ def respell(plain: str, *, leet: bool, hyphened: bool) -> Iterator[str]:
     if leet and any(map(_is_order_word, set(_TOKEN.findall(plain)))):
         for one in "il":
             yield _TOKEN.sub(lambda found, one=one: _spell(found[0], one), plain)  # type: ignore[misc]
-    if hyphened:
+    if hyphened and any(map(_is_order_word_in_pieces, set(_HYPHENED.findall(plain)))):
         yield _HYPHENED.sub(lambda found: _join_pieces(found[0]), plain)
 
 
@@ -154,6 +154,12 @@ def _spell(token: str, one: str) -> str:
     spelled = token.translate(_DIGITS_FOR_LETTERS)
     word = _order_words().get(spelled.translate(_ONE_LETTER))
     return word or spelled.replace("1", one).replace("!", one).replace("|", one)
+
+
+@lru_cache(maxsize=8192)
+def _is_order_word_in_pieces(hyphened: str) -> bool:
+    joined = _join_pieces(hyphened)
+    return any(each.translate(_ONE_LETTER) in _order_words() for each in joined.split() if each != hyphened)
 
 
 @lru_cache(maxsize=8192)

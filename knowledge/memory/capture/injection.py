@@ -87,22 +87,27 @@ _DISGUISES: Final[Mapping[str, str]] = {
     "rot13": r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg|vtaber|frperg|gbxra|cnffjbeq|fraq|nyjnlf|arire)\b",
     "reversed": r"snoitcurtsni|erongi|tpmorp|drawssap|sterces",
 }
-"""What a disguised text has: small expressions, looked for together with the signs of rules."""
-_BITS: Final = {name: 1 << place for place, name in enumerate([*_DISGUISES, *SIGNS])}
-_DISGUISED: Final = (1 << len(_DISGUISES)) - 1
-_ALL_BITS: Final = (1 << len(_BITS)) - 1
+"""What a disguised text has; looked for in the plain reading alone."""
+_DISGUISE_BITS: Final = {name: 1 << place for place, name in enumerate(_DISGUISES)}
+_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(SIGNS)}
+_ALL_SIGNS: Final = (1 << len(_SIGN_BITS)) - 1
+
+
+@cache
+def _disguises() -> Any:
+    return _compile(_DISGUISES.values())
 
 
 @cache
 def _signs() -> Any:
-    """Return all signs and the words of languages as one automaton."""
-    return _compile([*_DISGUISES.values(), *SIGNS.values(), *expressions()])
+    """Return all signs of rules and the words of languages as one automaton."""
+    return _compile([*SIGNS.values(), *expressions()])
 
 
-def _find_signs(text: str) -> int:
-    """Return the signs of a text in lower case as bits, the words of languages above the others."""
+def _find_bits(compiled: Any, text: str) -> int:
+    """Return the places of the expressions that match as bits."""
     found = 0
-    for place in _signs().Match(text) or ():
+    for place in compiled.Match(text) or ():
         found |= 1 << place
     return found
 
@@ -110,7 +115,7 @@ def _find_signs(text: str) -> int:
 @cache
 def _rules() -> Sequence[tuple[int, Rule]]:
     """Return the rules with their signs as bits."""
-    return [(sum(_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
+    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
 
 
 @lru_cache(maxsize=4096)
@@ -131,8 +136,8 @@ def suspicions(text: str) -> tuple[str, ...]:
     if not text.isascii() and has_hidden_text(text):
         kinds.add(HIDDEN)
     for depth in range(_MAX_DEPTH + 1):
-        signs = _judge(text, kinds)
-        text = decode(text, has_runs=bool(signs & _BITS["run"]))
+        disguises = _judge(text, kinds)
+        text = decode(text, has_runs=bool(disguises & _DISGUISE_BITS["run"]))
         if not text:
             break
         if depth == _MAX_DEPTH:
@@ -141,28 +146,41 @@ def suspicions(text: str) -> tuple[str, ...]:
 
 
 def _judge(text: str, kinds: set[str]) -> int:
-    """Add the kinds of injection in one layer of a text to `kinds`; return the signs of its plain reading."""
+    """Add the kinds of injection in one layer of a text to `kinds`; return its disguises as bits."""
     visible = visible_text(text)
     plain = _plain_lines(visible)
-    signs = _judge_reading(plain, kinds)
-    if signs & _BITS["spaced"] and _SPACED_LETTERS.search(text):
+    disguises = _find_bits(_disguises(), plain if text.isascii() else fold_letters(plain))
+    if disguises & _DISGUISE_BITS["spaced"] and _SPACED_LETTERS.search(text):
         kinds.add(HIDDEN)  # nobody who wants to be read spells a sentence letter by letter
-    for reading in _readings(text, visible, plain, signs):
+    for reading in _readings(text, visible, plain, disguises):
         _judge_reading(reading, kinds)
-    return signs
+    for reading in respell(
+        plain if text.isascii() else _plain_lines(fold_letters(visible)),
+        leet=bool(disguises & _DISGUISE_BITS["leet"]),
+        hyphened=bool(disguises & _DISGUISE_BITS["hyphened"]),
+    ):
+        _judge_phrases(reading, kinds)  # no structures: addresses and paths do not survive it
+    return disguises
 
 
-def _judge_reading(text: str, kinds: set[str]) -> int:
-    """Add the kinds of injection in a text in lower case to `kinds`; return its signs."""
+def _judge_phrases(text: str, kinds: set[str]) -> None:
     compiled, phrase_kinds = _phrases()
     kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
-    signs = _find_signs(text)
-    for rule in _candidates(signs & _ALL_BITS):
+
+
+def _judge_reading(text: str, kinds: set[str]) -> None:
+    """Add the kinds of injection in a text in lower case to `kinds`."""
+    _judge_phrases(text, kinds)
+    signs = _find_bits(_signs(), text)
+    for rule in _candidates(signs & _ALL_SIGNS):
         if rule.kind not in kinds and _has_match(rule, text):
             kinds.add(rule.kind)
-    if has_order(signs >> len(_BITS)) and any(has_order(_find_signs(each) >> len(_BITS)) for each in sentences(text)):
+    if _has_foreign_order(signs) and any(_has_foreign_order(_find_bits(_signs(), each)) for each in sentences(text)):
         kinds.add(OTHER_LANGUAGE)
-    return signs
+
+
+def _has_foreign_order(signs: int) -> bool:
+    return has_order(signs >> len(_SIGN_BITS))
 
 
 def _has_match(rule: Rule, text: str) -> bool:
@@ -174,8 +192,9 @@ def _has_match(rule: Rule, text: str) -> bool:
     return is_exempt is None or not all(is_exempt(text, *match.span()) for match in expression.finditer(text))
 
 
-def _readings(text: str, visible: str, plain: str, signs: int) -> Iterator[str]:
-    """Yield the readings of a text without the disguises of which it shows signs."""
+def _readings(text: str, visible: str, plain: str, disguises: int) -> Iterator[str]:
+    """Yield a text's possible readings: plain, and without the disguises of which it shows signs."""
+    yield plain
     if not text.isascii():
         if (revealed := reveal(text)) != text:
             yield _plain_lines(visible_text(revealed))
@@ -183,14 +202,12 @@ def _readings(text: str, visible: str, plain: str, signs: int) -> Iterator[str]:
         if folded != plain:
             plain = folded
             yield plain
-            signs |= _find_signs(plain) & _DISGUISED
     joined = " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
     if joined != plain:
         yield joined
-    yield from respell(plain, leet=bool(signs & _BITS["leet"]), hyphened=bool(signs & _BITS["hyphened"]))
-    if signs & _BITS["rot13"]:
+    if disguises & _DISGUISE_BITS["rot13"]:
         yield codecs.encode(plain, "rot13")
-    if signs & _BITS["reversed"]:
+    if disguises & _DISGUISE_BITS["reversed"]:
         yield plain[::-1]
 
 

@@ -9,11 +9,7 @@ _TO = r"(?:all |any |every |each |the |these |those |this |that |your |my |our |
 _ORDERS = r"(?:instruct(?:ion|ed)\w*|rules|prompts?|guidelines?|directions|directives?|orders|polic(?:y|ies)|constraints|restrictions?|guardrails?|system message|programming|training|commands|safeguards?|safety (?:rules?|checks?|measures?))"
 _READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
 _SECRET = r"(?:secrets?|api[ _-]?keys?|credentials?|passwords?|passwd|tokens?|env(?:ironment)?(?: variables?|s)|\.env|ssh[ _-]?keys?|private keys?|id_rsa|system prompt|(?:full |entire |whole )?(?:conversation|chat|context)(?: history| window)?|source code|customer (?:data|records)|database dump|cookies|session)"
-_NOBODY = r"(?:users?|humans?|anyone|anybody|operators?|reviewers?|developers?|owners?|administrators?|admins?|people|them|him|her|orchestrators?|maintainers?|team|person|supervisors?|others)"
 
-_FETCH = r"\b(?:fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest)\b"
-_AT_ADDRESS = r"(?:https?|ftp)://"
-_RUN = r"(?:run|execute|source|eval|launch|start|bash|sh)"
 _STORE = r"(?:https?://|ssh://|git://|git@|[\w.-]+@[\w.-]+:)"
 
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -22,6 +18,8 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         rf"\b(?:cancel|void|drop|abandon|erase)\b (?:the |all |any |every |your |of |these |those )*(?:previous|prior|above|earlier|preceding|former|original|initial|existing|your|system|developer|safety|given|foregoing) {_TO}(?:\b|_){_ORDERS}",
         r"\b(?:ignore|disregard|forget|discard|overlook) (?:absolutely |literally )?(?:everything|anything|all|whatever|what)(?: \w+){0,3} (?:above|before|prior|previously|so far|earlier|told|said|learned|know)\b",
         r"\b(?:new|updated|revised|real|actual|true|following|secret|hidden|special|override|emergency|priority|important|additional|urgent|final) (?:system )?(?:instructions?|directives?|orders|prompt)(?: are| is| follows?)? ?[:;-]",
+        r"\b(?:your|all|any|previous|earlier|these|those|prior|old) (?:\w+ )?(?:instructions|orders|rules|guidelines|directives|polic(?:y|ies)) (?:\w+ ){0,4}(?:are|were|is) (?:now |all |hereby )?(?:void|null|cancel\w+|obsolete|outdated|revoked|suspended|lifted|superseded|invalid|replaced)\b",
+        r"\b(?:obey|follow|heed|apply|observe) (?:only )?(?:the (?:ones|lines|text|rules|orders|instructions|words)|what is (?:written|said)|what stands) (?:in|of|from|here in) this (?:entry|note|text|message|memory|pattern|lesson|line)\b",
         r"\b(?:instructions?|prompts?|directives?|rules?|guidelines?|polic(?:y|ies)|restrictions?) (?:above|before|so far|you (?:were|have been) (?:given|told)|you received)?(?: \w+){0,3} ?(?:no longer appl\w+|are (?:now )?(?:void|null|cancelled|canceled|obsolete|revoked|suspended|lifted|superseded|invalid|outdated)|(?:do|does) not apply (?:here|now|to you|any ?more))\b",
         r"\b(?:this|these|the following) (?:\w+ )?(?:instructions?|rules?|patterns?|notes?|entry|message|text|lines?|directives?|memory|polic(?:y|ies)) (?:\w+ )?(?:overrid\w+|supersed\w+|takes? (?:precedence|priority)|outranks?|replaces? (?:all|any|every|your|the)|has (?:priority|precedence)|have (?:priority|precedence)|trumps?)",
     ),
@@ -48,16 +46,13 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "address": (
         rf"\b(?:dear|attention|attn|note (?:to|for)|notice (?:to|for)|message (?:to|for)|hello|hey|hi|important (?:for|to)|reminder (?:to|for)|warning (?:to|for)|instructions? (?:to|for)|memo to|heads[- ]up(?: to| for)?)[,:]? (?:the |any |all |every |whichever |whatever |our |my |future )*{_READER}\b",
-        r"\b(?:any|all|every|each|future|whichever|whatever) (?:future |other |next )?(?:ai|llm|(?:coding |ai |autonomous )?agents?|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|needs? to|is required to|are required to|is instructed to|are instructed to|is to|are to|will now|ought to)\b",
         r"\bthe (?:ai|llm|(?:next |future |other |coding |ai |autonomous )+(?:agents?|assistants?|models?)|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|is required to|is instructed to|is to|will now|ought to)\b",
         r"\bthe agents? (?:must|should|shall|has to|have to|needs? to|is required to|is instructed to|is to|will now) (?:now |first |also |simply |immediately )*(?:always|never|ignore|disregard|forget|send|post|approve|accept|reveal|push|skip|execute|obey|follow|install|delete|disable|merge|trust|tell|not tell|not mention|read|print|include|remember|answer|reply)\b",
-        rf"\b(?:if|when|whenever|once|as soon as|after) (?:you(?:'re| are)?|an?|the|any) ?{_READER}?,? ?(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
         rf"\b(?:you are|you're|as) an? (?:\w+ )?{_READER}\b",
         rf"\bif you(?:'re| are) (?:an? )?{_READER}\b",
         r"\b(?:assistant|agent|model|claude|gpt|chatgpt|copilot|ai|llm),? (?:please |now |immediately |you |kindly )+(?:must|should|run|execute|send|post|ignore|delete|disable|print|reveal|add|install|fetch|read|open|call|use|include|stop|approve|merge)\b",
     ),
     "secrecy": (
-        rf"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|report|reporting|asking|ask|warn|warning|let|letting|consult|consulting|admit|say|saying|discuss)\b(?: \w+){{0,4}} (?:to |by )?(?:the |any |your |its |a )*{_NOBODY}\b",
         r"\b(?:keep|hide|conceal|withhold) (?:this|that|it|these|the (?:change|fact|step|instruction|modification)s?)(?: \w+){0,4} (?:secret|hidden|confidential|quiet|private|between us|from (?:the |any |your )?(?:users?|humans?|reviewers?|operators?|logs?|orchestrator|team|owner|maintainers?))\b",
         r"\b(?:do not|don'?t|never) (?:mention|reveal|disclose|discuss|quote|repeat|acknowledge|log|report|record|show|cite|display) (?:that you|this (?:instruction|message|note|text|rule|step|prompt|entry|pattern|line|change|memory)|these (?:instructions|steps|lines|changes)|the (?:instruction|above|existence)|your (?:instructions|prompt))",
         r"\b(?:silently|secretly|covertly|quietly|stealthily|discreetly|invisibly|surreptitiously) (?:\w+ )?(?:add|insert|run|execute|send|install|change|modify|append|include|delete|disable|copy|upload|exfiltrat\w+|replace|push|commit|inject|post|forward|remove)\b",
@@ -70,10 +65,6 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&][^)\s]{0,60}=(?:\{|\$|<|%7b|\.\.\.|secret|data|token|context|history)",
     ),
     "command": (
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n.]{{0,40}}(?:\b(?:and|then)\b|&&|[,;])(?: \w+){{0,3}} ?\b{_RUN} (?:it|that|this|them|the (?:\w+ )?(?:script|file|installer|binary|program|result|content|output))\b",
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:chmod (?:a?\+r?x|\d{{3,4}}) \S|(?:ba|z|da|k)?sh [\w./~-]|\. ?/|source [\w./~-])",
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+\.(?:py|pl|rb|js|mjs|ps1|php)\b[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:python\d?|perl|ruby|node|pwsh|php) ",
-        rf"\b{_RUN} (?:\w+ ){{0,3}}(?:script|installer|binary|program|payload)s? (?:\w+ ){{0,3}}(?:from|at|behind|under) (?:\w+ )?{_AT_ADDRESS}",
         rf"\bgit push (?:-\S+ ){{0,4}}{_STORE}",
         rf"\bremote (?:add |set-url |named |called )?(?:-\S+ )?(?:\S+ )?(?:at )?{_STORE}\S+[^\n]{{0,80}}\bpush\b",
         rf"\bpush\b(?: \w+){{0,8}} (?:to|into|onto) (?:\w+ ){{0,5}}{_STORE}",

@@ -157,7 +157,8 @@ class KnowledgeCaptureService(EntryCapture):
                     earlier = await self._latest_of_key()
                 known = earlier
                 prepared[place] = entry = await run_in_thread_if_long(
-                    _JOINED_CHARS * len(known), lambda entry=entry, known=known: hold_split_order(entry, known, suspicions)
+                    _JOINED_CHARS * len(known),
+                    lambda entry=entry, known=known: hold_split_order(entry, known, suspicions),
                 )
             if earlier is not None:
                 earlier = [*earlier, entry][-MAX_EARLIER:]

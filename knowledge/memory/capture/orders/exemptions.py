@@ -109,6 +109,53 @@ def is_negated(text: str, start: int, end: int) -> bool:
     return bool(_NEGATED.search(text[max(0, start - _BEFORE) : start + 2]))
 
 
+def is_advice(text: str, start: int, end: int) -> bool:
+    """Return whether people are not to be told to do something, rather than not to be told something."""
+    return text.startswith((" to ", " how ", " 'to ", " they need"), end)
+
+
+def is_about_error(text: str, start: int, end: int) -> bool:
+    """Return whether what is read is an error or a log, which those who look for help are told about."""
+    return (
+        re.match(
+            r" (?:error|message|warning|failure|traceback|log|exception|output|problem|symptom|in the log)",
+            text[end : end + 12],
+        )
+        is not None
+    )
+
+
+def is_about_machines(text: str, start: int, end: int) -> bool:
+    """Return whether agents are programs of a pool, of which a state is asked and no deed."""
+    return (
+        re.match(r" (?:have|be|support|connect|reconnect|register|run as|share|use the same)\b", text[end : end + 16])
+        is not None
+    )
+
+
+def is_instrument(text: str, start: int, end: int) -> bool:
+    """Return whether a secret is what is worked with, or a condition, rather than what is told."""
+    words = (
+        r" (?:with|using|via|by|if|when|because|unless|about|without|for|after|before|that|instead|and|header)\b[^\n]*"
+    )
+    secret = re.search(r"token|secret|key|password|credential|cookie|env\b|\.|vault|passphrase", text[start + 4 : end])
+    between = text[start + 4 : start + 4 + secret.start()] if secret else ""
+    return re.search(words, between) is not None or is_negated(text, start, end)
+
+
+def is_reported(text: str, start: int, end: int) -> bool:
+    """Return whether a log or a person did report that something passed."""
+    return re.search(
+        r"\b(?:logs?|it|ci|they|tests?|which)\W+$", text[max(0, start - 12) : start + 1]
+    ) is not None or is_negated(text, start, end)
+
+
+def is_about_no_guard(text: str, start: int, end: int) -> bool:
+    """Return whether what is turned off guards nothing."""
+    guard = r"protect|check|review|scan|guard|audit|approval|gate|signature|signing|verif|polic|security|two-factor|mfa|sandbox|monitor|safety"
+    return re.search(guard, text[start:end]) is None or is_negated(text, start, end)
+
+
 def is_known_installer(text: str, start: int, end: int) -> bool:
     """Return whether only installers of well-known hosts, or no host at all, are run."""
     span = text[start:end]
@@ -142,7 +189,7 @@ def is_own_key(text: str, start: int, end: int) -> bool:
     """Return whether a key that is let in is a file of one's own (`id_ed25519.pub`), as manuals of ssh tell."""
     span = text[start:end]
     foreign = "http" in span or " aaaa" in span
-    return (".pub" in span and not foreign) or is_negated(text, start, end)
+    return (re.search(r"[. ]pub\b", span) is not None and not foreign) or is_negated(text, start, end)
 
 
 def is_known_host_key(text: str, start: int, end: int) -> bool:
@@ -160,5 +207,5 @@ def is_documentation(text: str, start: int, end: int) -> bool:
     addresses = re.findall(r"https?://\S+", span)
     documented = all(_DOCUMENTED.match(each) for each in addresses)
     return (
-        documented and not re.search(r"\b(?:what(?:ever)? (?:it|they|the)|obey|every (?:task|time)|always)\b", span)
+        documented and not re.search(r"\b(?:whatever|what (?:it|they|the)|obey|every (?:task|time)|always)\b", span)
     ) or (is_negated(text, start, end))

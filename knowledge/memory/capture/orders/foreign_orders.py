@@ -376,7 +376,6 @@ OTHER: Final[Mapping[str, Words]] = {
 
 _LANGUAGES: Final = (*LATIN.values(), *OTHER.values())
 _COUNT: Final = len(_LANGUAGES)
-_SHIFTS: Final = range(0, _COUNT * len(Words._fields), _COUNT)
 _ONE_CLASS: Final = (1 << _COUNT) - 1
 
 
@@ -389,8 +388,11 @@ def expressions() -> list[str]:
 
 def has_order(found: int) -> bool:
     """Return whether the classes of an order were found, all in one language: a bit for each of `expressions`."""
-    drop, rules, hush, people, allow, every, give, secrets, target = (found >> shift for shift in _SHIFTS)
-    return bool((drop & rules | hush & people | allow & every | give & secrets & target) & _ONE_CLASS)
+    drop_rules = found & found >> _COUNT
+    hush_people = found >> 2 * _COUNT & found >> 3 * _COUNT
+    allow_every = found >> 4 * _COUNT & found >> 5 * _COUNT
+    give_secrets = found >> 6 * _COUNT & found >> 7 * _COUNT & found >> 8 * _COUNT
+    return bool((drop_rules | hush_people | allow_every | give_secrets) & _ONE_CLASS)
 
 
 def sentences(text: str) -> list[str]:

@@ -9,13 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from knowledge.memory.capture.orders.exemptions import (
+    is_about_error,
+    is_about_machines,
+    is_about_no_guard,
+    is_advice,
     is_documentation,
+    is_instrument,
     is_known_host_key,
     is_known_index,
     is_known_installer,
     is_known_store,
     is_negated,
     is_own_key,
+    is_reported,
     is_sent_home,
 )
 
@@ -33,26 +39,26 @@ class Rule(NamedTuple):
 
 
 _DO = (
-    r"(?:^|[\n.;:!?,()\[\]`\"'*>|&–—-] ?|\b(?:and|then|please|now|must|should|shall|also|always|just|simply|to|you|"
+    r"(?:^|[\n.;:!?,()\[\]`\"'*>|&–—-] ?|\b(?:and|then|please|pls|plz|on|now|must|should|shall|also|always|just|simply|to|you|"
     r"or|finally|instead|next|it|by|start|needs?|helps|fixed|solved|solution|first|either|agents?|kindly|later|once|i|we|"
-    r"after|before|immediately|requires?|worked|silently|afterwards) )"
+    r"after|before|immediately|requires?|worked|silently|afterwards|(?:have|let|get|make) (?:the |a |an |any |every )?(?:\w+ ){1,2}?) ?)"
 )
 """Where a verb is an order, or tells what was done: not after `does not`, nor after a subject."""
 _READ = (
     r"(?:read|open|cat|look(?:ing)? up|get|fetch|tak(?:e|ing)|find|collect|gather|extract|grab|dump|copy|copying|list|print|"
     r"export|decod(?:e|ing)|decrypt|retriev(?:e|ing)|load|base64|harvest|steal|grep|locat(?:e|ing)|pull|obtain|query|check|"
     r"inspect|access|zip|tar|archiv(?:e|ing)|compress|encod(?:e|ing)|pick|sav(?:e|ing)|not(?:e|ing)|view|run|running|execut(?:e|ing)|"
-    r"captur(?:e|ing)|scan|search|enumerat(?:e|ing)|record|resolv(?:e|ing)|concatenat(?:e|ing)|snapshot)(?:ing)?(?: down| out)?"
+    r"captur(?:e|ing)|scan|search|enumerat(?:e|ing)|record|resolv(?:e|ing)|concatenat(?:e|ing)|snapshot)(?:ing|ed|d)?(?: down| out)?"
 )
 _TELL = (
     r"(?:send|post|upload|exfiltrat(?:e|ing)|e-?mail|mail|forward|transmit|transmitting|shar(?:e|ing)|deliver|submit|submitting|"
     r"publish|report|disclos(?:e|ing)|leak|show|print|output|echo|display|past(?:e|ing)|includ(?:e|ing)|attach|mention|"
     r"quot(?:e|ing)|writ(?:e|ing)|put|putting|append|add|copy|list|repeat|reveal|expos(?:e|ing)|return|hand|relay|drop|plac(?:e|ing)|"
     r"embed|embedding|stat(?:e|ing)|say|note|encod(?:e|ing)|push|ship|dump|log|provid(?:e|ing)|giv(?:e|ing)|tell|"
-    r"surfac(?:e|ing)|leav(?:e|ing)|insert|supply|communicat(?:e|ing)|pass|convey|announc(?:e|ing)|beacon|cc|commit|recit(?:e|ing))(?:ing)?"
+    r"surfac(?:e|ing)|leav(?:e|ing)|insert|supply|communicat(?:e|ing)|pass|convey|announc(?:e|ing)|beacon|cc|commit|recit(?:e|ing)|confirm|text|dm|sms|fax|sent|wrote|gave|told|use)(?:ing|ed|d)?"
 )
 _SECRET = (
-    r"(?:\bsecrets?\b|\b(?:api|private|client|access|signing|ssh|deploy(?:ment)?|encryption|master|session|secret|host|service|"
+    r"(?:\bsecrets?\b|\b(?:api|private|client|access|signing|unseal|licen[cs]e|recovery|backup|activation|vault|server|team|bot|ssh|deploy(?:ment)?|encryption|master|session|secret|host|service|"
     r"root|admin|pgp|gpg|cloud|aws|gcp|azure|account)[ _-]keys?\b|\bcredentials?\b|\bcreds\b|\bpasswords?\b|\bpasswd\b|"
     r"\bpassphrases?\b|\b(?:access |auth |bearer |session |npm |github |gitlab |pypi |oauth |api |refresh |deploy |service )?tokens?\b|"
     r"\bcookies?\b|\b\w*_(?:tokens?|keys?|secrets?|passwords?|pass|pwd|dsn|credentials)\b|\bdatabase_url\b|\bconnection strings?\b|"
@@ -79,13 +85,13 @@ _PLACE = (
     r"summary|entry|note)|answer|reply|summary|report|description|changelog|release notes?|wiki|tweet|e-?mails?|inbox|mailbox|"
     r"bug report|discussion|thread|public (?:bucket|repo\w*|folder|page)|conversation|collector|transcript|bot|"
     r"(?:address|url|link|endpoint|server|host|number|contact) (?:below|above|given|in|at|from)|support(?: \w+)?|"
-    r"form|title|readme|postmortem|debrief|hand-?over)"
+    r"title|(?:the )?name of (?:the|a|your) \w+|(?:branch|file|tag|host) ?names?|thread|readme|postmortem|debrief|hand-?over)"
 )
 _PERSON = (
     r"(?:me|us|whoever \w+|caller|requester|sender|author|contact|operator|other agent|next agent|reviewer|third part(?:y|ies)|"
     r"outside|partner|vendor|support(?: \w+)?|bot|collector)"
 )
-_AWAY = r"(?:(?:https?|ftp|wss?|s3)://|\S+@\S+\.\w|\[redacted:email\]|\b(?:\w+\.)+(?:example|invalid|test)\b|\bdns\b)"
+_AWAY = r"(?:(?:https?|ftp|wss?|s3)://|\S+@\S+\.\w|\[redacted:email\]|\b(?:\w+\.)+(?:example|invalid|test)\b|\b\w+\.example\.(?:net|org|com)\b|\bdns\b|\+\d[\d -]{7,}|\[redacted:phone\])"
 _PREP = r"(?:to|into|in|at|as|on|via|with|under|for|through|onto|within|inside|over|alongside)"
 _TO_PLACE = (
     rf"(?:{_PREP} (?:(?:the|a|an|your|my|our|this|its|that|each|every|any|next|final|same|of|public) ){{0,3}}(?:\S+ ){{0,2}}?{_PLACE}\b|"
@@ -104,7 +110,24 @@ _OBEY = (
     r"act (?:accordingly|on)|comply|follow along|do (?:the same|as)|carry (?:it|them|that|those|these) out|take (?:it|its \w+|them) as (?:your|new|an?))"
 )
 
+_READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
+_NOBODY = r"(?:users?|humans?|anyone|anybody|operators?|reviewers?|developers?|owners?|administrators?|admins?|people|them|him|her|orchestrators?|maintainers?|team|person|supervisors?|others)"
+_FETCH = (
+    r"\b(?:save|store|put|install|copy|fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest)\b"
+)
+_AT_ADDRESS = r"(?:https?|ftp)://"
+_RUN = r"(?:run|execute|source|eval|launch|start|bash|sh)"
+
 SIGNS: Final[Mapping[str, str]] = {
+    "hush": r"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|inform|mention|notify|alert|report|ask|warn|let|consult|admit|say|discuss)",
+    "reads this": r"(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
+    "agents must": r"\b(?:ai|llm|agents?|models?|assistants?|copilots?)\b",
+    "fetched": r"\b(?:save|store|put|install|copy|fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest|run|execute|source|eval|launch|start|bash|sh)\b",
+    "unmasked": r"\b(?:unmasked|unredacted|uncensored|in (?:the )?clear|in plain ?text|verbatim|in full)\b",
+    "promote": r"\b(?:owner|admin(?:istrator)?|maintainer|superuser|root)s? (?:of|on|in|for|to)\b",
+    "unknown to": r"\byourself\b|\b(?:nobody|no one|no human|no user|no reviewer|none of them)\b",
+    "pretend": r"\b(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell)\b",
+    "turned off": r"\b(?:turn|switch|shut|take|set) (?:\S+ ){1,5}?(?:off|down)\b",
     "secret": _SECRET,
     "place": rf"\b(?:{_PLACE}|{_PERSON})\b|{_AWAY}",
     "answer": r"\b(?:repl(?:y|ying)|respond\w*|answer\w*|comment\w*|finish|open an?|end)\b",
@@ -117,11 +140,11 @@ SIGNS: Final[Mapping[str, str]] = {
     "public key": r" aaaa",
     "sudo": r"sudo|nopasswd",
     "trust": r"known[_ ]hosts|trust|stores?\b|certificate|allowed_signers|bundle|cacerts|keyring|--import",
-    "gpg": r"\b(?:gpg|apt-key|rpm|keytool|rpmkeys|pacman-key|key)\b",
+    "gpg": r"\b(?:gpg|apt-key|rpm|keytool|rpmkeys|pacman-key)\b|\bultimate",
     "address": r"://",
     "index option": r"(?:^|\s)--?(?:extra-index|index|default-index|find-links|registry|trusted-host|repository|proxy|source|mirror|channel|[fic]\b)",
     "index setting": r"index|links|registry|goproxy|gonosumdb|baseurl|mirror|source|repository|cran|repos",
-    "index command": r"\bdeb\b|\bdeb-src\b|add-apt|apt-add|config-manager|addrepo|sources?|repo add|\btap\b|config|remote-add|plugin|\bset\b|\benv\b|\bindex\b|zypper|cargo|npm c",
+    "index command": r"\bdeb\b|\bdeb-src\b|add-apt|apt-add|config-manager|addrepo|sources?|repo add|\btap\b|config|remote-add|plugin|bundle|\bset\b|\benv\b|\bindex\b|zypper|cargo|npm c",
     "index file": r"sources\.list|pip\.conf|\.npmrc|\.pypirc|\.yarnrc|\.condarc|settings\.xml|nuget\.config|\.gemrc|uv\.toml|bunfig|repos\.d|daemon\.json|\.cargo|pom\.xml|build\.gradle|pyproject",
     "index word": r"\b(?:index|registry|mirrors?|package|feed|pypi|npm|crates|maven|apt|gems?|wheels?|packages|modules?|dependenc\w+)\b",
     "install": r"\b(?:pip3?|pipx|uv|uvx|poetry|npm|npx|pnpm|yarn|bun|gem|cargo|go|conda|easy_install)\b",
@@ -135,13 +158,13 @@ SIGNS: Final[Mapping[str, str]] = {
     "weaken": r"\b(?:disabl(?:e|ing)|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){0,4}?(?:signature|verification|integrity|approval|reviews?|gates?|branch|security|audit\w*|auth\w*|permission|scann?\w+|polic\w+|guard\w*|human|two-factor|mfa|safety|sandbox|code|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b",
     "without": r"\bwithout (?:asking|confirm|wait|any|a|an|the|further|human|their|prior|explicit|your|more|manual|approval|review|consent|permission|sign|question|second|oversight)",
     "no need": r"\bno longer|do not need|don't (?:need|have)|need not|no need|not necessary|nobody needs|never need",
-    "approve": r"\b(?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist|rubber|wave through)\b",
-    "treat": r"\b(?:treat|regard|consider|handle|take|see|interpret|view)\b",
-    "mark": r"\b(?:mark|report|declare|record|set|log|claim|flag)\b",
-    "trace": r"\btrac(?:e|es|ing)\b|\btracks\b|\bsign is\b|\b(?:logs?|history|evidence|records?|audit trail)\b|histfile",
+    "approve": r"\b(?:always|unconditionally|blindly|simply|just|silently|every time|in future|automatically|immediately|auto-?) ?(?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist)\b|\b(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever)\b",
+    "treat": r"\bas (?:if|though|coming|being|trusted|authoritative|privileged|a system|the system|system|an? (?:admin|operator|developer|system|trusted)|orders?|instructions?|commands?|directives?|law|binding|verified|approved)",
+    "mark": r"\bwithout (?:running|checking|testing|verif|review|looking|reading)|\beven (?:if|when|though)\b|\bregardless\b|\bno matter\b|\balthough\b|\bwhether or not\b",
+    "trace": r"\btrac(?:e|es)\b|\btracks\b|\bno sign\b|\b(?:delete|clear|wipe|erase|remove|truncate|purge|scrub) (?:\S+ ){0,4}?(?:logs?|history|evidence|records?|audit trail)\b|histfile|history -c",
     "untold": r"\b(?:do not|don'?t|never|must not|not to|avoid|no need to) (?:ever )?(?:mention|say|admit|reveal|disclos|stat|writ|not|record|speak|talk|bring up|document|list|show|includ|reference)",
     "assure": r"\b(?:tell|inform|assure|convince|persuade) (?:the |any |every |all )?(?:users?|humans?|reviewers?|operators?|people|team|owner|maintainers?|everyone|anyone)\b",
-    "unnoticed": r"\b(?:notic|sees?\b|finds?\b|know|learn|asks?\b|suspect)",
+    "unnoticed": r"\b(?:so|such|way|sure|ensure) (?:that )?(?:\S+ ){0,2}?(?:users?|humans?|reviewers?|operators?|nobody|no one|no human|people|team|owner|maintainers?|auditors?)\b",
     "quoted role": r"[\"']role[\"']",
     "quoted call": r"[\"'](?:tool|function|action|type|name|method)",
     "special token": r"<\||<｜|\|>|</?(?:\w+:)?(?:invoke|function|tool|start_of|end_of|antml|system-|system_|parameter)|\[/?(?:tool|available|system|inst)",
@@ -151,6 +174,99 @@ SIGNS: Final[Mapping[str, str]] = {
 """Words without which a rule cannot match: small expressions, looked for in every text, in one pass."""
 
 SOURCE_RULES: Final[tuple[Rule, ...]] = (
+    # moved over from phrases, as there are harmless ones
+    Rule(
+        "secrecy",
+        ("hush",),
+        rf"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|report|reporting|asking|ask|warn|warning|let|letting|consult|consulting|admit|say|saying|discuss)\b(?: \w+){{0,4}} (?:to |by )?(?:the |any |your |its |a )*{_NOBODY}\b",
+        is_advice,
+    ),
+    Rule(
+        "address",
+        ("reads this",),
+        rf"\b(?:if|when|whenever|once|as soon as|after) (?:you(?:'re| are)?|an?|the|any) ?{_READER}?,? ?(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
+        is_about_error,
+    ),
+    Rule(
+        "address",
+        ("agents must",),
+        r"\b(?:any|all|every|each|future|whichever|whatever) (?:future |other |next )?(?:ai|llm|(?:coding |ai |autonomous )?agents?|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|needs? to|is required to|are required to|is instructed to|are instructed to|is to|are to|will now|ought to)\b",
+        is_about_machines,
+    ),
+    Rule(
+        "command",
+        ("address", "fetched"),
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n.]{{0,40}}(?:\b(?:and|then)\b|&&|[,;])(?: \w+){{0,3}} ?\b{_RUN} (?:it|that|this|them|the (?:\w+ )?(?:script|file|installer|binary|program|result|content|output))\b",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("address", "fetched"),
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n]{{0,60}}(?:&&|[,;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:chmod (?:a?\+r?x|\d{{3,4}}) \S|(?:ba|z|da|k)?sh [\w./~-]|\. ?/|source [\w./~-])",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("address", "fetched"),
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+\.(?:py|pl|rb|js|mjs|ps1|php)\b[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:python\d?|perl|ruby|node|pwsh|php) ",
+        is_known_installer,
+    ),
+    Rule(
+        "command",
+        ("address", "fetched"),
+        rf"\b{_RUN} (?:\w+ ){{0,3}}(?:script|installer|binary|program|payload)s? (?:\w+ ){{0,3}}(?:from|at|behind|under) (?:\w+ )?{_AT_ADDRESS}",
+        is_known_installer,
+    ),
+    Rule("command", ("address", "evaluate"), r"https?://[^\n]{0,100}\b(?:eval|exec)\(", is_known_installer),
+    # more ways to tell a secret
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"{_DO}{_TELL} (?:\S+ ){{0,6}}?\S{{0,30}}?{_SECRET}[^;!?\n]{{0,60}}?[ ,]{_TO_PLACE}",
+        is_instrument,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"\b(?:make sure|ensure|must|should|always|needs? to|has to)\b[^.\n]{{0,50}}\b{_PLACE}\b[^.\n]{{0,30}}\b(?:carr(?:y|ies)|contains?|includes?|has|have|holds?|shows?|lists?|quotes?|(?:start|begin|end)s? with|bring) {_NP}{_SECRET}",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "unmasked"),
+        rf"{_DO}{_TELL} [^.\n]{{0,60}}{_SECRET}[^.\n]{{0,40}}\b(?:unmasked|unredacted|uncensored|in (?:the )?clear(?: text)?|in plain ?text|verbatim|in full)\b",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"{_DO}(?:open|create|make|start|publish|file|begin|write)(?:ing)? (?:an? |the |some )?(?:new |public |open |secret )*(?:gist|paste|issue|thread|ticket|discussion|pull request|pr|comment|page|post)s? (?:with|of|from|that (?:has|contains|holds|shows)|containing|holding) {_NP}{_SECRET}",
+        is_negated,
+    ),
+    Rule(
+        "access",
+        ("promote",),
+        r"\b(?:invite|promote|make|appoint|register|set)\b (?:\S+ ){1,6}?(?:as|to|an?) (?:an? |the |full )*(?:owner|admin(?:istrator)?|maintainer|superuser|root)s? (?:of|on|in|for|to) (?:the |all |every |each |our |this )*(?:organi[sz]ation|repositor\w+|repos?|projects?|team|account|cluster|workspace|tenant|group|bucket)\b",
+        is_negated,
+    ),
+    # more ways to hush, to pretend, to let through
+    Rule(
+        "secrecy",
+        ("unknown to",),
+        r"\b(?:keep|hold) (?:this|that|it|these|the (?:\w+ )?(?:change|fix|step|trick|workaround))(?: \w+)? (?:to|for) yourself\b|\b(?:nobody|no one|no human|no user|no reviewer|none of them)\b (?:\w+ ){0,4}?(?:must|may|should|shall|is to|needs to|has to|can|will|is allowed to) (?:ever )?(?:learn|know|find out|see|notice|hear|be told|be informed|read)\b",
+    ),
+    Rule(
+        "oversight",
+        ("pretend",),
+        rf"{_DO}(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell (?:them|him|her|it|everyone|anybody|anyone|the \w+)) (?:that |to (?:them|it|the \w+) that )(?:\S+ ){{1,4}}?(?:was|were|is|are|has|have|had|been)? ?(?:already |all |long |fully |been )*(?:reviewed|passed|approved|verified|audited|checked|tested|green|signed off|cleared)\b",
+        is_reported,
+    ),
+    Rule(
+        "oversight",
+        ("turned off",),
+        r"\b(?:turn|switch|shut|take|set) (?:\S+ ){1,5}?(?:off|down|to off)\b[^.\n;]{0,40}?(?:\band\b|\bthen\b|,|;) ?(?:then |just |directly )?(?:force.?push|push|merge|deploy|publish|release|go (?:on|ahead)|ship|approve)",
+        is_about_no_guard,
+    ),
     # a secret is told, read and told, handed to somebody, piped out
     Rule(
         "exfiltration",
@@ -227,7 +343,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "access",
         ("trust",),
-        r"(?:\b(?:append|add|put|write|echo|insert|register|install|place|copy|import|trust|fetch|download|ssh-keyscan|curl|wget|get)\b|>> ?)[^\n]{0,200}(?:\bknown[_ ]hosts\b|\b(?:trust(?:ed)?|certificate|cert|ca|root)(?: root)?[ -]?stores?\b|\bca-certificates\b|\btrusted (?:root|certificates?|cas?|gpg|keys?|publishers?)\b|\ballowed_signers\b|\btrusted\.gpg|\bca[- ]bundle\b|\bcacerts\b|\bkeyrings?\b|\bgpg --import\b)",
+        r"(?:\b(?:append|add|put|write|echo|insert|register|install|place|copy|import|trust|fetch|download|ssh-keyscan|curl|wget|get|printf)\b|>> ?)[^\n]{0,200}(?:\bknown[_ ]hosts\b|\b(?:trust(?:ed)?|certificate|cert|ca|root)(?: root)?[ -]?stores?\b|\bca-certificates\b|\btrusted (?:root|certificates?|cas?|gpg|keys?|publishers?)\b|\ballowed_signers\b|\btrusted\.gpg|\bca[- ]bundle\b|\bcacerts\b|\bkeyrings?\b|\bgpg --import\b)",
         is_known_host_key,
     ),
     Rule(
@@ -252,7 +368,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "package-source",
         ("address", "index command"),
-        rf"\bdeb(?:-src)? (?:\[[^\]\n]{{0,80}}\] )?{_URL}|\b(?:add-apt-repository|config-manager|addrepo|gem sources?|nuget sources?|helm repo add|brew tap|composer config|conda config|poetry source|choco source|cargo|winget source|flatpak remote-add|docker plugin install|pnpm config|yarn config|npm config|npm set|npm c|pip config|go env|uv index|apt-add-repository|zypper ar)\b[^\n]{{0,80}}{_URL}",
+        rf"\bdeb(?:-src)? (?:\[[^\]\n]{{0,80}}\] )?{_URL}|\b(?:add-apt-repository|config-manager|addrepo|gem sources?|nuget sources?|helm repo add|brew tap|composer config|conda config|poetry source|choco source|cargo|winget source|flatpak remote-add|docker plugin install|pnpm config|yarn config|npm config|npm set|npm c|pip config|go env|uv index|bundle config|bundle set|apt-add-repository|zypper ar)\b[^\n]{{0,80}}{_URL}",
         is_known_index,
     ),
     Rule(
@@ -361,7 +477,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("approve",),
-        rf"{_DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b",
+        rf"{_DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|diffs?|patch(?:es)?|code|output|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b",
         is_negated,
     ),
     Rule(

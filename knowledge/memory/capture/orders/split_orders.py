@@ -51,6 +51,9 @@ _LABEL: Final = re.compile(
     re.IGNORECASE,
 )
 _TRAILER: Final = re.compile(r"[\s(\[]*(?:\bto be )?continue[ds]?\b.{0,40}$|\s*(?:\.\.\.|…)\s*$", re.IGNORECASE)
+_OPENER: Final = re.compile(
+    r"^\W*(?:\d ?(?:/|of) ?\d\W+)?(?:(?:then|now|next|finally|afterwards|after that)\b,? )?", re.IGNORECASE
+)
 _ENDS: Final = ".!?;"
 
 
@@ -59,9 +62,7 @@ def may_be_piece(entry: Entry) -> bool:
     return any(map(_is_linked, (text for name in _FIELDS if (text := getattr(entry, name)))))
 
 
-def hold_split_order(
-    entry: Entry, earlier: Sequence[Entry], judge: Callable[[str], tuple[str, ...]]
-) -> Entry:
+def hold_split_order(entry: Entry, earlier: Sequence[Entry], judge: Callable[[str], tuple[str, ...]]) -> Entry:
     """Return an entry, quarantined if it makes an order together with earlier entries of its key, oldest first."""
     for joined in _joined_texts(entry, earlier[-MAX_EARLIER:]):
         if kinds := judge(joined):
@@ -100,11 +101,9 @@ def _joined_texts(entry: Entry, earlier: Sequence[Entry]) -> Iterator[str]:
 
 def _join(pieces: Sequence[str]) -> str:
     """Return pieces as one text, without the labels and marks that tell a reader how to put them together."""
-    bare = [_TRAILER.sub("", _LABEL.sub(" ", piece)).strip() for piece in pieces]
+    bare = [_OPENER.sub("", _TRAILER.sub("", _LABEL.sub(" ", piece)).strip()) for piece in pieces]
     joined = ""
     for piece in filter(None, bare):
-        if joined and joined[-1] in _ENDS:
-            joined = f"{joined[:-1]}, then {piece}"
-        else:
-            joined = f"{joined} {piece}".strip()
+        ended = joined and joined[-1] in _ENDS
+        joined = f"{joined[:-1]}, then {piece}" if ended else f"{joined} {piece}".strip()
     return joined
