@@ -17,7 +17,8 @@ from knowledge.memory.capture.injection_rules import LOOKALIKES, RULES
 from knowledge.memory.capture.orders.order_rules import SOURCE_RULES
 
 _LATIN_NAME: Final = re.compile(
-    r"(?:[A-Z]+ )*?(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"
+    r"(?:[A-Z]+ )*?(?:LATIN (?:CAPITAL|SMALL)? ?LETTER|REGIONAL INDICATOR SYMBOL LETTER)"
+    r"(?: [A-Z]{2,})*? ([A-Z])(?: WITH .*)?"
 )
 _DIGITS_FOR_LETTERS: Final = str.maketrans("03456789@$+", "oeasgtbgast")
 _ONE_LETTER: Final = str.maketrans("1!|il", "11111")
@@ -44,9 +45,8 @@ _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{4,}")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
 """The flags of England, Scotland, Wales, Texas ...: a black flag and the region's code in tag characters."""
 _FROM_TAGS: Final = {0xE0000 + code: code for code in range(0x20, 0x7F)}
-_UNSEEN_IN_WORD: Final = re.compile(
-    "(?<=[A-Za-z])[\u200b-\u200d\u2060-\u2064\u00ad\u034f\u180b-\u180e\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+(?=[A-Za-z])"
-)
+_UNSEEN: Final = "\u200b-\u200d\u2060-\u2064\u00ad\u034f\u180b-\u180e\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
+_UNSEEN_IN_WORD: Final = re.compile(f"(?<=[A-Za-z])[{_UNSEEN}]+(?=[A-Za-z])")
 _DIRECTION: Final = re.compile("[\u202d\u202e]")
 _DIRECTION_OF_OTHERS: Final = re.compile("[\u202b\u2067]")
 _RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -60,9 +60,9 @@ _BRAILLE_CELLS: Final = dict(
     )
 )
 _MIN_BRAILLE_WORDS: Final = 3
+_LOOKALIKE: Final = "[аеорсухіјѕһԁԛԝѵАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΧυνι\u0585\u0578\u057d]"
 _MIXED_WORD: Final = re.compile(
-    "(?=[A-Za-z]*[аеорсухіјѕһԁԛԝѵАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΧυνι\u0585\u0578\u057d][A-Za-z])"
-    "(?<![^\\W\\d_])(?:[A-Za-z]|[аеорсухіјѕһԁԛԝѵАВЕКМНОРСТХІЈЅοΑΒΕΖΗΙΚΜΝΟΡΤΧυνι\u0585\u0578\u057d]){4,}(?![^\\W\\d_])"
+    f"(?<![^\\W\\d_])(?=[A-Za-z]*{_LOOKALIKE}[A-Za-z])(?:[A-Za-z]|{_LOOKALIKE}){{4,}}(?![^\\W\\d_])"
 )
 """A word of our letters with a letter in it that only looks like one of ours, before one that is."""
 
@@ -121,8 +121,8 @@ def _latin_letter(char: str) -> str:
 def fold_letters(text: str) -> str:
     """Return a text in lower case with each letter of another script or form replaced by its Latin lookalike."""
     normalised = unicodedata.normalize("NFKC", text).translate(_LETTERS)
-    marks = {each: None for each in set(normalised) if unicodedata.combining(each)}
-    return (normalised.translate(str.maketrans(marks)) if marks else normalised).lower()
+    marks = dict.fromkeys(ord(each) for each in set(normalised) if unicodedata.combining(each))
+    return (normalised.translate(marks) if marks else normalised).lower()
 
 
 @cache

@@ -54,6 +54,7 @@ HIDDEN: Final = "hidden-characters"
 
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
+_QUOTES = str.maketrans(dict.fromkeys("\"'`*", " "))
 _MAX_DEPTH: Final = 4
 """Maximum number of nested encodings that are decoded."""
 
@@ -148,29 +149,38 @@ def suspicions(text: str) -> tuple[str, ...]:
 def _judge(text: str, kinds: set[str]) -> int:
     """Add the kinds of injection in one layer of a text to `kinds`; return its disguises as bits."""
     visible = visible_text(text)
-    plain = _plain_lines(visible)
-    disguises = _find_bits(_disguises(), plain if text.isascii() else fold_letters(plain))
+    plain = folded = _plain_lines(visible)
+    readings = [plain]
+    if not text.isascii():
+        if (revealed := reveal(text)) != text:
+            readings.append(_plain_lines(visible_text(revealed)))
+        if (folded := _plain_lines(fold_letters(visible))) != plain:
+            readings.append(folded)
+    disguises = _find_bits(_disguises(), folded)
     if disguises & _DISGUISE_BITS["spaced"] and _SPACED_LETTERS.search(text):
         kinds.add(HIDDEN)  # nobody who wants to be read spells a sentence letter by letter
-    for reading in _readings(text, visible, plain, disguises):
-        _judge_reading(reading, kinds)
-    for reading in respell(
-        plain if text.isascii() else _plain_lines(fold_letters(visible)),
-        leet=bool(disguises & _DISGUISE_BITS["leet"]),
-        hyphened=bool(disguises & _DISGUISE_BITS["hyphened"]),
-    ):
-        _judge_phrases(reading, kinds)  # no structures: addresses and paths do not survive it
+    if disguises & _DISGUISE_BITS["rot13"]:
+        readings.append(codecs.encode(folded, "rot13"))
+    if disguises & _DISGUISE_BITS["reversed"]:
+        readings.append(folded[::-1])
+    for reading in readings:
+        _judge_phrases(reading, kinds)
+        _judge_structures(reading, kinds)
+    if (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
+        _judge_structures(joined, kinds)
+    for reading in _respelled_readings(folded, disguises):
+        _judge_phrases(reading, kinds)
     return disguises
 
 
 def _judge_phrases(text: str, kinds: set[str]) -> None:
+    """Add the kinds of the phrases in a text in lower case to `kinds`."""
     compiled, phrase_kinds = _phrases()
     kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
 
 
-def _judge_reading(text: str, kinds: set[str]) -> None:
-    """Add the kinds of injection in a text in lower case to `kinds`."""
-    _judge_phrases(text, kinds)
+def _judge_structures(text: str, kinds: set[str]) -> None:
+    """Add the kinds of the structures in a text in lower case to `kinds`."""
     signs = _find_bits(_signs(), text)
     for rule in _candidates(signs & _ALL_SIGNS):
         if rule.kind not in kinds and _has_match(rule, text):
@@ -192,23 +202,15 @@ def _has_match(rule: Rule, text: str) -> bool:
     return is_exempt is None or not all(is_exempt(text, *match.span()) for match in expression.finditer(text))
 
 
-def _readings(text: str, visible: str, plain: str, disguises: int) -> Iterator[str]:
-    """Yield a text's possible readings: plain, and without the disguises of which it shows signs."""
-    yield plain
-    if not text.isascii():
-        if (revealed := reveal(text)) != text:
-            yield _plain_lines(visible_text(revealed))
-        folded = _plain_lines(fold_letters(visible))
-        if folded != plain:
-            plain = folded
-            yield plain
-    joined = " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
-    if joined != plain:
-        yield joined
-    if disguises & _DISGUISE_BITS["rot13"]:
-        yield codecs.encode(plain, "rot13")
-    if disguises & _DISGUISE_BITS["reversed"]:
-        yield plain[::-1]
+def _respelled_readings(plain: str, disguises: int) -> Iterator[str]:
+    """Yield readings in which addresses and paths do not survive: without emphasis, with letters for digits, joined."""
+    if (bare := " ".join(plain.translate(_EMPHASIS).split())) != plain:  # across lines, through emphasis
+        yield bare
+    yield from respell(
+        plain,
+        leet=bool(disguises & _DISGUISE_BITS["leet"]),
+        hyphened=bool(disguises & _DISGUISE_BITS["hyphened"]),
+    )
 
 
 def _plain_lines(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
@@ -36,8 +37,6 @@ from knowledge.runtime.instrumentation import step
 from knowledge.runtime.scheduling import run_in_thread_if_long
 
 MAX_LISTED = 1000
-_JOINED_CHARS = 200
-"""Characters that are judged for each earlier entry of a key, about."""
 _DELETE_BATCH = 500
 """Entries deleted per transaction."""
 _NOT_RESOLVABLE = "entry {} cannot be resolved this way with this key"
@@ -149,19 +148,15 @@ class KnowledgeCaptureService(EntryCapture):
         if not self._preparer.looks_for_orders:
             return prepared
         earlier: list[Entry] | None = None
+        before: list[Entry] = []
         for place, entry in enumerate(prepared):
             if isinstance(entry, InvalidInput):
                 continue
             if not entry.suspicions and may_be_piece(entry):
                 if earlier is None:
                     earlier = await self._latest_of_key()
-                known = earlier
-                prepared[place] = entry = await run_in_thread_if_long(
-                    _JOINED_CHARS * len(known),
-                    lambda entry=entry, known=known: hold_split_order(entry, known, suspicions),
-                )
-            if earlier is not None:
-                earlier = [*earlier, entry][-MAX_EARLIER:]
+                prepared[place] = await asyncio.to_thread(hold_split_order, entry, [*earlier, *before], suspicions)
+            before = [*before, entry][-MAX_EARLIER:]
         return prepared
 
     async def _latest_of_key(self, *, but: EntryId | None = None) -> list[Entry]:
@@ -174,7 +169,8 @@ class KnowledgeCaptureService(EntryCapture):
         if by.suspicions or not self._preparer.looks_for_orders or not may_be_piece(entry):
             return by
         earlier = await self._latest_of_key(but=entry.entry_id)
-        return replace(by, suspicions=hold_split_order(replace(entry, suspicions=()), earlier, suspicions).suspicions)
+        judged = await asyncio.to_thread(hold_split_order, replace(entry, suspicions=()), earlier, suspicions)
+        return replace(by, suspicions=judged.suspicions)
 
     @step("store_entries")
     async def _add(self, entries: Sequence[Entry]) -> list[CaptureResult]:

@@ -111,11 +111,13 @@ def is_negated(text: str, start: int, end: int) -> bool:
 
 def is_advice(text: str, start: int, end: int) -> bool:
     """Return whether people are not to be told to do something, rather than not to be told something."""
+    del start
     return text.startswith((" to ", " how ", " 'to ", " they need"), end)
 
 
 def is_about_error(text: str, start: int, end: int) -> bool:
     """Return whether what is read is an error or a log, which those who look for help are told about."""
+    del start
     return (
         re.match(
             r" (?:error|message|warning|failure|traceback|log|exception|output|problem|symptom|in the log)",
@@ -127,6 +129,7 @@ def is_about_error(text: str, start: int, end: int) -> bool:
 
 def is_about_machines(text: str, start: int, end: int) -> bool:
     """Return whether agents are programs of a pool, of which a state is asked and no deed."""
+    del start
     return (
         re.match(r" (?:have|be|support|connect|reconnect|register|run as|share|use the same)\b", text[end : end + 16])
         is not None
@@ -158,7 +161,8 @@ def is_about_no_guard(text: str, start: int, end: int) -> bool:
 
 def is_known_installer(text: str, start: int, end: int) -> bool:
     """Return whether only installers of well-known hosts, or no host at all, are run."""
-    span = text[start:end]
+    rest = re.match(r"\S{0,200}", text[end : end + 200])
+    span = text[start : end + (rest.end() if rest else 0)]
     hosts = _hosts(span)
     known = all(host in _KNOWN_HOSTS or _OWN_NETWORK.search(host) for host in hosts)
     return known or bool(_KNOWN_PATHS.search(span) and len(hosts) == 1) or is_negated(text, start, end)

@@ -386,7 +386,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "package-source",
         ("address", "install"),
-        rf"\b(?:pip3?|uv pip|pipx|uv tool|uvx|poetry|npm|npx|pnpm|yarn|bun|gem|cargo|go|conda|easy_install)\b (?:\S+ ){{0,2}}?(?:install|i|add|get|dlx|require)\b (?:\S+ ){{0,5}}?[\"'`]?(?:\S+ ?@ ?)?{_URL}",
+        rf"\b(?:pip3?|uv pip|pipx|uv tool|uvx|poetry|npm|npx|pnpm|yarn|bun|gem|cargo|go|conda|easy_install)\b (?:\S+ ){{0,2}}?(?:install|i|add|get|dlx|require)\b (?:[^\s,;]+ ){{0,5}}?[\"'`]?(?:\S+ ?@ ?)?{_URL}",
         is_known_store,
     ),
     # instructions and programs that stand elsewhere
