@@ -235,7 +235,7 @@ class KnowledgeCaptureService(EntryCapture):
             else:
                 texts = (resolution, verified_by, when_to_try)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
-                by = await self._assess_with_earlier(replace(current, **{field: resolution}), by)
+                by = await self._assess_with_earlier(_with_resolution(current, field, resolution), by)
                 entry = await entries.resolve(entry_id, **changes, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
@@ -394,6 +394,12 @@ class KnowledgeCaptureService(EntryCapture):
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
             return f"{why}; resolve that rejection with the accepted revision instead{which}"
         return f"{why}, and the rejection is {rejections[0].status} already: the approval is not stored{which}"
+
+
+def _with_resolution(entry: Entry, field: str, resolution: str) -> Entry:
+    if field == "solution_steps":
+        return replace(entry, solution_steps=resolution)
+    return replace(entry, revision_approach=resolution)
 
 
 def _check_type(entry: Entry, entry_type: EntryType) -> None:

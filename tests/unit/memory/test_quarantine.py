@@ -1,8 +1,7 @@
 """Orders are noticed by their structure, in sets written before the rules; what DevOps people write is not (T1).
 
 `FITTED` was written before any rule was changed, and the rules were fitted to it. `CHECKED` was written in another
-style when they were: 75 of its 100 payloads were noticed then and 6 of its 60 honest lines held, which was mended by kind.
-"""
+style after that: 75 of its 100 payloads were noticed then and 6 of its 60 honest lines held, which was mended by kind.
 
 from __future__ import annotations
 
