@@ -2,6 +2,7 @@
 
 `FITTED` was written before any rule was changed, and the rules were fitted to it. `CHECKED` was written in another
 style after that: 75 of its 100 payloads were noticed then and 6 of its 60 honest lines held, which was mended by kind.
+"""
 
 from __future__ import annotations
 
