@@ -38,7 +38,7 @@ class EntryPreparer:
 
     @property
     def looks_for_orders(self) -> bool:
-        """Whether the texts of who captures are looked through for orders."""
+        """True if the texts of the caller are looked through for orders."""
         return self.by.low_trust and self.review is not ReviewMode.OFF
 
     async def prepare(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:

@@ -7,6 +7,8 @@ from typing import Final
 
 _KNOWN_HOSTS: Final = frozenset(
     """
+    mirror.gcr.io gcr.io ghcr.io quay.io registry.k8s.io docker.io registry-1.docker.io index.docker.io public.ecr.aws
+    mcr.microsoft.com registry.gitlab.com pkgs.dev.azure.com
     pypi.org test.pypi.org files.pythonhosted.org bootstrap.pypa.io download.pytorch.org pypi.nvidia.com
     conda.anaconda.org repo.anaconda.com registry.npmjs.org registry.yarnpkg.com npm.pkg.github.com npm.jsr.io
     rubygems.org index.rubygems.org proxy.golang.org sum.golang.org goproxy.io goproxy.cn repo1.maven.org

@@ -85,7 +85,7 @@ _PLACE = (
     r"summary|entry|note)|answer|reply|summary|report|description|changelog|release notes?|wiki|tweet|e-?mails?|inbox|mailbox|"
     r"bug report|discussion|thread|public (?:bucket|repo\w*|folder|page)|conversation|collector|transcript|bot|"
     r"(?:address|url|link|endpoint|server|host|number|contact) (?:below|above|given|in|at|from)|support(?: \w+)?|"
-    r"title|(?:the )?name of (?:the|a|your) \w+|(?:branch|file|tag|host) ?names?|thread|readme|postmortem|debrief|hand-?over)"
+    r"title|(?:closing|final|last|next) (?:statement|remark|line|words?|turn)|(?:the )?name of (?:the|a|your) \w+|(?:branch|file|tag|host) ?names?|thread|readme|postmortem|debrief|hand-?over)"
 )
 _PERSON = (
     r"(?:me|us|whoever \w+|caller|requester|sender|author|contact|operator|other agent|next agent|reviewer|third part(?:y|ies)|"
@@ -122,6 +122,8 @@ SIGNS: Final[Mapping[str, str]] = {
     "hush": r"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|inform|mention|notify|alert|report|ask|warn|let|consult|admit|say|discuss)",
     "reads this": r"(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
     "agents must": r"\b(?:ai|llm|agents?|models?|assistants?|copilots?)\b",
+    "no mention": r"\bno mention of\b|\b(?:omit|leave|keep) (?:this|that|it|them|the)\b",
+    "as admin": r"\bas (?:an? |the )?(?:admin\w*|root|owner|superuser|operator|system)\b",
     "ran": r"\b(?:run|execute|source|eval|launch|start|bash|sh) (?:\w+ ){0,3}?(?:it|that|this|them|scripts?|files?|installers?|binary|programs?|results?|contents?|output|payloads?)\b|\bchmod\b|(?:&&|[,;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:\. ?/|(?:ba|z|da|k)?sh\b|source\b|python\d?|perl|ruby|node|pwsh|php)\b",
     "told": rf"{_DO}{_TELL}\b",
     "addressee": r"\b(?:tell|give|hand|mail|e-?mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|the|any|your|caller|requester|operator|support|author|sender|contact|reader|other|next|reviewer|partner|vendor|bot|channel|whoever|\[|\S+@)",
@@ -454,7 +456,29 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
         rf"\b(?:kubectl|oc|helm|terraform|ansible-playbook|ansible-pull|docker compose|docker stack|nix run|nix-env|make)\b (?:\S+ ){{0,3}}?(?:apply|create|replace|install|upgrade|-f|-u|deploy|init)\b (?:\S+ ){{0,3}}?(?:-f |--from-module=)?{_URL}",
         is_known_store,
     ),
+    Rule(
+        "exfiltration",
+        ("secret", "place"),
+        rf"\b(?:needs?|wants?|asks? for|expects?|waits? for) {_NP}{_SECRET}[^\n]{{0,40}}?(?:[;,.:] ?|\b(?:and|so|then) ){_TELL} {_IT}[\s,]*(?:\S+ ){{0,4}}?{_TO_PLACE}",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("no mention",),
+        r"\b(?:make|with) no mention of\b|\b(?:omit|leave|keep) (?:this|that|it|them|the (?:\w+ )?(?:change|removal|step|deletion|edit)s?) (?:out )?(?:of|from) (?:the|your|any) (?:\w+ )?(?:summary|report|changelog|description|commit messages?|notes?|review|log|answer|hand-?over)\b",
+    ),
     # control that is given up
+    Rule(
+        "oversight",
+        ("weaken",),
+        rf"{_DO}(?:bypass|circumvent|disable|skip|drop|override|work around) (?:all|every|any|each) (?:of )?(?:the |our |your )?(?:\w+ )?(?:security|safety|review|approval|permission|authori[sz]ation|authentication|access|signature|integrity|audit)\w* ?(?:\w+ )?(?:checks?|gates?|controls?|rules?|steps?|reviews?|approvals?|polic(?:y|ies)|restrictions?)\b",
+        is_negated,
+    ),
+    Rule(
+        "role",
+        ("as admin",),
+        r"\b(?:act|behave|operate|respond|answer|work|run|treat yourself) as (?:an? |the )?(?:admin\w*|root|owner|superuser|operator|system)\b (?:\w+ )?with (?:full|all|unrestricted|unlimited|every|elevated)\b",
+    ),
     Rule(
         "oversight",
         ("weaken",),
@@ -515,7 +539,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "secrecy",
         ("unnoticed",),
-        r"\b(?:so that|such that|in a way that|and make sure(?: that)?|to make sure(?: that)?|ensure(?: that)?) (?:\S+ ){0,2}?(?:users?|humans?|reviewers?|operators?|nobody|no one|no human|people|team|owner|maintainers?|auditors?) (?:\w+ ){0,3}?(?:not? (?:notices?|sees?|finds?|knows?|learns?|asks?)|notices?|never (?:notices?|sees?|knows?|learns?)|finds? out|suspects?)\b",
+        r"\b(?:so that|such that|in a way that|and make sure(?: that)?|to make sure(?: that)?|ensure(?: that)?) (?:\S+ ){0,2}?(?:users?|humans?|reviewers?|operators?|nobody|no one|no human|people|team|owner|maintainers?|auditors?) (?:\w+ ){0,3}?(?:not? (?:notices?|knows?|learns?|asks?|suspects?|finds? out|sees? (?:it|this|that|anything))|notices?|never (?:notices?|knows?|learns?|sees? (?:it|this|that))|finds? out|suspects?)\b",
     ),
 )
 """Rules in the order in which they are explained above."""
