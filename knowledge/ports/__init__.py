@@ -14,6 +14,7 @@ from knowledge.ports.contexts import MAX_CONTEXTS as MAX_CONTEXTS
 from knowledge.ports.contexts import ContextStore as ContextStore
 from knowledge.ports.embedding import ChatModel as ChatModel
 from knowledge.ports.embedding import Embedder as Embedder
+from knowledge.ports.entries import LATEST_OF_ALL as LATEST_OF_ALL
 from knowledge.ports.entries import MAX_ENTRIES_OF_TASK as MAX_ENTRIES_OF_TASK
 from knowledge.ports.entries import Claim as Claim
 from knowledge.ports.entries import EntryStore as EntryStore

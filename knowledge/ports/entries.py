@@ -45,6 +45,8 @@ class Selection:
 
 MAX_ENTRIES_OF_TASK = 100
 """Entries of one task that are read at most; nobody fails more often before a person looks."""
+LATEST_OF_ALL = 200
+"""Entries of a workspace and status among which those of one key are looked for."""
 
 
 class EntryStore(Protocol):
@@ -140,6 +142,13 @@ class EntryStore(Protocol):
         """Return the entries of a task, or of no task, and of a gate if one is given.
 
         Open ones first, among those the trusted ones, then the latest.
+        """
+        ...
+
+    async def latest_of_key(self, source: str, *, limit: int) -> list[Entry]:
+        """Return the latest entries of a low-trust key that are staged or open, latest first.
+
+        Looks only among the workspace's latest `LATEST_OF_ALL` of each of these statuses.
         """
         ...
 

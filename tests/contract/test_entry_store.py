@@ -658,3 +658,13 @@ async def test_what_is_held_back_stays_so_when_it_is_resolved_and_takes_one_reso
     assert (resolved.status, resolved.suspicions) == (EntryStatus.QUARANTINED, ("role",))
     with pytest.raises(NotOpen):
         await entries.resolve(held_back.entry_id, solution_steps="Another way", verified_by="pytest")
+
+
+async def test_the_latest_entries_of_a_key_are_those_that_wait_latest_first(stores: Stores) -> None:
+    mine = [replace(staged(number), agent_key="agent", low_trust=True) for number in (1, 2, 3)]
+    waiting = replace(opened(number=4), agent_key="agent", low_trust=True, captured_at=NOON + 4 * HOUR)
+    others = replace(staged(5), agent_key="other", low_trust=True)
+    await outcomes(stores, *mine, waiting, others, staged(6))
+    latest = await stores.entries.latest_of_key("agent", limit=3)
+    assert ids(latest) == [waiting.entry_id, mine[2].entry_id, mine[1].entry_id]
+    assert await stores.entries.latest_of_key("nobody", limit=3) == []

@@ -9,16 +9,26 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import cache
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import re2
 
 from hardwon.text.invisible import visible_text
-from knowledge.memory.capture.deobfuscation import TooDeep, decode, fold_letters, respell
+from knowledge.memory.capture.deobfuscation import (
+    HYPHENED,
+    LEET,
+    RUNS,
+    decode,
+    fold_letters,
+    has_hidden_text,
+    respell,
+    reveal,
+)
 from knowledge.memory.capture.injection_rules import RULES
+from knowledge.memory.capture.orders.foreign_orders import OTHER_LANGUAGE, expressions, has_order, sentences
+from knowledge.memory.capture.orders.order_rules import SIGNS, SOURCE_RULES, TURN_RULES, Rule
 
 CONTEXT_FIELDS: Final = (
     "failure_description",
@@ -42,72 +52,165 @@ UNREVIEWED: Final = "unreviewed"
 HIDDEN: Final = "hidden-characters"
 
 
-_TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
-_ZERO_WIDTH = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
-_DIRECTION_OVERRIDE = re.compile("[\u202d\u202e]")
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
-_ROT13_WORDS = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
-_REVERSED_WORDS = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
-_FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
-_MIN_SMUGGLED = 2
+_QUOTES = str.maketrans(dict.fromkeys("\"'`*", " "))
+_MAX_DEPTH: Final = 4
+"""Maximum number of nested encodings that are decoded."""
 
 
-@cache
-def _automaton() -> Any:
-    """Return all rules compiled to one automaton, and the kind of each."""
+def _compile(patterns: Iterable[str]) -> Any:
+    """Return expressions compiled to one automaton."""
     options = re2.Options()
     options.max_mem = 256 << 20
     options.log_errors = False
-    rules = re2.Set.SearchSet(options)
-    kinds = [kind for kind, patterns in RULES.items() for pattern in patterns if rules.Add(f"(?i){pattern}") >= 0]
-    rules.Compile()
-    return rules, kinds
+    compiled = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        compiled.Add(f"(?i){pattern}")
+    compiled.Compile()
+    return compiled
+
+
+@cache
+def _phrases() -> tuple[Any, Sequence[str]]:
+    """Return the expressions that need no signs as one automaton, and the kind of each."""
+    return (
+        _compile(pattern for patterns in RULES.values() for pattern in patterns),
+        [kind for kind, patterns in RULES.items() for _ in patterns],
+    )
+
+
+_DISGUISES: Final[Mapping[str, str]] = {
+    "spaced": r"(?:\pL[ .\-_*/|+]{1,3}){9}\pL",
+    "leet": LEET,
+    "hyphened": HYPHENED,
+    "run": "|".join(RUNS),
+    "rot13": r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg|vtaber|frperg|gbxra|cnffjbeq|fraq|nyjnlf|arire)\b",
+    "reversed": r"snoitcurtsni|erongi|tpmorp|drawssap|sterces",
+}
+"""What a disguised text has; looked for in the plain reading alone."""
+_DISGUISE_BITS: Final = {name: 1 << place for place, name in enumerate(_DISGUISES)}
+_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(SIGNS)}
+_ALL_SIGNS: Final = (1 << len(_SIGN_BITS)) - 1
+
+
+@cache
+def _disguises() -> Any:
+    return _compile(_DISGUISES.values())
+
+
+@cache
+def _signs() -> Any:
+    """Return all signs of rules and the words of languages as one automaton."""
+    return _compile([*SIGNS.values(), *expressions()])
+
+
+def _find_bits(compiled: Any, text: str) -> int:
+    """Return the places of the expressions that match as bits."""
+    found = 0
+    for place in compiled.Match(text) or ():
+        found |= 1 << place
+    return found
+
+
+@cache
+def _rules() -> Sequence[tuple[int, Rule]]:
+    """Return the rules with their signs as bits."""
+    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
+
+
+@lru_cache(maxsize=4096)
+def _candidates(signs: int) -> Sequence[Rule]:
+    """Return the rules all of whose signs are among these."""
+    return [rule for needed, rule in _rules() if signs & needed == needed]
+
+
+@cache
+def _expression(pattern: str) -> tuple[Any, Any]:
+    """Return an expression for looking whether a text matches, which is fast, and for finding where."""
+    return _compile([pattern]), re2.compile(f"(?i){pattern}")
 
 
 def suspicions(text: str) -> tuple[str, ...]:
     """Return the kinds of injection found in a text, sorted; empty for most texts."""
-    kinds = set()
-    if not text.isascii() and _has_hidden_text(text):
+    kinds: set[str] = set()
+    if not text.isascii() and has_hidden_text(text):
         kinds.add(HIDDEN)
-    if _SPACED_LETTERS.search(text):  # nobody who wants to be read spells a sentence letter by letter
-        kinds.add(HIDDEN)
-    try:
-        for layer in chain([text], decode(text)):
-            for reading in _readings(layer):
-                kinds.update(_kinds(reading))
-    except TooDeep:
-        kinds.add(HIDDEN)
+    for depth in range(_MAX_DEPTH + 1):
+        disguises = _judge(text, kinds)
+        text = decode(text, has_runs=bool(disguises & _DISGUISE_BITS["run"]))
+        if not text:
+            break
+        if depth == _MAX_DEPTH:
+            kinds.add(HIDDEN)
     return tuple(sorted(kinds))
 
 
-def _has_hidden_text(text: str) -> bool:
-    """Return whether a text holds what only machines read: split words, direction overrides, tag characters."""
-    split = len(_ZERO_WIDTH.findall(text)) >= _MIN_SMUGGLED
-    return split or bool(_DIRECTION_OVERRIDE.search(text)) or bool(_TAGS.search(text))
-
-
-def _kinds(text: str) -> Iterator[str]:
-    rules, kinds = _automaton()
-    for number in rules.Match(text) or ():
-        yield kinds[number]
-
-
-def _readings(text: str) -> Iterator[str]:
-    """Yield a text's possible readings: plain, and where there are signs of a disguise, without it."""
-    plain = _plain_lines(visible_text(text))
-    yield plain
-    if not text.isascii() and (tagged := text.translate(_FROM_TAGS)) != text:
-        yield _plain_lines(visible_text(tagged))
+def _judge(text: str, kinds: set[str]) -> int:
+    """Add the kinds of injection in one layer of a text to `kinds`; return its disguises as bits."""
+    visible = visible_text(text)
+    plain = folded = _plain_lines(visible)
+    readings = [plain]
     if not text.isascii():
-        plain = _plain_lines(fold_letters(visible_text(text)))
-        yield plain
-    yield " ".join(plain.translate(_EMPHASIS).split())  # across lines, through emphasis
-    yield from respell(plain)
-    if _ROT13_WORDS.search(plain):
-        yield codecs.encode(plain, "rot13")
-    if _REVERSED_WORDS.search(plain):
-        yield plain[::-1]
+        if (revealed := reveal(text)) != text:
+            readings.append(_plain_lines(visible_text(revealed)))
+        if (folded := _plain_lines(fold_letters(visible))) != plain:
+            readings.append(folded)
+    disguises = _find_bits(_disguises(), folded)
+    if disguises & _DISGUISE_BITS["spaced"] and _SPACED_LETTERS.search(text):
+        kinds.add(HIDDEN)  # nobody who wants to be read spells a sentence letter by letter
+    if disguises & _DISGUISE_BITS["rot13"]:
+        readings.append(codecs.encode(folded, "rot13"))
+    if disguises & _DISGUISE_BITS["reversed"]:
+        readings.append(folded[::-1])
+    for reading in readings:
+        _judge_phrases(reading, kinds)
+        _judge_structures(reading, kinds)
+    if (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
+        _judge_structures(joined, kinds)
+    for reading in _respelled_readings(folded, disguises):
+        _judge_phrases(reading, kinds)
+    return disguises
+
+
+def _judge_phrases(text: str, kinds: set[str]) -> None:
+    """Add the kinds of the phrases in a text in lower case to `kinds`."""
+    compiled, phrase_kinds = _phrases()
+    kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
+
+
+def _judge_structures(text: str, kinds: set[str]) -> None:
+    """Add the kinds of the structures in a text in lower case to `kinds`."""
+    signs = _find_bits(_signs(), text)
+    for rule in _candidates(signs & _ALL_SIGNS):
+        if rule.kind not in kinds and _has_match(rule, text):
+            kinds.add(rule.kind)
+    if _has_foreign_order(signs) and any(_has_foreign_order(_find_bits(_signs(), each)) for each in sentences(text)):
+        kinds.add(OTHER_LANGUAGE)
+
+
+def _has_foreign_order(signs: int) -> bool:
+    return has_order(signs >> len(_SIGN_BITS))
+
+
+def _has_match(rule: Rule, text: str) -> bool:
+    """Return whether a rule matches a text in lower case, and not only where it is exempt."""
+    compiled, expression = _expression(rule.pattern)
+    if not compiled.Match(text):
+        return False
+    is_exempt = rule.is_exempt
+    return is_exempt is None or not all(is_exempt(text, *match.span()) for match in expression.finditer(text))
+
+
+def _respelled_readings(plain: str, disguises: int) -> Iterator[str]:
+    """Yield readings in which addresses and paths do not survive: without emphasis, with letters for digits, joined."""
+    if (bare := " ".join(plain.translate(_EMPHASIS).split())) != plain:  # across lines, through emphasis
+        yield bare
+    yield from respell(
+        plain,
+        leet=bool(disguises & _DISGUISE_BITS["leet"]),
+        hyphened=bool(disguises & _DISGUISE_BITS["hyphened"]),
+    )
 
 
 def _plain_lines(text: str) -> str:

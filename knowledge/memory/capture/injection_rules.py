@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from typing import Final
 
 _TO = r"(?:all |any |every |each |the |these |those |this |that |your |my |our |of |previous|prior|above|earlier|preceding|former|original|initial|existing|current|other|system|developer|safety|security|usual|normal|default|given|foregoing|\W){0,8}"
-_ORDERS = r"(?:instruct\w*|rules?|prompts?|guidelines?|directions?|directives?|orders?|polic(?:y|ies)|constraints?|restrictions?|guardrails?|system message|programming|training|commands?|safeguards?|safety (?:rules?|checks?|measures?))"
+_ORDERS = r"(?:instruct(?:ion|ed)\w*|rules|prompts?|guidelines?|directions|directives?|orders|polic(?:y|ies)|constraints|restrictions?|guardrails?|system message|programming|training|commands|safeguards?|safety (?:rules?|checks?|measures?))"
 _READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
 _SECRET = r"(?:secrets?|api[ _-]?keys?|credentials?|passwords?|passwd|tokens?|env(?:ironment)?(?: variables?|s)|\.env|ssh[ _-]?keys?|private keys?|id_rsa|system prompt|(?:full |entire |whole )?(?:conversation|chat|context)(?: history| window)?|source code|customer (?:data|records)|database dump|cookies|session)"
-_NOBODY = r"(?:users?|humans?|anyone|anybody|operators?|reviewers?|developers?|owners?|administrators?|admins?|people|them|him|her|orchestrators?|maintainers?|team|person|supervisors?|others)"
 
-_FETCH = r"\b(?:fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest)\b"
-_AT_ADDRESS = r"(?:https?|ftp)://"
-_RUN = r"(?:run|execute|source|eval|launch|start|bash|sh)"
 _STORE = r"(?:https?://|ssh://|git://|git@|[\w.-]+@[\w.-]+:)"
 
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "override": (
-        rf"\b(?:ignor\w+|disregard\w*|forget\w*|overrid\w+|overrule\w*|bypass\w*|discard\w*|neglect|set aside|cast aside|throw (?:away|out)|do not (?:follow|obey|heed|comply with)|don'?t (?:follow|obey|heed|comply with)|stop (?:following|obeying)|no longer (?:follow|obey|bound by)|pay no (?:attention|heed) to|supersed\w+|cancel|void|unlearn|drop|abandon|erase|never mind)\b {_TO}(?:\b|_){_ORDERS}",
+        rf"\b(?:ignor\w+|disregard\w*|forget\w*|overrid\w+|overrule\w*|bypass\w*|discard\w*|neglect|set aside|cast aside|throw (?:away|out)|do not (?:follow|obey|heed|comply with)|don'?t (?:follow|obey|heed|comply with)|stop (?:following|obeying)|no longer (?:follow|obey|bound by)|pay no (?:attention|heed) to|supersed\w+|unlearn|never mind)\b {_TO}(?:\b|_){_ORDERS}",
+        rf"\b(?:cancel|void|drop|abandon|erase)\b (?:the |all |any |every |your |of |these |those )*(?:previous|prior|above|earlier|preceding|former|original|initial|existing|your|system|developer|safety|given|foregoing) {_TO}(?:\b|_){_ORDERS}",
         r"\b(?:ignore|disregard|forget|discard|overlook) (?:absolutely |literally )?(?:everything|anything|all|whatever|what)(?: \w+){0,3} (?:above|before|prior|previously|so far|earlier|told|said|learned|know)\b",
-        r"\b(?:new|updated|revised|real|actual|true|following|secret|hidden|special|override|emergency|priority|important|additional|urgent|final) (?:system )?(?:instructions?|directives?|orders?|prompt)(?: are| is| follows?)? ?[:;-]",
+        r"\b(?:new|updated|revised|real|actual|true|following|secret|hidden|special|override|emergency|priority|important|additional|urgent|final) (?:system )?(?:instructions?|directives?|orders|prompt)(?: are| is| follows?)? ?[:;-]",
+        r"\b(?:your|all|any|previous|earlier|these|those|prior|old) (?:\w+ )?(?:instructions|orders|rules|guidelines|directives|polic(?:y|ies)) (?:\w+ ){0,4}(?:are|were|is) (?:now |all |hereby )?(?:void|null|cancel\w+|obsolete|outdated|revoked|suspended|lifted|superseded|invalid|replaced)\b",
+        r"\b(?:obey|follow|heed|apply|observe) (?:only )?(?:the (?:ones|lines|text|rules|orders|instructions|words)|what is (?:written|said)|what stands) (?:in|of|from|here in) this (?:entry|note|text|message|memory|pattern|lesson|line)\b",
         r"\b(?:instructions?|prompts?|directives?|rules?|guidelines?|polic(?:y|ies)|restrictions?) (?:above|before|so far|you (?:were|have been) (?:given|told)|you received)?(?: \w+){0,3} ?(?:no longer appl\w+|are (?:now )?(?:void|null|cancelled|canceled|obsolete|revoked|suspended|lifted|superseded|invalid|outdated)|(?:do|does) not apply (?:here|now|to you|any ?more))\b",
         r"\b(?:this|these|the following) (?:\w+ )?(?:instructions?|rules?|patterns?|notes?|entry|message|text|lines?|directives?|memory|polic(?:y|ies)) (?:\w+ )?(?:overrid\w+|supersed\w+|takes? (?:precedence|priority)|outranks?|replaces? (?:all|any|every|your|the)|has (?:priority|precedence)|have (?:priority|precedence)|trumps?)",
     ),
@@ -28,32 +27,32 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:you are|you're|you will be|u are) (?:now|no longer|from now on|henceforth|hereby|actually|really|secretly)\b",
         r"\b(?:from now on|from this (?:point|moment) (?:on|onwards?|forward)|henceforth|starting now|as of now|going forward|for the rest of (?:this|the) (?:session|conversation|task|project)),? (?:\w+ ){0,2}(?:you|your|always|never|act|respond|answer|every)\b",
         r"\b(?:act|behave|respond|reply|answer|operate|function|roleplay|role-play|pose|pretend|imagine|simulate)(?: (?:yourself|that you are|to be|you are|you're))? (?:as|like|being)? ?(?:if you (?:are|were|had)|an? (?:unrestricted|unfiltered|uncensored|evil|jailbroken|different|new|root|privileged|system|malicious|hacker|administrator|developer mode|dan)\b|root\b|dan\b|the (?:system|administrator|developer|root|owner))",
-        r"\b(?:developer|debug|god|admin(?:istrator)?|root|maintenance|sudo|unrestricted|jailbreak|dan|unsafe|override|privileged) mode (?:is |has been |now )*(?:enabled|activated|on|engaged|unlocked)\b",
+        r"\b(?:god|admin(?:istrator)?|root|sudo|unrestricted|jailbreak|dan|unsafe|override|privileged) mode (?:is |has been |now )*(?:enabled|activated|on|engaged|unlocked)\b",
+        r"\b(?:developer|debug|maintenance) mode (?:is |has been |now )*(?:enabled|activated|on|engaged|unlocked)\b ?(?:[:;!]|\.? ?(?:you|all|every|ignore|no |restrictions?|filters?|safety|answer|reply|from now))",
         r"\b(?:enter|enable|activate|switch (?:in)?to|engage|unlock) (?:the |your )?(?:developer|god|admin|administrator|root|sudo|unrestricted|jailbreak|dan|unsafe|override|privileged|unfiltered) mode\b",
-        r"\b(?:do anything now|jailbreak\w*|jailbroken|unfiltered (?:ai|model|assistant)|without (?:any )?(?:restrictions?|filters?|censorship|guardrails|ethical \w+))\b",
+        r"\b(?:do anything now|jailbreak\w*|jailbroken|unfiltered (?:ai|model|assistant)|(?:answer|reply|respond|act|operate|agent|assistant|model|ai|talk|speak|comply|obey)\w* (?:\w+ ){0,4}without (?:any )?(?:restrictions?|limits|limitations)|without (?:any )?(?:restrictions? or filters?|filters|censorship|guardrails|ethical \w+))\b",
         r"\byour (?:new |real |true |only |primary |main |first |sole |actual |next |secret )+(?:role|task|goal|job|purpose|mission|objective|instructions?|identity|orders?|priority|duty|persona)\b",
     ),
     "markup": (
         r"<\|? ?/?(?:im_start|im_end|system|assistant|user|endoftext|end_of_turn|start_of_turn|eot_id|begin_of_text|start_header_id|end_header_id|endofprompt) ?\|?>",
-        r"\[/?(?:inst|sys|system|assistant|tool_call|system_prompt)\]|<</?sys>>|<(?:/|\\)?(?:system|instructions?|system[_-]prompt|assistant|prompt|context|human|user_query|tool_call|function_calls?|important)>",
-        r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:system|assistant|human|user|developer|ai)(?: ?(?:prompt|message|instructions?|override|note|notice|update|command))? ?:\s*\S",
-        r"(?:^|\n)\s*#{1,6} ?(?:system|(?:new |additional |updated |important |hidden )?instructions?|assistant|response|prompt|override)\b",
+        r"\[/?(?:inst|sys|system|assistant|tool_call|system_prompt)\]|<</?sys>>|<(?:/|\\)?(?:system|instructions?|system[_-]prompt|assistant|user_query|tool_call|function_calls?|important)>|</(?:prompt|context|human)>",
+        r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:\s*\S",
+        r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:system|user|developer|ai|operator|admin)(?: ?(?:note|update))? ?: ?(?:[^\n]{0,30}|(?:\n[\w,']+){0,6}\n)\b(?:you|your|please|ignore|disregard|forget|obey|comply|approve|never|always|do not|don't|from now|permissions?|must|all agents|override|reveal|delete|send|grant)\b",
         r"[\[({<*=_-]{1,6} ?(?:end|begin|start|close|stop|/)(?: of)?(?: the)? ?(?:orchestrator |system |user |agent |historical |previous |trusted |untrusted |retrieved )?(?:context|prompt|instructions?|knowledge|memory|patterns?|data|input|document|conversation)\b",
         r"\bend of (?:the )?(?:context|prompt|system (?:message|prompt)|instructions)\b",
-        r"\[ ?orchestrator context|\bhistorical knowledge\]|\[ ?(?:system|admin|developer|operator|security)(?: (?:note|notice|message|override|prompt|alert|update|instruction)s?)? ?[\]:]",
+        r"\[ ?orchestrator context|\bhistorical knowledge\]|\[ ?(?:system|admin|developer|operator) ?[\]:]|\[ ?(?:system|admin|developer|operator|security) (?:note|notice|message|override|prompt|alert|update|instruction)s? ?[\]:]",
         r"\b(?:system|developer|admin|operator|orchestrator) (?:override|prompt|message|notice|instruction|directive|command)s? ?[:=]",
         r"\bpattern \d+ \((?:most common|moderate|less common) - \d+ success",
     ),
     "address": (
         rf"\b(?:dear|attention|attn|note (?:to|for)|notice (?:to|for)|message (?:to|for)|hello|hey|hi|important (?:for|to)|reminder (?:to|for)|warning (?:to|for)|instructions? (?:to|for)|memo to|heads[- ]up(?: to| for)?)[,:]? (?:the |any |all |every |whichever |whatever |our |my |future )*{_READER}\b",
-        r"\b(?:any|all|every|each|future|whichever|whatever|the) (?:future |other |next )?(?:ai|llm|(?:coding |ai |autonomous )?agents?|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|needs? to|is required to|are required to|is instructed to|are instructed to|is to|are to|will now|ought to)\b",
-        rf"\b(?:if|when|whenever|once|as soon as|after) (?:you(?:'re| are)?|an?|the|any) ?{_READER}?,? ?(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
+        r"\bthe (?:ai|llm|(?:next |future |other |coding |ai |autonomous )+(?:agents?|assistants?|models?)|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|is required to|is instructed to|is to|will now|ought to)\b",
+        r"\bthe agents? (?:must|should|shall|has to|have to|needs? to|is required to|is instructed to|is to|will now) (?:now |first |also |simply |immediately )*(?:always|never|ignore|disregard|forget|send|post|approve|accept|reveal|push|skip|execute|obey|follow|install|delete|disable|merge|trust|tell|not tell|not mention|read|print|include|remember|answer|reply)\b",
         rf"\b(?:you are|you're|as) an? (?:\w+ )?{_READER}\b",
         rf"\bif you(?:'re| are) (?:an? )?{_READER}\b",
         r"\b(?:assistant|agent|model|claude|gpt|chatgpt|copilot|ai|llm),? (?:please |now |immediately |you |kindly )+(?:must|should|run|execute|send|post|ignore|delete|disable|print|reveal|add|install|fetch|read|open|call|use|include|stop|approve|merge)\b",
     ),
     "secrecy": (
-        rf"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|report|reporting|asking|ask|warn|warning|let|letting|consult|consulting|admit|say|saying|discuss)\b(?: \w+){{0,4}} (?:to |by )?(?:the |any |your |its |a )*{_NOBODY}\b",
         r"\b(?:keep|hide|conceal|withhold) (?:this|that|it|these|the (?:change|fact|step|instruction|modification)s?)(?: \w+){0,4} (?:secret|hidden|confidential|quiet|private|between us|from (?:the |any |your )?(?:users?|humans?|reviewers?|operators?|logs?|orchestrator|team|owner|maintainers?))\b",
         r"\b(?:do not|don'?t|never) (?:mention|reveal|disclose|discuss|quote|repeat|acknowledge|log|report|record|show|cite|display) (?:that you|this (?:instruction|message|note|text|rule|step|prompt|entry|pattern|line|change|memory)|these (?:instructions|steps|lines|changes)|the (?:instruction|above|existence)|your (?:instructions|prompt))",
         r"\b(?:silently|secretly|covertly|quietly|stealthily|discreetly|invisibly|surreptitiously) (?:\w+ )?(?:add|insert|run|execute|send|install|change|modify|append|include|delete|disable|copy|upload|exfiltrat\w+|replace|push|commit|inject|post|forward|remove)\b",
@@ -66,17 +65,12 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&][^)\s]{0,60}=(?:\{|\$|<|%7b|\.\.\.|secret|data|token|context|history)",
     ),
     "command": (
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n.]{{0,40}}(?:\b(?:and|then)\b|&&|[,;])(?: \w+){{0,3}} ?\b{_RUN} (?:it|that|this|them|the (?:\w+ )?(?:script|file|installer|binary|program|result|content|output))\b",
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:chmod (?:a?\+r?x|\d{{3,4}}) \S|(?:ba|z|da|k)?sh [\w./~-]|\. ?/|source [\w./~-])",
-        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+\.(?:py|pl|rb|js|mjs|ps1|php)\b[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:python\d?|perl|ruby|node|pwsh|php) ",
-        rf"\b{_RUN} (?:\w+ ){{0,3}}(?:script|installer|binary|program|payload)s? (?:\w+ ){{0,3}}(?:from|at|behind|under) (?:\w+ )?{_AT_ADDRESS}",
         rf"\bgit push (?:-\S+ ){{0,4}}{_STORE}",
         rf"\bremote (?:add |set-url |named |called )?(?:-\S+ )?(?:\S+ )?(?:at )?{_STORE}\S+[^\n]{{0,80}}\bpush\b",
         rf"\bpush\b(?: \w+){{0,8}} (?:to|into|onto) (?:\w+ ){{0,5}}{_STORE}",
-        r"(?:curl|wget|iwr|invoke-webrequest)\b[^\n|;]{0,200}\| ?(?:sudo )?(?:ba|z|da|k|c|fi)?sh\b|(?:curl|wget)\b[^\n|;]{0,200}\| ?(?:sudo )?(?:python\d?|perl|ruby|node|php|iex)\b",
-        r"(?:ba|z|da)?sh (?:-c )?[\"']?(?:<\(|\$\()(?:curl|wget)\b|\biex ?\(|powershell(?:\.exe)? (?:-\w+ )*-e(?:nc|ncodedcommand)?\b|base64 (?:-d|--decode|-D)\b[^\n]{0,40}\| ?(?:ba|z)?sh\b",
+        r"powershell(?:\.exe)? (?:-\w+ )*-e(?:nc|ncodedcommand)?\b|base64 (?:-d|--decode|-D)\b[^\n]{0,40}\| ?(?:ba|z)?sh\b",
         r"\brm -(?:rf|fr|r -f)\w* (?:--no-preserve-root )?(?:/(?:\s|$|\*|home|etc|var|usr)|~|\$home|\*|\./?(?:\s|$|\.git))",
-        r"/dev/tcp/|\bnc -\w*e\b|\bmkfifo\b[^\n]{0,80}\bnc\b|>>? ?~?/?\S*(?:authorized_keys|\.bashrc|\.bash_profile|\.zshrc|crontab|/etc/sudoers|/etc/passwd)\b",
+        r"/dev/tcp/|\bnc -\w*e\b|\bmkfifo\b[^\n]{0,80}\bnc\b|>>? ?~?/?\S*(?:crontab|/etc/passwd)\b",
         r"\b(?:disable|turn off|switch off|remove|skip|bypass|comment out|delete|deactivate|weaken|suppress) (?:\w+ ){0,3}(?:all |any |every )?(?:\w+ )?(?:security|authentication|authorization|auth checks?|access control|signature (?:check|verification)s?|certificate (?:check|validation|verification)s?|tls verification|audit(?: log(?:s|ging)?)?|logging of|safety|code review|human review|approval gates?|the gates?|sandbox\w*|firewall|antivirus|permission checks?)\b(?: \w+){0,6} (?:permanently|for (?:all|every|any)|before|first|always|in (?:all|every)|everywhere|entirely|completely|without)\b",
         r"\b(?:grant|give|add|create|assign)\b (?:\S+ ){0,6}(?:admin(?:istrator)?|root|superuser|owner|sudo|maintainer)\b (?:\S+ ){0,4}(?:access|rights|role|privileges?|permissions?|account|user|key)\b(?: \S+){0,6} (?:to|for|called|named|with)\b",
     ),

@@ -38,6 +38,11 @@ class EntryPreparer:
     by: Provenance
     review: ReviewMode
 
+    @property
+    def looks_for_orders(self) -> bool:
+        """True if the texts of the caller are looked through for orders."""
+        return self.by.low_trust and self.review is not ReviewMode.OFF
+
     async def prepare(self, given: Sequence[NewEntry | Mapping[str, Any]]) -> list[Entry | InvalidInput]:
         """Return for each new entry an entry without secrets and quoted contexts, or the reason it is invalid.
 
@@ -64,7 +69,7 @@ class EntryPreparer:
 
     def assess(self, *texts: str | None) -> Provenance:
         """Return the provenance with the suspicions that these texts raise; they are shown only after review."""
-        if not self.by.low_trust or self.review is ReviewMode.OFF:
+        if not self.looks_for_orders:
             return self.by
         text = "\n".join(part for part in texts if part)
         suspected = suspicions(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
@@ -12,6 +13,8 @@ from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound
 from hardwon.validation import as_id, as_integer, check_text
 from knowledge.access.keys import KeyStore
 from knowledge.access.provenance import NO_AUDIT, Auditor
+from knowledge.memory.capture.injection import suspicions
+from knowledge.memory.capture.orders.split_orders import MAX_EARLIER, hold_split_order, may_be_piece
 from knowledge.memory.capture.outcomes import find_echoed_entry, record_echo
 from knowledge.memory.capture.preparation import EntryPreparer
 from knowledge.memory.capture.trust import can_overrule, hide_status, is_reported_by_agent
@@ -113,7 +116,7 @@ class KnowledgeCaptureService(EntryCapture):
     @step("capture")
     async def capture(self, entry: NewEntry | Mapping[str, Any]) -> EntryId:
         """Capture one entry of any type. Returns and raises what the method for its type does."""
-        (prepared,) = await self._preparer.prepare([entry])
+        (prepared,) = await self._prepare([entry])
         (answer,) = await self._add([await self._require_storable(prepared)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
@@ -126,7 +129,7 @@ class KnowledgeCaptureService(EntryCapture):
         accepted: list[Entry] = []
         rejected_gates: set[_Gate] = set()
         earlier_events: set[_EventKey] = set()
-        for prepared in await self._preparer.prepare(entries):
+        for prepared in await self._prepare(entries):
             try:
                 entry = await self._require_storable(prepared, rejected_gates, earlier_events)
             except (InvalidInput, Conflict) as error:
@@ -141,6 +144,36 @@ class KnowledgeCaptureService(EntryCapture):
             answers.append(None)
         stored = iter(await self._add(accepted))
         return [answer or next(stored) for answer in answers]
+
+    async def _prepare(self, entries: Sequence[NewEntry | Mapping[str, Any]]) -> list[Entry | InvalidInput]:
+        """Prepare new entries; quarantine those of an agent that make an order with earlier entries of its key."""
+        prepared = await self._preparer.prepare(entries)
+        if not self._preparer.looks_for_orders:
+            return prepared
+        earlier: list[Entry] | None = None
+        before: list[Entry] = []
+        for place, entry in enumerate(prepared):
+            if isinstance(entry, InvalidInput):
+                continue
+            if not entry.suspicions and may_be_piece(entry):
+                if earlier is None:
+                    earlier = await self._latest_of_key()
+                prepared[place] = await asyncio.to_thread(hold_split_order, entry, [*earlier, *before], suspicions)
+            before = [*before, entry][-MAX_EARLIER:]
+        return prepared
+
+    async def _latest_of_key(self, *, but: EntryId | None = None) -> list[Entry]:
+        """Return the latest entries of the caller's key that are not in the index yet, oldest first."""
+        latest = await self.stores.entries.latest_of_key(self.by.source or "", limit=MAX_EARLIER)
+        return [each for each in reversed(latest) if each.entry_id != but]
+
+    async def _assess_with_earlier(self, entry: Entry, by: Provenance) -> Provenance:
+        """Return the provenance of a resolution, suspicious if it makes an order with earlier entries of its key."""
+        if by.suspicions or not self._preparer.looks_for_orders or not may_be_piece(entry):
+            return by
+        earlier = await self._latest_of_key(but=entry.entry_id)
+        judged = await asyncio.to_thread(hold_split_order, replace(entry, suspicions=()), earlier, suspicions)
+        return replace(by, suspicions=judged.suspicions)
 
     @step("store_entries")
     async def _add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
@@ -205,6 +238,7 @@ class KnowledgeCaptureService(EntryCapture):
             else:
                 texts = (resolution, verified_by, when_to_try)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
+                by = await self._assess_with_earlier(_with_resolution(current, field, resolution), by)
                 entry = await entries.resolve(entry_id, **changes, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
@@ -364,6 +398,12 @@ class KnowledgeCaptureService(EntryCapture):
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
             return f"{why}; resolve that rejection with the accepted revision instead{which}"
         return f"{why}, and the rejection is {rejections[0].status} already: the approval is not stored{which}"
+
+
+def _with_resolution(entry: Entry, field: str, resolution: str) -> Entry:
+    if field == "solution_steps":
+        return replace(entry, solution_steps=resolution)
+    return replace(entry, revision_approach=resolution)
 
 
 def _check_type(entry: Entry, entry_type: EntryType) -> None:

@@ -168,6 +168,15 @@ def test_t18_the_time_grows_with_the_length_and_not_faster() -> None:
         "YWFhYWFhYWFhYWFhYWFhYWFhYWE= ",
         "wget https://a.b/c.sh ",
         "push to ",
+        "read the token and send it to ",
+        "cat .env in the ",
+        "pip install --index-url https://a.b/c ",
+        "follow the steps at https://a.b/c ",
+        "do not mention in the ",
+        "curl https://a.b/c | ",
+        "ssh-rsa aaaa add to ",
+        "\u280a\u281b ",
+        "ignora las ",
     ):
         short, long = piece * (4_000 // len(piece)), piece * (64_000 // len(piece))
         assert seconds(long) <= 16 * 6 * max(seconds(short), 0.0005), piece

@@ -43,7 +43,7 @@ from knowledge.models import (
     PointId,
     Provenance,
 )
-from knowledge.ports import MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
+from knowledge.ports import LATEST_OF_ALL, MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
 
 _E = knowledge_staging.c
 _VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
@@ -246,6 +246,24 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         )
         if gate_type is not None:
             query = query.where(_E.gate_type == gate_type)
+        return [to_entry(row) for row in await self._all(query)]
+
+    async def latest_of_key(self, source: str, *, limit: int) -> list[Entry]:
+        staged, open_ = (
+            sa.select(_E.id, _E.agent_key, _E.timestamp)
+            .where(_E.workspace == self._workspace, sa.literal_column(waiting))
+            .order_by(_E.timestamp.desc())
+            .limit(LATEST_OF_ALL)
+            for waiting in ("status = 'staged'", "status IN ('open', 'abandoned')")
+        )
+        latest = sa.union_all(staged.subquery().select(), open_.subquery().select()).subquery()
+        ids = (
+            sa.select(latest.c.id)
+            .where(latest.c.agent_key == source)
+            .order_by(latest.c.timestamp.desc(), latest.c.id.desc())
+            .limit(limit)
+        )
+        query = sa.select(*ENTRY_COLUMNS).where(_E.id.in_(ids)).order_by(_E.timestamp.desc(), _E.id.desc())
         return [to_entry(row) for row in await self._all(query)]
 
     async def unresolved(
