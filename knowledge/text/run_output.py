@@ -1,4 +1,4 @@
-"""What a program put out and what was changed, without what each run and each tool adds of its own.
+"""The output of a program, and a change, without anything that each run and each tool adds of its own.
 
 Six tools that run one failing test tell it in six ways: colours, the shell tool's own lines around the output, absolute
 paths, durations; and its fix with six headers of a diff. Texts are kept as told; these forms are what is compared and
