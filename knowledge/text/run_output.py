@@ -40,7 +40,7 @@ _CHECKOUT_ROOTS = re.compile(
     r"(?:[A-Za-z]:)?[/\\](?:home|Users|root|work|workspaces?|builds|github[/\\]workspace|__w|a[/\\]_work|tmp|private"
     r"|var[/\\]folders|src|app|code|repo)[/\\]"
 )
-"""Where work trees lie: people's folders, those of CI and containers, temporary ones. Elsewhere (`/etc`, `/usr`) a path
+"""Roots of work trees: people's folders, those of CI and containers, temporary ones. Elsewhere (`/etc`, `/usr`) a path
 names a thing."""
 _FOREIGN = re.compile(
     r"site-packages|dist-packages|node_modules|[/\\](?:\.cargo|\.rustup|\.pyenv|\.nvm|go[/\\]pkg)[/\\]"
