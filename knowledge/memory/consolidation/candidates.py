@@ -254,7 +254,7 @@ class PatternFinder:
     ) -> TextComparer:
         """Return a comparer that knows these situations; resolutions are read when needed, which is rare."""
         situations = {candidate.situation for around in candidates.values() for candidate in around}
-        situations.update(embedding.views[View.SITUATION] for embedding in embeddings)
+        situations.update(embedding_text.compared_situation(embedding.entry) for embedding in embeddings)
         readings = self._readings_of(situations)
         terms = await asyncio.to_thread(_terms_of, readings.values())
         return TextComparer(await self._frequencies.of(terms), model, readings)
@@ -295,7 +295,7 @@ def _candidate(founder: Founder, vector: Vector) -> Candidate:
     return Candidate(
         pattern_id=founder.pattern_id,
         entry_type=founder.words.entry_type,
-        situation=embedding_text.situation(founder.words),
-        resolution=embedding_text.resolution(founder.words),
+        situation=embedding_text.compared_situation(founder.words),
+        resolution=embedding_text.compared_resolution(founder.words),
         situation_cosine=cosine_between(founder.situation, vector),
     )

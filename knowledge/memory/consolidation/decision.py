@@ -263,7 +263,7 @@ class _KeyIndex:
         if pattern_id is None:
             pattern_id = self._known.get(embedding.match_key)
             if pattern_id and _is_written_differently(
-                embedding_text.resolution(embedding.entry), self._resolutions.get(pattern_id, ())
+                embedding_text.compared_resolution(embedding.entry), self._resolutions.get(pattern_id, ())
             ):
                 return None
         return pattern_id
@@ -272,7 +272,7 @@ class _KeyIndex:
         """Assign later entries with the same words to this pattern."""
         self._known.setdefault(embedding.match_key, pattern_id)
         self._known.setdefault(embedding.wording_key, pattern_id)
-        self._resolutions.setdefault(pattern_id, []).append(embedding_text.resolution(embedding.entry))
+        self._resolutions.setdefault(pattern_id, []).append(embedding_text.compared_resolution(embedding.entry))
 
     def key_of(self, embedding: Embedding, pattern_id: PatternId) -> str:
         """Return the key under which an entry is stored in its pattern."""
@@ -365,8 +365,8 @@ class _Chooser:
             yield Candidate(
                 pattern_id=self._founders[place],
                 entry_type=entry_type,
-                situation=founder.views[View.SITUATION],
-                resolution=embedding_text.resolution(founder.entry),
+                situation=embedding_text.compared_situation(founder.entry),
+                resolution=embedding_text.compared_resolution(founder.entry),
                 situation_cosine=cosine,
             )
 
@@ -375,8 +375,9 @@ class _Chooser:
     ) -> Link | tuple[float, tuple[str, ...]] | None:
         """Return the probability that an entry fits a pattern and the reasons, or a link between them, or None."""
         comparing = nearby.comparer
-        situations_of_both, cosine = (embedding.views[View.SITUATION], candidate.situation), candidate.situation_cosine
-        own, other = embedding_text.resolution(embedding.entry), candidate.resolution
+        situations_of_both = embedding_text.compared_situation(embedding.entry), candidate.situation
+        cosine = candidate.situation_cosine
+        own, other = embedding_text.compared_resolution(embedding.entry), candidate.resolution
         vectors = (nearby.resolutions.get(own), nearby.resolutions.get(other))
         if comparing.same_but_for_passing(situations_of_both, (own, other)):
             return 1.0, ("situation: the same words except for times, ids and the like", "resolution: the same words")

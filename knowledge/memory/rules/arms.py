@@ -18,6 +18,7 @@ from hashlib import sha256
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.models import EntryTexts, EntryType, KnownKeys, NewEntry, PointId, TrialRecord
 from knowledge.text.error_summary import error_signature
+from knowledge.text.run_output import normal_diff, normal_run
 
 TEMPERATURE = 4.0
 """Nats of likeness by which a situation's weight falls to 1/e; 3 to 6 perform alike (docs/evaluation.md)."""
@@ -47,6 +48,7 @@ def arm_key(resolution: str, situation: str) -> str:
     The method is what stands in code spans, else the normalised text; names of the case itself, which are words with a
     digit, a dot, a slash or an underscore that also stand in its situation, are left open. Our own rule.
     """
+    resolution = normal_diff(resolution)
     return _arm_key(resolution[:_MAX_KEYED_CHARS], situation[:_MAX_KEYED_CHARS])  # the cache holds no long text
 
 
@@ -65,7 +67,7 @@ def _arm_key(resolution: str, situation: str) -> str:
 
 def situation_key(text: str) -> str:
     """Return the key of a situation's normalised text, as sha256 in hexadecimal."""
-    return sha256(normalise(text).encode()).hexdigest()
+    return sha256(normalise(normal_run(text)).encode()).hexdigest()
 
 
 def known_keys(entry: NewEntry | EntryTexts) -> KnownKeys:

@@ -28,6 +28,7 @@ from knowledge.models import (
 )
 from knowledge.runtime.scheduling import run_in_thread_if_long
 from knowledge.text.error_summary import MAX_CHARS, gist, log_start
+from knowledge.text.run_output import normal_diff, normal_run, strip_run
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -64,7 +65,7 @@ def failure_gist(failure_description: str, error_message: str | None) -> str:
     """Return a failure's situation as the model reads it, in entries and queries: with the gist of a long error."""
     if not error_message or error_message.strip() in failure_description:
         return description_gist(failure_description)
-    return failure_situation(description_gist(failure_description), gist(error_message))
+    return failure_situation(description_gist(failure_description), gist(normal_run(error_message)))
 
 
 def description_gist(description: str) -> str:
@@ -72,6 +73,7 @@ def description_gist(description: str) -> str:
 
     Any other text is returned as it is.
     """
+    description = strip_run(description)
     start = log_start(description)
     if start is None:
         return description
@@ -100,6 +102,16 @@ def resolution(entry: NewEntry | EntryTexts) -> str:
             return entry.revision_approach or ""
         case EntryType.GATE_APPROVAL:
             return entry.approved_approach or ""
+
+
+def compared_situation(entry: NewEntry | EntryTexts) -> str:
+    """Return the situation as it is compared: without what each run and each tool adds of its own."""
+    return normal_run(situation(entry))
+
+
+def compared_resolution(entry: NewEntry | EntryTexts) -> str:
+    """Return the resolution as it is compared: a diff without its headers and places."""
+    return normal_diff(resolution(entry))
 
 
 def views(entry: NewEntry | EntryTexts) -> dict[View, str]:
@@ -232,7 +244,8 @@ def pattern_key(pattern_id: PatternId) -> str:
 
 def match_key(entry: NewEntry) -> str:
     """Return the key that entries of one pattern share: entry type, situation and resolution, normalised; as sha256."""
-    content = "\0".join((entry.entry_type, normalise(situation(entry)), normalise(resolution(entry))))
+    texts = (compared_situation(entry), compared_resolution(entry))
+    content = "\0".join((entry.entry_type, *map(normalise, texts)))
     return sha256(content.encode()).hexdigest()
 
 
@@ -243,5 +256,5 @@ def wording_key(entry: NewEntry) -> str:
     """
     from knowledge.text.profile import as_written  # noqa: PLC0415 - loads the stemmers, which no client needs
 
-    content = "\0".join((match_key(entry), *as_written(resolution(entry))))
+    content = "\0".join((match_key(entry), *as_written(compared_resolution(entry))))
     return sha256(content.encode()).hexdigest()
