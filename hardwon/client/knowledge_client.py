@@ -176,6 +176,12 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         other._configure(replace(self._api, workspace=workspace), self.settings)
         return other
 
+    def for_source(self, source: str) -> KnowledgeClient:
+        """Return a client over the same connection that captures what a coding agent's run tells, of low trust."""
+        other = object.__new__(KnowledgeClient)
+        other._configure(replace(self._api, source=source), self.settings)
+        return other
+
     async def build_context(self, task: Task, agent_type: str) -> Context:
         """Return the context of a task, built by the server; a task beyond 320 KiB is sent, and shown, by its ends."""
         description = shorten_text("description", task.description, _MAX_TASK_BYTES)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
+SOURCE_HEADER = "Hardwon-Source"
+"""The run of a coding agent that a request tells of: it is of low trust, whoever sends it."""
 LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the response to a request that a stopping server cancelled: the request may be repeated elsewhere."""
 DEADLINE_HEADER = "Hardwon-Deadline-Ms"
@@ -81,6 +83,8 @@ class Api:
     workspace: str | None
     """None: that of the key."""
     server: str
+    source: str | None = None
+    """The run of a coding agent that all its requests tell of."""
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS))
 
     async def call(
@@ -184,7 +188,8 @@ class Api:
 
     def _headers(self, content_type: str) -> dict[str, str]:
         workspace = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
-        return {**workspace, "Content-Type": content_type}
+        source = {} if self.source is None else {SOURCE_HEADER: self.source}
+        return {**workspace, **source, "Content-Type": content_type}
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from hardwon.errors import AccessDenied, StorageUnavailable
-from hardwon.models.access import Scope
-from knowledge.access.permissions import Reach, Requirement, operations
+from hardwon.errors import AccessDenied, InvalidInput, StorageUnavailable
+from hardwon.models.access import SESSIONS, Scope
+from knowledge.access.permissions import BEYOND_AGENTS, Reach, Requirement, operations
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
+
+
+_SOURCE = re.compile(rf"{SESSIONS}[a-z0-9-]{{1,20}}(?:\+outside)?/[\w.:-]{{1,64}}")
 
 
 class Trust(StrEnum):
@@ -64,6 +68,18 @@ class Principal:
         """Raise AccessDenied for a workspace that is not the caller's, whether or not it exists."""
         if self.workspace not in {None, workspace}:
             raise AccessDenied("this key belongs to another workspace: leave the workspace out")
+
+    def for_source(self, source: str) -> Principal:
+        """Return a principal that captures what a coding agent's run tells: of low trust, with no other rights.
+
+        An agent's own key stays what it is. Raises InvalidInput for a name that is no such source.
+        """
+        if not _SOURCE.fullmatch(source):
+            raise InvalidInput("source", f"must be a run of a coding agent, such as {SESSIONS}codex/ID")
+        if self.trust is Trust.KEY and not self.scopes & BEYOND_AGENTS:
+            return self
+        scopes = frozenset({Scope.CAPTURE}) if {Scope.CAPTURE, Scope.ADMIN} & self.scopes else frozenset()
+        return replace(self, trust=Trust.KEY, scopes=scopes, key_id=source, first_key=None, name=None)
 
     def _refusal(self, operation: str) -> str:
         requirement = operations().get(operation)

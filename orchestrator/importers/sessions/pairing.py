@@ -62,10 +62,14 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """The lessons of a session in order, and how many steps taught nothing, by the reason."""
+    """The lessons of a session in order, and how many steps taught nothing, by the reason.
+
+    `dropped`: failures that teach nothing by now, though they may have been open when less of the session was there.
+    """
 
     lessons: tuple[Lesson, ...]
     left_out: Counter[str]
+    dropped: tuple[Step, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +99,7 @@ class _State:
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     fixes: list[Lesson] = field(default_factory=list)
     rejections: list[Lesson] = field(default_factory=list)
+    dropped: list[Step] = field(default_factory=list)
     is_outside: bool = False
 
 
@@ -110,7 +115,7 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
     still_open = [_open_lesson(state, each) for each in state.open.values()]
     rejections = _find_rejections(state, steps)
     lessons = sorted([*state.fixes, *still_open, *rejections], key=lambda lesson: lesson.step.order)
-    return Pairing(lessons=tuple(lessons), left_out=state.left_out)
+    return Pairing(lessons=tuple(lessons), left_out=state.left_out, dropped=tuple(state.dropped))
 
 
 def _follow_step(state: _State, step: Step) -> None:
@@ -144,6 +149,7 @@ def _fail(state: _State, step: Step, check: Check) -> None:
     for fix in [fix for fix in state.fixes if fix.check is not None and fix.check.key == check.key]:
         if _is_near(state, step.agent, fix.step.agent) or (fix.proof and _is_near(state, step.agent, fix.proof.agent)):
             state.fixes.remove(fix)
+            state.dropped.append(fix.step)
             state.left_out[WITHDRAWN] += 1
     failure = _Failure(step=step, check=check)
     is_open = state.open.get((step.agent, check.key))
@@ -164,8 +170,11 @@ def _pass(state: _State, step: Step, check: Check) -> None:
         is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
         if not any(failure.changes for failure in is_open.failures):
             state.left_out[OTHERS_EDITS if had_others else FLAKY] += 1
+            state.dropped += [failure.step for failure in is_open.failures]
             continue
-        state.fixes.append(_fix(state, is_open, step, check))
+        lesson = _fix(state, is_open, step, check)
+        state.fixes.append(lesson)
+        state.dropped += [failure.step for failure in is_open.failures if failure.step.id != lesson.step.id]
 
 
 def _take_changes(state: _State, is_open: _Open, by: str) -> list[Change]:
