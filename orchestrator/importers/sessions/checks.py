@@ -236,7 +236,7 @@ _FAILURE = re.compile(
     r"^FAILED \((?:failures|errors|unexpected)|^(?:ERROR|FAIL): \w+ \(|^=+ .*\b[1-9]\d* (?:failed|errors?)\b"
     r"|^[1-9]\d* (?:failed|errors?)\b.* in [\d.]+ ?s|^(?:FAILED|ERROR) \S+(?:::|\.py)"
     r"|^\s*(?:Tests?|Test Suites|Test Files|Suites):?\s+.*\b[1-9]\d* failed\b|^\s*[1-9]\d* failing\b"
-    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^\s*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error)\b"
+    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^\s*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error\b)"
     r"|\bBUILD FAIL(?:URE|ED)\b|^FAILURE: |^Build FAILED|Tests run: .*\b(?:Failures|Errors): [1-9]"
     r"|\berror TS\d+:|^Found [1-9]\d* errors?\b|\([1-9]\d* errors?, \d+ warnings?\)|:\d+(?::\d+)?: (?:fatal )?error\b"
     r"|\bundefined reference to\b|^make(?:\[\d+\])?: \*\*\* |\b\d+ examples?, [1-9]\d* failures?"

@@ -15,6 +15,7 @@ from knowledge.text.error_summary import error_lines
 from knowledge.text.volatile import mask_volatile
 from orchestrator.importers.sessions.checks import Check, Verdict, judge, read_check
 from orchestrator.importers.sessions.lessons.changes import Change, changes_of, render_changes
+from orchestrator.importers.sessions.shell.words import split_commands
 from orchestrator.importers.sessions.steps import MAIN, Decider, Session, Step, StepOutcome
 
 NO_CHECK = "commands that fail and check nothing"
@@ -95,6 +96,7 @@ class _State:
     session: Session
     named: Sequence[str]
     parents: dict[str, str | None]
+    begins: dict[str, int]
     left_out: Counter[str] = field(default_factory=Counter)
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     fixes: list[Lesson] = field(default_factory=list)
@@ -106,7 +108,12 @@ class _State:
 def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
     """Return the lessons of a session; `named`: beginnings of commands that a setting makes checks."""
     steps = sorted(session.steps, key=lambda step: step.order)
-    state = _State(session=session, named=named, parents={step.agent: step.parent for step in steps})
+    state = _State(
+        session=session,
+        named=named,
+        parents={step.agent: step.parent for step in steps},
+        begins={step.agent: step.order for step in reversed(steps)},
+    )
     for step in steps:
         state.is_outside = state.is_outside or step.is_outside
         if step.outcome is StepOutcome.DENIED:
@@ -123,7 +130,9 @@ def _follow_step(state: _State, step: Step) -> None:
     check = read_check(step.command, named=state.named, folder=step.folder, root=session.folder)
     for change in changes_of(step, root=session.folder, check=check):
         for each in state.open.values():
-            each.pending.append((step.agent, change))
+            own = check is not None and change.program in check.programs and each.failures[0].check.key == check.key
+            if not own:  # a migration that passes is a change, but for itself
+                each.pending.append((step.agent, change))
     if check is None:
         _count_noise(state, step)
         return
@@ -178,11 +187,17 @@ def _pass(state: _State, step: Step, check: Check) -> None:
 
 
 def _take_changes(state: _State, is_open: _Open, by: str) -> list[Change]:
-    """Return the changes since the last run of a check that its agents made, or those whom they asked to."""
+    """Return the changes since the last run of a check by the agents that ran it, or by those whom they then asked to.
+
+    A sub-agent that was at work before the failure works on something else.
+    """
+    failed_at = is_open.failures[0].step.order
+    runners = {is_open.agent, by}
     taken = [
         change
         for agent, change in is_open.pending
-        if any(_is_above(state, each, agent) for each in (is_open.agent, by)) or _is_above(state, agent, is_open.agent)
+        if agent in runners
+        or (state.begins[agent] > failed_at and any(_is_above(state, each, agent) for each in runners))
     ]
     is_open.pending.clear()
     return taken
@@ -268,6 +283,7 @@ def _open_lesson(state: _State, is_open: _Open) -> Lesson:
     )
 
 
+_DECIDERS = frozenset({Decider.PERSON, Decider.RULE})
 _REVISION_STEPS = 12
 """Steps of the agent after a refusal among which its revision is looked for; ours."""
 _AIM_WORD = re.compile(r"[\w.-]{3,}")
@@ -284,7 +300,7 @@ def _find_rejections(state: _State, steps: Sequence[Step]) -> list[Lesson]:
     for step in steps:
         if step.outcome is not StepOutcome.DENIED:
             continue
-        if step.decided_by not in {Decider.PERSON, Decider.RULE}:
+        if step.decided_by not in _DECIDERS:
             state.left_out[HEADLESS] += 1
         elif not step.reason.strip():
             state.left_out[WORDLESS] += 1
@@ -330,5 +346,6 @@ def _aim(step: Step) -> set[str]:
     """Return the words that tell what a step is about: the files that it changes, or the arguments of a command."""
     if step.edits:
         return {edit.path for edit in step.edits}
-    words = _AIM_WORD.findall(step.command or "")
-    return {word for word in words[1:] if word.lower() not in _COMMON_WORDS and not word.startswith("-")}
+    words = [word for each in split_commands(step.command or "") for word in each.words[1:]]
+    names = {part for word in words for part in _AIM_WORD.findall(word)}
+    return {name for name in names if name.lower() not in _COMMON_WORDS and not name.startswith("-")}

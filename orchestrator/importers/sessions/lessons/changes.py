@@ -30,13 +30,14 @@ _CHECK_SETTINGS = re.compile(
 class Change:
     """A change of files or surroundings. `text`: how it is shown. `is_of_check`: of tests or a linter's settings alone.
 
-    `order`: of its step.
+    `order`: of its step. `program`: the one that made it, of a command.
     """
 
     order: int
     text: str
     files: tuple[str, ...] = ()
     is_of_check: bool = False
+    program: str = ""
 
 
 def changes_of(step: Step, *, root: str | None, check: Check | None = None) -> list[Change]:
@@ -59,7 +60,9 @@ def _changes_of_command(step: Step, root: str | None, check: Check | None) -> It
     command = step.command or ""
     for each in split_commands(command):
         found = find_change(each)
-        if found is None or (check is not None and found[0] in {*check.programs, ""}):
+        if found is None or (check is not None and not found[0]):  # the output of a check is no change
+            continue
+        if check is not None and step.outcome is StepOutcome.FAILED and found[0] in check.programs:
             continue
         files = tuple(relative_path(file, root) for file in found[1])
         shown = " ".join(each.words) if "\n" not in command or check is not None else command
@@ -68,6 +71,7 @@ def _changes_of_command(step: Step, root: str | None, check: Check | None) -> It
             text=f"$ {truncate_middle(shown.strip(), _MAX_COMMAND_BYTES, ' [...] ')}",
             files=files,
             is_of_check=bool(files) and all(map(is_of_check, files)),
+            program=found[0],
         )
         if "\n" in command and check is None:
             return
