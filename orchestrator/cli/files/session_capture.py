@@ -44,7 +44,7 @@ _CONTEXTS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedSession:
-    """What one session teaches, and what of it teaches nothing."""
+    """The lessons of one session."""
 
     session_id: str
     tool: str

@@ -1,4 +1,4 @@
-"""What runs of coding agents would teach, as a table or as JSON."""
+"""The lessons that runs of coding agents would teach, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MAX_CELL_CHARS = 240
 _SHORT_ID_CHARS = 8
+_FILE_WIDTH = 200
+"""Columns of a table that goes to a file or another program."""
 
 
 def print_lessons(lessons: Sequence[LessonEntry], left_out: LeftOut, *, as_json: bool) -> None:
@@ -61,6 +63,7 @@ def _describe(each: LessonEntry) -> dict[str, Any]:
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(show_lines=True)
@@ -74,7 +77,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
         origin = f"{row['project']}, {tool} {session[:_SHORT_ID_CHARS]}"
         cells = (row["kind"], origin, row["problem"], solution, verified)
         table.add_row(*(_cell(text) for text in cells))
-    out.console.print(table)
+    (out.console if out.is_terminal else Console(width=_FILE_WIDTH, highlight=False)).print(table)
 
 
 def _cell(text: str) -> str:

@@ -46,7 +46,7 @@ MAX_KEY_CHARS = 400
 
 
 class Verdict(StrEnum):
-    """What a check came to. `nothing`: it does not say."""
+    """The result of a check. `nothing`: it does not say."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -41,7 +41,7 @@ class LessonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What a session teaches. `step`: the failure, or the refused step. `check`: of a failure.
+    """A lesson of a session. `step`: the failure, or the refused step. `check`: of a failure.
 
     `solution`: what was changed, or the revision that was accepted after a refusal; empty where there is none. `proof`:
     the step that passed. `why_open`: the reason why a solution is not verified. `dead_ends`: changes that were tried

@@ -17,7 +17,7 @@ MAIN = "main"
 
 
 class StepOutcome(StrEnum):
-    """What came of a step.
+    """The result of a step.
 
     `denied`: a person, a rule or the mode of the run forbade it. `tool_error`: the tool itself could not do it (an edit
     without a match, an unknown tool, a time limit), so nothing was tried. `unknown`: the transcript does not say.
