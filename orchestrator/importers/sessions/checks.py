@@ -247,6 +247,8 @@ _FAILURE = re.compile(
     re.MULTILINE,
 )
 """Words of test runners, compilers, linters and builds for a failure; a count of 0 is none."""
+_FAILURE_WORD = re.compile(r"fail|error|not ok|\*\*\*|undefined reference", re.IGNORECASE)
+"""A word in each line that `_FAILURE` matches: most lines of most outputs have none, and the whole rule is slow."""
 _HINT = re.compile(
     r"^Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w+(?:Error|Exception)\b|command not found|^Error\b"
     r"|^fatal: |^panic: |^\S+: error: |^E   |\b[1-9]\d* (?:failed|errors?|failures?)\b|^error\b|^ERROR\b|\bFAILED\b",
@@ -271,7 +273,10 @@ _LAST_LINES = 6
 
 def find_failure(text: str) -> bool:
     """Return whether a check's output says that something failed."""
-    return bool(_FAILURE.search(_ANSI.sub("", text)))
+    text = _ANSI.sub("", text)
+    if not _FAILURE_WORD.search(text):
+        return False
+    return bool(_FAILURE.search("\n".join(line for line in text.split("\n") if _FAILURE_WORD.search(line))))
 
 
 def judge(step: Step, check: Check) -> Verdict:
@@ -279,7 +284,7 @@ def judge(step: Step, check: Check) -> Verdict:
     if step.outcome in {StepOutcome.DENIED, StepOutcome.TOOL_ERROR} or step.is_search or step.exit_code in _STOPPED:
         return Verdict.NOTHING
     text = _ANSI.sub("", step.text)
-    failed = bool(_FAILURE.search(text))
+    failed = find_failure(text)
     if step.exit_code is None:
         tells = failed or (step.outcome is StepOutcome.FAILED and (check.is_alone or bool(_HINT.search(text))))
         return Verdict.FAILED if tells else Verdict.NOTHING

@@ -84,11 +84,11 @@ class _Failure:
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """A check that fails: its runs, the first one first. `others`: changes of agents that neither failed nor proved."""
+    """A check that fails: its runs, the first one first. `seen`: number of changes before the last run."""
 
     agent: str
     failures: list[_Failure]
-    pending: list[tuple[str, Change]] = field(default_factory=list)
+    seen: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,9 +98,11 @@ class _State:
     parents: dict[str, str | None]
     begins: dict[str, int]
     left_out: Counter[str] = field(default_factory=Counter)
+    changes: list[tuple[str, Change, Check | None]] = field(default_factory=list)
+    """Each with its agent, and with the check that it was itself."""
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
-    fixes: list[Lesson] = field(default_factory=list)
-    rejections: list[Lesson] = field(default_factory=list)
+    fixes: defaultdict[str, list[Lesson]] = field(default_factory=lambda: defaultdict(list))
+    """By the key of the check."""
     dropped: list[Step] = field(default_factory=list)
     is_outside: bool = False
 
@@ -121,7 +123,8 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
         _follow_step(state, step)
     still_open = [_open_lesson(state, each) for each in state.open.values()]
     rejections = _find_rejections(state, steps)
-    lessons = sorted([*state.fixes, *still_open, *rejections], key=lambda lesson: lesson.step.order)
+    fixes = [fix for of_key in state.fixes.values() for fix in of_key]
+    lessons = sorted([*fixes, *still_open, *rejections], key=lambda lesson: lesson.step.order)
     return Pairing(lessons=tuple(lessons), left_out=state.left_out, dropped=tuple(state.dropped))
 
 
@@ -129,10 +132,8 @@ def _follow_step(state: _State, step: Step) -> None:
     session = state.session
     check = read_check(step.command, named=state.named, folder=step.folder, root=session.folder)
     for change in changes_of(step, root=session.folder, check=check):
-        for each in state.open.values():
-            own = check is not None and change.program in check.programs and each.failures[0].check.key == check.key
-            if not own:  # a migration that passes is a change, but for itself
-                each.pending.append((step.agent, change))
+        own = check if check is not None and change.program in check.programs else None
+        state.changes.append((step.agent, change, own))
     if check is None:
         _count_noise(state, step)
         return
@@ -155,15 +156,16 @@ def _count_noise(state: _State, step: Step) -> None:
 
 
 def _fail(state: _State, step: Step, check: Check) -> None:
-    for fix in [fix for fix in state.fixes if fix.check is not None and fix.check.key == check.key]:
+    fixes = state.fixes[check.key]
+    for fix in list(fixes):
         if _is_near(state, step.agent, fix.step.agent) or (fix.proof and _is_near(state, step.agent, fix.proof.agent)):
-            state.fixes.remove(fix)
+            fixes.remove(fix)
             state.dropped.append(fix.step)
             state.left_out[WITHDRAWN] += 1
     failure = _Failure(step=step, check=check)
     is_open = state.open.get((step.agent, check.key))
     if is_open is None:
-        state.open[step.agent, check.key] = _Open(agent=step.agent, failures=[failure])
+        state.open[step.agent, check.key] = _Open(agent=step.agent, failures=[failure], seen=len(state.changes))
         return
     is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
     is_open.failures.append(failure)
@@ -171,18 +173,19 @@ def _fail(state: _State, step: Step, check: Check) -> None:
 
 def _pass(state: _State, step: Step, check: Check) -> None:
     """Close the failures that a passing check proves mended: those of its own agent and of that one's sub-agents."""
-    for (agent, key), is_open in list(state.open.items()):
-        if key != check.key or not _is_above(state, step.agent, agent):
+    for agent in state.parents:
+        is_open = state.open.get((agent, check.key))
+        if is_open is None or not _is_above(state, step.agent, agent):
             continue
-        del state.open[agent, key]
-        had_others = bool(is_open.pending)
+        del state.open[agent, check.key]
+        had_others = len(state.changes) > is_open.seen
         is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
         if not any(failure.changes for failure in is_open.failures):
             state.left_out[OTHERS_EDITS if had_others else FLAKY] += 1
             state.dropped += [failure.step for failure in is_open.failures]
             continue
         lesson = _fix(state, is_open, step, check)
-        state.fixes.append(lesson)
+        state.fixes[check.key].append(lesson)
         state.dropped += [failure.step for failure in is_open.failures if failure.step.id != lesson.step.id]
 
 
@@ -195,11 +198,14 @@ def _take_changes(state: _State, is_open: _Open, by: str) -> list[Change]:
     runners = {is_open.agent, by}
     taken = [
         change
-        for agent, change in is_open.pending
-        if agent in runners
-        or (state.begins[agent] > failed_at and any(_is_above(state, each, agent) for each in runners))
+        for agent, change, own in state.changes[is_open.seen :]
+        if (own is None or own.key != is_open.failures[0].check.key)  # a migration is a change, but not for itself
+        and (
+            agent in runners
+            or (state.begins[agent] > failed_at and any(_is_above(state, each, agent) for each in runners))
+        )
     ]
-    is_open.pending.clear()
+    is_open.seen = len(state.changes)
     return taken
 
 
@@ -226,8 +232,8 @@ def _fix(state: _State, is_open: _Open, proof: Step, check: Check) -> Lesson:
     changed. The situation is the first run with the error that the last change mended.
     """
     failures = is_open.failures
-    last = _signature(failures[-1].step)
     first = len(failures) - 1
+    last = _signature(failures[-1].step) if first else None
     while first > 0 and _signature(failures[first - 1].step) == last:
         first -= 1
     helped = [*failures[:first], failures[-1]]

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from hardwon.errors import InvalidInput
 from hardwon.models.access import SESSIONS
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
-from hardwon.text.truncation import escape_unstorable
+from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.memory.capture.outcomes import repeats
 from knowledge.models import EntryType, NewEntry
 from knowledge.text.error_summary import error_lines
@@ -23,6 +23,8 @@ from orchestrator.importers.sessions.pairing import Lesson, LessonKind
 from orchestrator.importers.sessions.steps import Session, Step
 
 _SHOWN_CHARS = 500
+_READ_BYTES = 3 * 1024
+"""Bytes of an output among which the lines that say what went wrong are looked for; ours."""
 _MAX_VERIFIED_BY = 500
 _MAX_SOURCE_ID = 64
 _AGENT_TYPE = "developer"
@@ -109,7 +111,7 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
     check = lesson.check
     command = tidy(check.shown, session.folder) if check else ""
     output = tidy(lesson.step.text, session.folder)
-    words = "\n".join(error_lines(output, _SHOWN_CHARS, len))
+    words = "\n".join(error_lines(truncate_middle(output, _READ_BYTES, "\n"), _SHOWN_CHARS, len))
     proof = tidy(lesson.proof_check.shown, session.folder) if lesson.proof_check else None
     is_fix = lesson.kind is LessonKind.FIX
     return NewEntry(
