@@ -176,10 +176,13 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         other._configure(replace(self._api, workspace=workspace), self.settings)
         return other
 
-    def for_source(self, source: str) -> KnowledgeClient:
-        """Return a client over the same connection that captures what a coding agent's run tells, of low trust."""
+    def report_as(self, reporter: str) -> KnowledgeClient:
+        """Return a client over the same connection whose captures are an agent's word, of low trust.
+
+        `reporter` names the agent: letters, digits, `.`, `_` and `-`, at most 80 of them.
+        """
         other = object.__new__(KnowledgeClient)
-        other._configure(replace(self._api, source=source), self.settings)
+        other._configure(replace(self._api, reporter=reporter), self.settings)
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:

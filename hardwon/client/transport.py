@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
-SOURCE_HEADER = "Hardwon-Source"
-"""The run of a coding agent that a request tells of: it is of low trust, whoever sends it."""
+REPORTER_HEADER = "Hardwon-Reporter"
+"""Names the agent whose word a request passes on: it is then treated as that agent's, whoever sends it."""
 LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the response to a request that a stopping server cancelled: the request may be repeated elsewhere."""
 DEADLINE_HEADER = "Hardwon-Deadline-Ms"
@@ -83,8 +83,7 @@ class Api:
     workspace: str | None
     """None: that of the key."""
     server: str
-    source: str | None = None
-    """The run of a coding agent that all its requests tell of."""
+    reporter: str | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS))
 
     async def call(
@@ -188,8 +187,8 @@ class Api:
 
     def _headers(self, content_type: str) -> dict[str, str]:
         workspace = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
-        source = {} if self.source is None else {SOURCE_HEADER: self.source}
-        return {**workspace, **source, "Content-Type": content_type}
+        reporter = {} if self.reporter is None else {REPORTER_HEADER: self.reporter}
+        return {**workspace, **reporter, "Content-Type": content_type}
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

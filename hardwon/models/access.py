@@ -27,8 +27,8 @@ class Scope(StrEnum):
     """Delete data, run maintenance, and create keys."""
 
 
-SESSIONS: Final = "sessions:"
-"""Prefix of the sources that are runs of coding agents, as their tools wrote them down; no key's id begins so."""
+REPORTER_PREFIX: Final = "agent:"
+"""In front of the names of agents whose word another caller passes on; the id of no key begins so."""
 MAX_NAME_CHARS: Final = 100
 DEFAULT_OVERLAP: Final = timedelta(hours=24)
 

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 from hardwon.errors import AccessDenied, InvalidInput, StorageUnavailable
-from hardwon.models.access import SESSIONS, Scope
+from hardwon.models.access import REPORTER_PREFIX, Scope
 from knowledge.access.permissions import BEYOND_AGENTS, Reach, Requirement, operations
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
 
 
-_SOURCE = re.compile(rf"{SESSIONS}[a-z0-9-]{{1,20}}(?:\+outside)?/[\w.:-]{{1,64}}")
+_REPORTER = re.compile(r"[A-Za-z0-9._-]{1,80}")
 
 
 class Trust(StrEnum):
@@ -64,22 +64,30 @@ class Principal:
         if not self.may(operation):
             raise AccessDenied(self._refusal(operation))
 
+    def acting_for_agent(self, reporter: str) -> Principal:
+        """Return a principal that may capture alone, as an agent with a key of its own may, in this one's place.
+
+        An agent's own key stays itself: by other names its word would count more than once. Raises InvalidInput for a
+        name that is none of an agent.
+        """
+        if not _REPORTER.fullmatch(reporter):
+            raise InvalidInput("reporter", "must be 1 to 80 letters, digits, dots, underscores and hyphens")
+        if self.trust is Trust.KEY and not self.scopes & BEYOND_AGENTS:
+            return self
+        scopes = self.scopes if Scope.ADMIN not in self.scopes else frozenset({Scope.CAPTURE})
+        return replace(
+            self,
+            trust=Trust.KEY,
+            scopes=scopes & {Scope.CAPTURE},
+            key_id=f"{REPORTER_PREFIX}{reporter}",
+            first_key=None,
+            name=None,
+        )
+
     def check_workspace(self, workspace: str) -> None:
         """Raise AccessDenied for a workspace that is not the caller's, whether or not it exists."""
         if self.workspace not in {None, workspace}:
             raise AccessDenied("this key belongs to another workspace: leave the workspace out")
-
-    def for_source(self, source: str) -> Principal:
-        """Return a principal that captures what a coding agent's run tells: of low trust, with no other rights.
-
-        An agent's own key stays what it is. Raises InvalidInput for a name that is no such source.
-        """
-        if not _SOURCE.fullmatch(source):
-            raise InvalidInput("source", f"must be a run of a coding agent, such as {SESSIONS}codex/ID")
-        if self.trust is Trust.KEY and not self.scopes & BEYOND_AGENTS:
-            return self
-        scopes = frozenset({Scope.CAPTURE}) if {Scope.CAPTURE, Scope.ADMIN} & self.scopes else frozenset()
-        return replace(self, trust=Trust.KEY, scopes=scopes, key_id=source, first_key=None, name=None)
 
     def _refusal(self, operation: str) -> str:
         requirement = operations().get(operation)

@@ -16,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from hardwon.client.transport import SOURCE_HEADER, WORKSPACE_HEADER, WorkProgress
+from hardwon.client.transport import WORKSPACE_HEADER, WorkProgress
 from hardwon.errors import AccessDenied, InvalidInput
 from knowledge.access.permissions import operations
 from knowledge.access.principals import OWNER, Principal
@@ -174,8 +174,7 @@ def _principal(request: Request) -> Principal:
     principal: Principal | None = request.scope.get(PRINCIPAL)
     if principal is None:  # a defect: no middleware has authenticated the request
         raise AccessDenied("the request is not authenticated")
-    source = request.headers.get(SOURCE_HEADER)
-    return principal if source is None else principal.for_source(source)
+    return principal
 
 
 def _workspace(request: Request) -> str:

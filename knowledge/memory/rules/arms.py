@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 
-from hardwon.models.access import SESSIONS
+from hardwon.models.access import REPORTER_PREFIX
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.models import EntryTexts, EntryType, KnownKeys, NewEntry, PointId, TrialRecord
 from knowledge.text.error_summary import error_signature
@@ -149,8 +149,10 @@ def count(records: Sequence[TrialRecord], weights: Mapping[PointId, float], ques
 
 
 def _count_runs(records: Sequence[TrialRecord]) -> int:
-    """Return the number of runs of coding agents that records are of: hardwon read them, no key told of them."""
-    return len({each.reporter for each in records if each.reporter is not None and each.reporter.startswith(SESSIONS)})
+    """Return the number of agents' runs that records are of: hardwon read them itself, no agent's key told of them."""
+    return len(
+        {each.reporter for each in records if each.reporter is not None and each.reporter.startswith(REPORTER_PREFIX)}
+    )
 
 
 def arm_counts(arm: str, records: Sequence[TrialRecord], weights: Mapping[PointId, float], question: str) -> Counts:

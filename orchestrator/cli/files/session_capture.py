@@ -187,15 +187,15 @@ class _SessionCapture:
             if known is not None:
                 await self._settle(lesson, known, session)
             elif not lesson.is_echo:
-                new[lesson.source].append(lesson)
+                new[lesson.reporter].append(lesson)
             elif (context := await self._find_context(lesson, session)) is not None:
                 task_id, run_id = context
                 echo = replace(lesson.entry, task_id=task_id, run_id=run_id, idempotency_key=None)
-                new[lesson.source].append(replace(lesson, entry=echo))
+                new[lesson.reporter].append(replace(lesson, entry=echo))
             else:
                 self.reader.left_out[_ECHO] += 1
-        for source, lessons in new.items():
-            capture = self.knowledge.for_source(source).capture
+        for reporter, lessons in new.items():
+            capture = self.knowledge.report_as(reporter).capture
             answers = await capture.capture_all([each.entry for each in lessons])
             for lesson, answer in zip(lessons, answers, strict=True):
                 await self._add(lesson, answer, session)
@@ -214,7 +214,7 @@ class _SessionCapture:
         """Resolve the open entry of a failure that was mended since; another lesson is known already."""
         entry_id = EntryId(as_id("entry_id", known.entry_id))
         kind, entry = lesson.lesson.kind, lesson.entry
-        capture = self.knowledge.for_source(lesson.source).capture
+        capture = self.knowledge.report_as(lesson.reporter).capture
         try:
             if kind is LessonKind.FIX and known.kind == LessonKind.OPEN and entry.solution_steps:
                 await capture.resolve_failure(

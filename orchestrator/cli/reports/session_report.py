@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hardwon.context.sanitize import sanitize
-from hardwon.models.access import SESSIONS
 from knowledge.memory.capture.redaction import redact_entry
 from knowledge.text.redaction import redact
 from orchestrator.cli.support.terminal import notes, out, print_json
+from orchestrator.importers.sessions.lessons.entries import OUTSIDE
 
 if TYPE_CHECKING:
     from orchestrator.cli.reports.memory_report import LeftOut
@@ -45,7 +45,7 @@ def _describe(each: LessonEntry) -> dict[str, Any]:
         verified_by = f"decided by a {lesson.step.decided_by}"
     return {
         "kind": "outcome" if each.is_echo else str(lesson.kind),
-        "source": each.source,
+        "reporter": each.reporter,
         "agent": lesson.step.agent,
         "project": entry.project_id,
         "task_id": entry.task_id,
@@ -73,8 +73,8 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
         dead_ends = "".join(f"\n(did not help: {text})" for text in row["dead_ends"])
         solution = f"{row['solution'] or '-'}{dead_ends}"
         verified = row["verified_by"] or f"not: {row['why_open']}"
-        tool, _, session = row["source"].removeprefix(SESSIONS).partition("/")
-        origin = f"{row['project']}, {tool} {session[:_SHORT_ID_CHARS]}"
+        _, tool, session = row["reporter"].split(".", 2)
+        origin = f"{row['project']}, {tool} {session.removeprefix(OUTSIDE[1:] + '.')[:_SHORT_ID_CHARS]}"
         cells = (row["kind"], origin, row["problem"], solution, verified)
         table.add_row(*(_cell(text) for text in cells))
     (out.console if out.is_terminal else Console(width=_FILE_WIDTH, highlight=False)).print(table)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator.importers.sessions.steps import MAIN
 from tests.support.processes import Commands
-from tests.unit.orchestrator.sessions.generated_runs import MAIN, Run, make_run, to_claude_code, to_codex
+from tests.unit.orchestrator.sessions.generated_runs import Run, make_run, to_claude_code, to_codex
 
 SESSIONS = 40
 TOTAL_BYTES = 200 * 1024 * 1024

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.models.access import SESSIONS
+from hardwon.models.access import REPORTER_PREFIX
 from knowledge.memory.rules.arms import (
     HALF_LIFE,
     LIKENESS_WEIGHT,
@@ -159,10 +159,10 @@ def test_of_a_run_a_trusted_record_stands_whatever_a_key_reports_later() -> None
 
 
 def test_two_runs_of_coding_agents_that_agree_count_in_full() -> None:
-    runs = [trial(number, low_trust=True, reporter=f"{SESSIONS}codex/{number}") for number in range(2)]
+    runs = [trial(number, low_trust=True, reporter=f"{REPORTER_PREFIX}sessions.codex.{number}") for number in range(2)]
     assert counted(runs[0])[0] == LOW_TRUST_WEIGHT
     assert counted(*runs)[0] == pytest.approx(1 + 2 ** (-1 / HALF_LIFE))
-    same = [trial(number, low_trust=True, reporter=f"{SESSIONS}codex/1") for number in range(5)]
+    same = [trial(number, low_trust=True, reporter=f"{REPORTER_PREFIX}sessions.codex.1") for number in range(5)]
     assert counted(*same)[0] == LOW_TRUST_WEIGHT, "a run by itself agrees with nobody"
     keys = [trial(number, low_trust=True, reporter=f"k{number}") for number in range(2)]
     assert counted(*keys)[0] < 1, "agents' keys vouch for nobody"

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from hardwon.errors import InvalidInput
-from hardwon.models.access import SESSIONS
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.memory.capture.outcomes import repeats
@@ -22,11 +21,15 @@ from orchestrator.importers.repository import open_repository
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind
 from orchestrator.importers.sessions.steps import Session, Step
 
+SESSIONS = "sessions"
+"""First part of the names of the runs that are learned from."""
+OUTSIDE = ".outside"
+"""Behind the tool's name where text from outside of the machine was read before."""
 _SHOWN_CHARS = 500
 _READ_BYTES = 3 * 1024
 """Bytes of an output among which the lines that say what went wrong are looked for; ours."""
 _MAX_VERIFIED_BY = 500
-_MAX_SOURCE_ID = 64
+_MAX_REPORTER_ID = 40
 _AGENT_TYPE = "developer"
 _TECHNOLOGIES = {
     "python": "pytest unittest nose2 tox nox mypy ruff flake8 pylint pyright manage.py alembic python black build",
@@ -56,13 +59,14 @@ _TOLD_SOLUTION = re.compile(r"^- Solution: (.*?)(?=^- When to try: |^Pattern \d+
 class LessonEntry:
     """A lesson with its entry. `identity`: of the step that it rests on, the same in copies of the transcript.
 
-    `source`: who tells it; of low trust. `is_echo`: its solution repeats what hardwon handed out in this session.
+    `reporter`: the run that tells it; of low trust. `is_echo`: its solution repeats what hardwon handed out
+    in this session.
     """
 
     lesson: Lesson
     entry: NewEntry
     identity: str
-    source: str
+    reporter: str
     is_echo: bool
 
 
@@ -89,7 +93,7 @@ def make_entry(lesson: Lesson, session: Session, *, project: str, with_prompts: 
         lesson=lesson,
         entry=make(lesson, session, project, tidy(task, session.folder) if task else None),
         identity=identity_of(lesson.step, session),
-        source=_source(session, is_outside=lesson.is_outside),
+        reporter=_reporter(session, is_outside=lesson.is_outside),
         is_echo=bool(lesson.solution) and _is_echo(lesson, session),
     )
 
@@ -99,12 +103,12 @@ def identity_of(step: Step, session: Session) -> str:
     return f"{session.tool} {step.id} {step.at.isoformat() if step.at else session.session_id}"
 
 
-def _source(session: Session, *, is_outside: bool) -> str:
-    """Return who tells the lessons of a session: each run by itself, since independent runs agree with each other."""
-    name = re.sub(r"[^\w.:-]", "-", session.session_id)
-    if len(name) > _MAX_SOURCE_ID:
+def _reporter(session: Session, *, is_outside: bool) -> str:
+    """Return who reports the lessons of a session: each run by itself, since independent runs agree with each other."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", session.session_id)
+    if len(name) > _MAX_REPORTER_ID:
         name = sha256(session.session_id.encode("utf-8", "replace")).hexdigest()[:32]
-    return f"{SESSIONS}{session.tool}{'+outside' if is_outside else ''}/{name}"
+    return f"{SESSIONS}.{session.tool}{OUTSIDE if is_outside else ''}.{name}"
 
 
 def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -> NewEntry:
