@@ -147,7 +147,7 @@ def find_transcripts(places: Sequence[Path], *, since: datetime | None = None) -
         for path in _files_in(place, found) if is_folder else [place]:
             reasons = found.left_out.total()
             try:
-                transcript = _examine(path, since, found)
+                transcript = _examine(path, found)
             except OSError as error:
                 found.unread.append(f"{path}: {error.strerror or error}")
                 continue
@@ -157,7 +157,19 @@ def find_transcripts(places: Sequence[Path], *, since: datetime | None = None) -
                 found.unread.append(f"{path}: no transcript of a known tool")
     unique = {each.path.resolve(): each for each in found.transcripts}
     found.transcripts = sorted(unique.values(), key=lambda each: (*each.group, str(each.path)))
+    if since is not None:
+        _drop_older(found, since)
     return found
+
+
+def _drop_older(found: Found, since: datetime) -> None:
+    """Leave out the sessions of which no file was written since then."""
+    begin_ns = int(since.timestamp() * 1e9)
+    written = {each.group for each in found.transcripts if each.modified_ns >= begin_ns}
+    older = {each.group for each in found.transcripts} - written
+    if older:
+        found.left_out["older than --since"] += len(older)
+        found.transcripts = [each for each in found.transcripts if each.group in written]
 
 
 def _files_in(folder: Path, found: Found) -> Iterator[Path]:
@@ -169,16 +181,13 @@ def _files_in(folder: Path, found: Found) -> Iterator[Path]:
         yield from (Path(parent, name) for name in sorted(files) if _NAMES.fullmatch(name))
 
 
-def _examine(path: Path, since: datetime | None, found: Found) -> Transcript | None:
+def _examine(path: Path, found: Found) -> Transcript | None:
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
         return None
     if facts.st_uid != os.geteuid():
         found.unread.append(f"{path}: belongs to another user")
         found.left_out["a session of another user"] += 1
-        return None
-    if since is not None and facts.st_mtime < since.timestamp():
-        found.left_out["older than --since"] += 1
         return None
     with path.open("rb") as stream:
         raw = stream.read(_HEAD_BYTES)

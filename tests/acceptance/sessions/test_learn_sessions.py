@@ -14,8 +14,11 @@ from hardwon import connection
 from hardwon.errors import AccessDenied, InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.access.principals import OWNER, Principal, Scope, Trust
-from knowledge.models import Context, EntryStatus, Task
+from knowledge.models import CaptureResult, Context, EntryStatus, Task
 from knowledge.wiring.open import Knowledge
+from orchestrator.importers.sessions.formats import find_transcripts
+from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader, select_changed
+from orchestrator.importers.sessions.lessons.read_marks import open_marks
 from orchestrator.importers.sessions.steps import MAIN
 from tests.support.entries import failure
 from tests.support.processes import Commands
@@ -171,6 +174,26 @@ def test_a_key_gains_nothing_by_passing_on_an_agents_word() -> None:
     admin = Principal(trust=Trust.KEY, scopes=frozenset({Scope.ADMIN}), key_id="admin", workspace="w")
     told = admin.acting_for_agent("sessions.codex.outside.one")
     assert (told.scopes, told.workspace) == (frozenset({Scope.CAPTURE}), "w")
+
+
+async def test_an_owner_learns_in_process_what_the_command_learns(knowledge: Knowledge, tmp_path: Path) -> None:
+    secret = "sk-" + "Ab3" * 16
+    calls = [replace(each, command=f"OPENAI_API_KEY={secret} pytest") for each in (FAIL, PASS)]
+    path = write(tmp_path / "a.jsonl", [calls[0], EDIT, calls[1]])
+    told: list[CaptureResult] = []
+    reader = SessionReader(project="shop")
+    for _ in range(2):
+        with open_marks(tmp_path, knowledge.workspace, for_writing=True) as marks:
+            learner = SessionLearner(knowledge=knowledge, marks=marks, tell=told.append, left_out=reader.left_out)
+            for files in select_changed(find_transcripts([path]), marks):
+                for session in reader.read(files):
+                    await learner.learn(session)
+                learner.mark_read(files, reader.unread)
+    (answer,) = told
+    assert answer.entry_id is not None
+    entry = await knowledge.capture.get(answer.entry_id)
+    assert (entry.status, entry.project_id, entry.low_trust) == (EntryStatus.STAGED, "shop", True)
+    assert secret not in str(entry)
 
 
 async def test_each_run_counts_once_for_a_pattern(knowledge: Knowledge) -> None:

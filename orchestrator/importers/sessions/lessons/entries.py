@@ -16,6 +16,7 @@ from knowledge.memory.capture.outcomes import repeats
 from knowledge.models import EntryType, NewEntry
 from knowledge.text.error_summary import error_lines
 from knowledge.text.fitting import fit_ends
+from knowledge.text.redaction import redact
 from orchestrator.importers.fields import key, main_technology
 from orchestrator.importers.repository import open_repository
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind
@@ -130,7 +131,7 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         solution_steps=tidy(lesson.solution, session.folder) or None,
         success_verified=is_fix,
         verified_by=proof[:_MAX_VERIFIED_BY] if is_fix and proof else None,
-        task_id=key(check.key if check else lesson.step.id),
+        task_id=_task_id(check.key if check else lesson.step.id, session),
         run_id=key(f"{session.session_id}/{lesson.step.id}"),
         idempotency_key=key(f"{lesson.step.id}@{session.session_id}"),
     )
@@ -148,10 +149,15 @@ def _rejection(lesson: Lesson, session: Session, project: str, task: str | None)
         proposal=fit_ends(f"{step.tool}: {proposal}".strip(), "cut: it goes on here"),
         human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here"),
         revision_approach=tidy(lesson.solution, session.folder) or None,
-        task_id=key(f"{step.tool}: {proposal}"),
+        task_id=_task_id(f"{step.tool}: {proposal}", session),
         run_id=key(f"{session.session_id}/{step.id}"),
         idempotency_key=key(f"{step.id}@{session.session_id}"),
     )
+
+
+def _task_id(text: str, session: Session) -> str:
+    """Return an id without secrets, such as those in variables of a command: ids are not redacted when stored."""
+    return key(redact(tidy(text, session.folder)).text)
 
 
 def _technology(lesson: Lesson) -> str | None:

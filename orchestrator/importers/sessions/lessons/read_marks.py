@@ -21,8 +21,7 @@ CREATE TABLE IF NOT EXISTS files (
     workspace TEXT, path TEXT, prefix TEXT, size INTEGER, modified_ns INTEGER, reader INTEGER,
     PRIMARY KEY (workspace, path));
 CREATE TABLE IF NOT EXISTS lessons (
-    workspace TEXT, identity TEXT, entry_id TEXT, kind TEXT, session TEXT, PRIMARY KEY (workspace, identity));
-CREATE INDEX IF NOT EXISTS lessons_of_session ON lessons (workspace, session);
+    workspace TEXT, identity TEXT, entry_id TEXT, kind TEXT, PRIMARY KEY (workspace, identity));
 """
 
 
@@ -64,14 +63,6 @@ class ReadMarks:
         with self.connection:
             self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def lessons_of(self, session: str) -> dict[str, KnownLesson]:
-        """Return the lessons that were learned from a session, by identity."""
-        rows = self.connection.execute(
-            "SELECT identity, entry_id, kind FROM lessons WHERE workspace = ? AND session = ?",
-            (self.workspace, session),
-        )
-        return {row[0]: KnownLesson(identity=row[0], entry_id=row[1], kind=row[2]) for row in rows}
-
     def find(self, identity: str) -> KnownLesson | None:
         """Return a lesson by its identity, from whichever session it was learned."""
         row = self.connection.execute(
@@ -80,12 +71,12 @@ class ReadMarks:
         ).fetchone()
         return None if row is None else KnownLesson(identity=row[0], entry_id=row[1], kind=row[2])
 
-    def save(self, lesson: KnownLesson, session: str) -> None:
+    def save(self, lesson: KnownLesson) -> None:
         """Store that a lesson was learned."""
         with self.connection:
             self.connection.execute(
-                "INSERT OR REPLACE INTO lessons VALUES (?, ?, ?, ?, ?)",
-                (self.workspace, lesson.identity, lesson.entry_id, lesson.kind, session),
+                "INSERT OR REPLACE INTO lessons VALUES (?, ?, ?, ?)",
+                (self.workspace, lesson.identity, lesson.entry_id, lesson.kind),
             )
 
     def forget(self, identity: str) -> None:

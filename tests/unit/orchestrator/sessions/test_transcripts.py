@@ -92,6 +92,9 @@ def test_since_takes_days_hours_weeks_and_dates(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="neither a time"):
         parse_since("soon", NOW)
     path = write(tmp_path / "a.jsonl", to_claude_code(RUN, "one")[MAIN])
+    sub_agent = write(tmp_path / "b.jsonl", to_claude_code(RUN, "one")[MAIN])
+    os.utime(sub_agent, (1, 1))
+    assert len(find_transcripts([tmp_path], since=NOW - timedelta(days=365 * 50)).transcripts) == 2
     os.utime(path, (1, 1))
     found = find_transcripts([tmp_path], since=NOW)
     assert (found.transcripts, found.left_out) == ([], Counter({"older than --since": 1}))
