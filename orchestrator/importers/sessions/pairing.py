@@ -15,6 +15,7 @@ from knowledge.text.error_summary import error_lines
 from knowledge.text.volatile import mask_volatile
 from orchestrator.importers.sessions.checks import Check, Verdict, judge, read_check
 from orchestrator.importers.sessions.lessons.changes import Change, changes_of, render_changes
+from orchestrator.importers.sessions.lessons.failing_tests import failing_tests
 from orchestrator.importers.sessions.shell.words import split_commands
 from orchestrator.importers.sessions.steps import MAIN, Decider, Session, Step, StepOutcome
 
@@ -263,13 +264,13 @@ def _files(changes: Sequence[Change]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(file for change in changes for file in change.files))
 
 
-_TEST_NAME = re.compile(r"^(?:FAILED|ERROR|FAIL:?|ERROR:|--- FAIL:|not ok|\s+[✕✗]|●)\s+(.*)$", re.MULTILINE)
+_MAX_TESTS = 1000
 _NUMBERS = re.compile(r"\d+")
 
 
 def _signature(step: Step) -> tuple[str, frozenset[str]]:
     """Return what is equal of two runs that fail in the same way: the lines of the error, and the tests that fail."""
-    names = frozenset(mask_volatile(name).strip() for name in _TEST_NAME.findall(step.text))
+    names = frozenset(failing_tests(step.text, most=_MAX_TESTS))
     lines = "\n".join(error_lines(step.text, 400, len))
     return _NUMBERS.sub("0", mask_volatile(lines)), names
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -19,6 +19,7 @@ from knowledge.text.fitting import fit_ends
 from knowledge.text.redaction import redact
 from orchestrator.importers.fields import key, main_technology
 from orchestrator.importers.repository import open_repository
+from orchestrator.importers.sessions.lessons.failing_tests import describe_tests, failing_tests, is_of_frame
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind
 from orchestrator.importers.sessions.steps import Session, Step
 
@@ -27,6 +28,7 @@ SESSIONS = "sessions"
 OUTSIDE = ".outside"
 """Behind the tool's name where text from outside of the machine was read before."""
 _SHOWN_CHARS = 500
+_REASON_LINES = 2
 _READ_BYTES = 3 * 1024
 """Bytes of an output among which the lines that say what went wrong are looked for; ours."""
 _MAX_VERIFIED_BY = 500
@@ -116,7 +118,7 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
     check = lesson.check
     command = tidy(check.shown, session.folder) if check else ""
     output = tidy(lesson.step.text, session.folder)
-    words = "\n".join(error_lines(truncate_middle(output, _READ_BYTES, "\n"), _SHOWN_CHARS, len))
+    names = failing_tests(output)
     proof = tidy(lesson.proof_check.shown, session.folder) if lesson.proof_check else None
     is_fix = lesson.kind is LessonKind.FIX
     return NewEntry(
@@ -125,8 +127,8 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         agent_type=_AGENT_TYPE,
         task_type="bugfix",
         technology=_technology(lesson),
-        task_description=task,
-        failure_description=fit_ends(f"`{command}` fails\n{words}".strip(), "cut: the output has more here"),
+        task_description=task or describe_tests(names),
+        failure_description=_describe(command, names, output),
         error_message=fit_ends(output, "cut: the output has more here") or None,
         solution_steps=tidy(lesson.solution, session.folder) or None,
         success_verified=is_fix,
@@ -135,6 +137,17 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         run_id=key(f"{session.session_id}/{lesson.step.id}"),
         idempotency_key=key(f"{lesson.step.id}@{session.session_id}"),
     )
+
+
+def _describe(command: str, names: Sequence[str], output: str) -> str:
+    """Return what failed: the tests and what they say, else the command; then the first lines that say why."""
+    lines = error_lines(truncate_middle(output, _READ_BYTES, "\n"), _SHOWN_CHARS, len)
+    reasons = [re.sub(r"^E\s+", "", line) for line in lines if not is_of_frame(line)][:_REASON_LINES]
+    if names:
+        verb = "fails" if len(names) == 1 else "fail"
+        told = ": ".join(filter(None, (f"{', '.join(names)} {verb}", describe_tests(names))))
+        return "\n".join([told, *reasons])
+    return "\n".join([f"`{command}` fails", *(reasons or lines[:_REASON_LINES])])
 
 
 def _rejection(lesson: Lesson, session: Session, project: str, task: str | None) -> NewEntry:

@@ -18,6 +18,12 @@ CHECK = "python3 -m unittest test_cart"
 SOLUTION = 'def total(items):\n-    return sum(item["price"] for item in items)\n+    return sum((item["price"] or 0)'
 
 
+DESCRIPTION = [
+    "test_missing_price_counts_as_zero fails: missing price counts as zero",
+    "TypeError: unsupported operand type(s) for +: 'int' and 'NoneType'",
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What the folder of a tool teaches: checks mended and still open, and commands refused by a rule."""
@@ -66,14 +72,12 @@ def test_a_real_run_teaches_what_it_should(case: Case) -> None:
     for entry in fixes:
         assert SOLUTION in (entry.solution_steps or "")
         assert "TypeError" in (entry.error_message or "")
+        assert (entry.failure_description or "").splitlines() == DESCRIPTION
+        assert entry.task_description == "missing price counts as zero"
         assert entry.run_id is not None
         assert entry.run_id.startswith(f"{sessions[0].session_id}/")
-    shown = {
-        entry.failure_description.splitlines()[0]
-        for entry in failures
-        if not entry.success_verified and entry.failure_description
-    }
-    assert shown == {f"`{command}` fails" for command in case.still_open}
+    shown = tuple(each.lesson.check.shown for each in learned if each.lesson.check and not each.entry.success_verified)
+    assert shown == case.still_open
     refused = [each.entry for each in learned if each.entry.human_feedback]
     assert tuple((entry.proposal or "").partition(": ")[2] for entry in refused) == case.refused
     assert not any(entry.revision_approach for entry in refused)
@@ -86,7 +90,7 @@ def test_a_real_run_stores_no_folder_and_no_words_of_a_hook(case: Case) -> None:
     told = " ".join(str(each.entry) for each in learned)
     assert "/home/dev" not in told
     assert "MEMORY-NOTE" not in told
-    assert not any(each.entry.task_description for each in learned)
+    assert "Make the test" not in told, "the user's words"
 
 
 def test_the_same_failure_told_by_two_tools_has_the_same_texts() -> None:
