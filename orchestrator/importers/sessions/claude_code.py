@@ -88,7 +88,7 @@ def read(lines: Iterable[str]) -> Session:
 
 
 def _read_line(reading: _Reading, line: Mapping[str, Any]) -> None:
-    session, kind = reading.session, line.get("type")
+    session, kind = reading.session, _text(line.get("type"))
     session.session_id = session.session_id or _text(line.get("sessionId"))
     session.folder = session.folder or _text(line.get("cwd")) or None
     session.version = session.version or _text(line.get("version")) or None
@@ -103,7 +103,7 @@ def _read_line(reading: _Reading, line: Mapping[str, Any]) -> None:
                 [each for each in content if isinstance(each, str)] if isinstance(content, list) else []
             )
     elif kind not in _PASSED_OVER:
-        session.passed_over[f"unknown type {_text(kind)[:40] or '?'}"] += 1
+        session.passed_over[f"unknown type {kind[:40] or '?'}"] += 1
 
 
 def _read_message(reading: _Reading, line: Mapping[str, Any]) -> None:

@@ -84,10 +84,10 @@ def read(lines: Iterable[str]) -> Session:
     """Return the steps of a rollout; a sub-agent's has the id of the session that it belongs to."""
     reading = _Reading(session=Session(tool=TOOL, session_id=""))
     for line in parse_objects(lines, reading.session.passed_over):
-        payload, kind = line.get("payload"), line.get("type")
+        payload, kind = line.get("payload"), _text(line.get("type"))
         if kind not in _LINES or not isinstance(payload, Mapping):
             if kind not in _PASSED_OVER:
-                reading.session.passed_over[f"unknown type {_text(kind)[:40] or '?'}"] += 1
+                reading.session.passed_over[f"unknown type {kind[:40] or '?'}"] += 1
             continue
         if kind == "session_meta":
             _read_meta(reading, payload)
@@ -134,7 +134,7 @@ def _read_event(reading: _Reading, event: Mapping[str, Any], at: str) -> None:
 
 
 def _read_item(reading: _Reading, item: Mapping[str, Any], at: str) -> None:
-    call_id, kind = _text(item.get("id")), item.get("type")
+    call_id, kind = _text(item.get("id")), _text(item.get("type"))
     if kind not in {"CommandExecution", "FileChange", "McpToolCall", "WebSearch"} or not call_id:
         return
     call = reading.calls.get(call_id)
@@ -154,7 +154,9 @@ def _shorten(reading: _Reading, item: Mapping[str, Any]) -> Mapping[str, Any]:
     kept = {name: item[name] for name in ("type", "status", "exit_code") if name in item}
     kept["text"] = reading.budget.cut(_text(item.get("aggregated_output")) or _text(item.get("stdout")))
     parsed = item.get("parsed_cmd")
-    kinds = {each.get("type") for each in parsed if isinstance(each, Mapping)} if isinstance(parsed, list) else set()
+    kinds = (
+        {_text(each.get("type")) for each in parsed if isinstance(each, Mapping)} if isinstance(parsed, list) else set()
+    )
     kept["is_search"] = bool(kinds) and kinds <= _LOOKS
     changes = item.get("changes")
     if isinstance(changes, Mapping):
@@ -174,7 +176,7 @@ def _diff_of(change: Mapping[str, Any]) -> str:
 
 
 def _read_item_of_response(reading: _Reading, item: Mapping[str, Any], at: str) -> None:
-    kind, call_id = item.get("type"), item.get("call_id")
+    kind, call_id = _text(item.get("type")), item.get("call_id")
     metadata = item.get("internal_chat_message_metadata_passthrough")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     if isinstance(metadata.get("turn_id"), str):
@@ -269,12 +271,12 @@ def _step(reading: _Reading, call_id: str, call: _Call) -> Step | None:
 
 def _values_of_item(reading: _Reading, call: _Call) -> dict[str, Any]:
     item = call.item or {}
-    kind, status, code = item.get("type"), item.get("status"), item.get("exit_code")
+    kind, status, code = _text(item.get("type")), _text(item.get("status")), item.get("exit_code")
     text, code = item["text"], code if isinstance(code, int) else None
     if status == "declined":
         return {"outcome": StepOutcome.DENIED, **_decision(reading, call.output or ""), "edits": item.get("edits", ())}
     if kind == "FileChange":
-        is_done = status in {"completed", None}
+        is_done = status in {"completed", ""}
         edits = item.get("edits", ()) if is_done else ()
         return {"outcome": StepOutcome.OK if is_done else StepOutcome.TOOL_ERROR, "text": text[:400], "edits": edits}
     if kind != "CommandExecution":

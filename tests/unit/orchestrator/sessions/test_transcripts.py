@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hardwon.errors import InvalidInput
+from knowledge.memory.rules.validation import validate
 from orchestrator.importers.sessions import claude_code, codex, formats
 from orchestrator.importers.sessions.formats import (
     default_places,
@@ -19,8 +22,10 @@ from orchestrator.importers.sessions.formats import (
     read_lines,
     read_sessions,
 )
+from orchestrator.importers.sessions.lessons.entries import make_entry
+from orchestrator.importers.sessions.pairing import pair
 from orchestrator.importers.sessions.steps import MAIN, Decider, Step, StepOutcome, parse_objects
-from tests.unit.orchestrator.sessions.generated_runs import Call, Run, to_claude_code, to_codex
+from tests.unit.orchestrator.sessions.generated_runs import Call, Run, make_run, to_claude_code, to_codex
 
 RUN = Run(
     [
@@ -228,3 +233,26 @@ def test_lines_that_are_no_objects_are_counted() -> None:
     deep = "[" * 100_000
     assert list(parse_objects(['{"a": 1}', "", "3", "{", deep], passed_over)) == [{"a": 1}]
     assert passed_over == Counter({"no JSON object": 1, "no JSON": 2})
+
+
+VALUES: list[Any] = [None, 1, True, "x", "", [], {}, [1], {"a": 1}, ["x", None], -5, 1e9, "\x00", "a\nb"]
+
+
+def spoil(value: Any, chance: random.Random, share: float) -> Any:
+    """Return a JSON value in which some parts are missing or of another type."""
+    if chance.random() < share:
+        return chance.choice(VALUES)
+    if isinstance(value, dict):
+        return {name: spoil(each, chance, share) for name, each in value.items() if chance.random() > share / 2}
+    return [spoil(each, chance, share) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex"])
+def test_values_of_other_types_break_no_reader_and_make_no_invalid_entry(tool: str) -> None:
+    write_run, read = (to_claude_code, claude_code.read) if tool == "claude-code" else (to_codex, codex.read)
+    for seed in range(60):
+        chance = random.Random(seed)
+        rows = [json.loads(line) for lines in write_run(make_run(seed), "one").values() for line in lines]
+        session = read(json.dumps(spoil(row, chance, 0.02)) for row in rows)
+        for lesson in pair(session).lessons:
+            validate(make_entry(lesson, session, project="shop").entry)
