@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from orchestrator.importers.sessions.checks import Verdict, judge, read_check
@@ -188,3 +190,22 @@ def test_an_open_quote_or_a_here_document_is_no_trouble() -> None:
     assert [each.words for each in written] == [("cat",), ("pytest", "a.py")]
     assert written[0].writes == ("a.py",)
     assert split_commands("x" * 30_000) == []
+
+
+def test_any_line_of_shell_is_read_to_its_end() -> None:
+    chance = random.Random(7)
+    parts = [
+        *"ab \t\n'\"`$(){}<>|&;#\\=1-/.!",
+        "<<EOF",
+        "$(",
+        "pytest",
+        "&&",
+        "||",
+        "bash -lc ",
+        "env A=1 ",
+        "timeout 5 ",
+    ]
+    for _ in range(2000):
+        line = "".join(chance.choice(parts) for _ in range(chance.randrange(1, 40)))
+        check = read_check(line, root=ROOT)
+        assert check is None or (check.key and check.shown), line
