@@ -237,6 +237,8 @@ class KnowledgeSettings(BaseSettings):
     """Lead in probability that a hint must have over the agent alone."""
     holdout: float = Field(default=0.02, ge=0, le=0.5)
     """Share of tasks that get no hint, so that the lift is known; 0 turns it off."""
+    check_commands: str = ""
+    """Commands that check something, to `hardwon learn sessions`, besides those it knows; with commas between."""
     # How documents are fetched and kept:
     fetch: str = ""
     """Addresses that git repositories may be fetched from, with commas between; unset: fetching is off."""

@@ -27,6 +27,8 @@ class Scope(StrEnum):
     """Delete data, run maintenance, and create keys."""
 
 
+REPORTER_PREFIX: Final = "agent:"
+"""In front of the names of agents whose word another caller passes on; the id of no key begins so."""
 MAX_NAME_CHARS: Final = 100
 DEFAULT_OVERLAP: Final = timedelta(hours=24)
 

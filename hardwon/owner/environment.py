@@ -18,7 +18,14 @@ from hardwon.settings import VERSION
 _STORES = ("HARDWON_DATABASE_URL", "HARDWON_QDRANT_URL", "HARDWON_QDRANT_PREFIX")
 """Variables that say which stores are opened."""
 _OF_CALLERS = frozenset(
-    {"HARDWON_HOME", "HARDWON_API_URL", "HARDWON_API_KEY", "HARDWON_QUERY_DEADLINE_MS", "HARDWON_LOG_LEVEL"}
+    {
+        "HARDWON_HOME",
+        "HARDWON_API_URL",
+        "HARDWON_API_KEY",
+        "HARDWON_QUERY_DEADLINE_MS",
+        "HARDWON_LOG_LEVEL",
+        "HARDWON_CHECK_COMMANDS",
+    }
 )
 """Variables that each caller may have its own values of."""
 _ALSO_READ = frozenset({"OPENAI_API_KEY", "AI_ENABLE_DOCUMENTATION_QA_SUBAGENT"})

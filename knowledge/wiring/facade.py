@@ -160,6 +160,10 @@ class Knowledge:
         except Unavailable:
             return stats
 
+    def report_as(self, reporter: str) -> Knowledge:
+        """Return the services whose captures are an agent's word, of low trust; `reporter` names the agent."""
+        return self.for_principal(self.principal.acting_for_agent(reporter))
+
     async def ready(self) -> None:
         """Check that both stores are usable, without changing anything.
 

@@ -67,6 +67,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
         "https://git.example.org/team, file:///srv",
     ),
     "HARDWON_FETCH_INSIDE": ("true", "fetch_inside", True),
+    "HARDWON_CHECK_COMMANDS": ("just verify, ./ci", "check_commands", "just verify, ./ci"),
     "HARDWON_CASE_RETENTION_DAYS": ("30", "case_retention_days", 30),
     "HARDWON_SYNTHESIS_MODEL": ("some-model", "synthesis_model", "some-model"),
     "HARDWON_SYNTHESIS_BASE_URL": ("http://models/v1", "synthesis_base_url", "http://models/v1"),

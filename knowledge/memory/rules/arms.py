@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 
+from hardwon.models.access import REPORTER_PREFIX
 from knowledge.memory.rules.embedding_text import normalise
 from knowledge.models import EntryTexts, EntryType, KnownKeys, NewEntry, PointId, TrialRecord
 from knowledge.text.error_summary import error_signature
@@ -32,6 +33,8 @@ OTHER_WEIGHT = 0.5
 """Weight at most of any other situation where one has the same text as the question."""
 LOW_TRUST_WEIGHT = 0.5
 """Weight of a record that an agent's key reported, until something trusted worked with the arm nearby; ours."""
+INDEPENDENT_RUNS = 2
+"""Runs of coding agents that agree from which their records count in full; ours."""
 MIN_UPPER_BOUND = 0.25
 """Arms whose upper bound is below it are not shown."""
 
@@ -127,13 +130,14 @@ def count(records: Sequence[TrialRecord], weights: Mapping[PointId, float], ques
     """Return an arm's counts at a question, from its records in any order.
 
     A (project, task, run) counts once, by its latest record. Of what one agent's key reported only the first record
-    counts, and less while no trusted record of a success is near.
+    counts, and less while neither a trusted record of a success is near nor a second run of a coding agent agrees.
     """
     if len(records) == 1:  # as most have
         ordered = list(records)
     else:
         ordered = sorted(_first_of_agents(_latest_of_events(records)), key=_time, reverse=True)
-    vouched = any(each.worked and not each.low_trust and record_weight(each, weights, question) > 0 for each in ordered)
+    worked = [each for each in ordered if each.worked and record_weight(each, weights, question) > 0]
+    vouched = any(not each.low_trust for each in worked) or _count_runs(worked) >= INDEPENDENT_RUNS
     successes = failures = newer = 0.0
     for record in ordered:
         weight = record_weight(record, weights, question)
@@ -144,6 +148,13 @@ def count(records: Sequence[TrialRecord], weights: Mapping[PointId, float], ques
         successes, failures = successes + counted * record.worked, failures + counted * (not record.worked)
         newer += weight * trust
     return Counts(successes=successes, failures=failures)
+
+
+def _count_runs(records: Sequence[TrialRecord]) -> int:
+    """Return the number of agents' runs that records are of: hardwon read them itself, no agent's key told of them."""
+    return len(
+        {each.reporter for each in records if each.reporter is not None and each.reporter.startswith(REPORTER_PREFIX)}
+    )
 
 
 def arm_counts(arm: str, records: Sequence[TrialRecord], weights: Mapping[PointId, float], question: str) -> Counts:

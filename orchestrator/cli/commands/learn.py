@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hardwon.models.entries import NewEntry
     from orchestrator.cli.reports.memory_report import LeftOut
 
-learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
+learn = typer.Typer(
+    help="Learn from git history, test and SARIF reports, reviews, runs of coding agents.", no_args_is_help=True
+)
 
 
 def capture_and_report(
@@ -193,6 +195,45 @@ def learn_job(
         place="command",
         nothing="no command failed first and ended well later, on another commit",
         left_out=LeftOut(counts=commands.left_out),
+    )
+
+
+@learn.command("sessions")
+def learn_sessions(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Transcripts, or folders of them; else where the agents' tools keep them."),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Those written since then: 7d, 12h, 2w or a date.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project; else the repository of a run's folder.")] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be learned, and why.")] = False,
+    with_prompts: Annotated[
+        bool, typer.Option("--with-prompts", help="Keep the user's prompt as the task's description.")
+    ] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn from the runs of coding agents: checks that failed, what mended them, and what was refused."""
+    from datetime import UTC, datetime
+
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.files.session_capture import learn_sessions as learn_from
+    from orchestrator.importers.sessions.formats import parse_since
+
+    named = [command for each in KnowledgeSettings().check_commands.split(",") if (command := each.strip())]
+    begin = None if since is None else parse_since(since, datetime.now(UTC))
+    run(
+        lambda: learn_from(
+            paths or [],
+            since=begin,
+            project=project,
+            named=named,
+            with_prompts=with_prompts,
+            dry_run=dry_run,
+            workspace=workspace,
+            as_json=as_json,
+        )
     )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
+
+from hardwon.text.truncation import truncate_middle
 
 MAIN = "main"
 """The agent that the session belongs to; sub-agents have ids of their own."""
@@ -49,7 +54,8 @@ class Step:
     often the transcript repeats it. `command`: of a shell alone. `exit_code`: None where it is not told. `text`: what
     the step put out, without the tool's own wrapper lines. `reason`: the words of a denial. `is_search`: the tool says
     that it only looked for something, so that finding nothing is no failure. `is_outside`: `text` comes from outside of
-    the machine (a web page, a server of tools).
+    the machine (a web page, a server of tools). `proposal`: what was to be done, where it is neither a command nor an
+    edit, such as a plan. `folder`: where it was done, if another than the session's.
     """
 
     order: int
@@ -66,6 +72,8 @@ class Step:
     reason: str = ""
     is_search: bool = False
     is_outside: bool = False
+    proposal: str = ""
+    folder: str | None = None
     task: str | None = None
     at: datetime | None = None
 
@@ -75,7 +83,7 @@ class Session:
     """A run of a coding agent. `folder`: where it worked, as told. `task` of a step: the prompt's or turn's id.
 
     `handed_out`: texts that hooks put into the agent's context, to tell our own words from the agent's. `passed_over`:
-    number of lines by the reason why they are no part of it (half a line, an unknown type).
+    number of lines by the reason why they are no part of it (half a line, an unknown type). `prompts`: by task.
     """
 
     tool: str
@@ -85,4 +93,50 @@ class Session:
     parent_id: str | None = None
     steps: list[Step] = field(default_factory=list)
     handed_out: list[str] = field(default_factory=list)
+    prompts: dict[str, str] = field(default_factory=dict)
     passed_over: Counter[str] = field(default_factory=Counter)
+
+
+_TEXT_BYTES = 8 * 1024
+_SESSION_BYTES = 24 * 1024 * 1024
+_SCARCE_BYTES = 1024
+
+
+@dataclass(slots=True)
+class TextBudget:
+    """Limits the memory of a session's texts: each is cut, and shorter once they are many together; ours."""
+
+    used: int = 0
+
+    def cut(self, text: str, limit: int = _TEXT_BYTES) -> str:
+        """Return the text, without its middle where it is long: what went wrong stands at an end."""
+        shown = truncate_middle(text, _SCARCE_BYTES if self.used > _SESSION_BYTES else limit, "\n[...]\n")
+        self.used += len(shown)
+        return shown
+
+
+def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects of lines; count the lines that hold none."""
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            passed_over["no JSON"] += 1
+            continue
+        if isinstance(value, dict):
+            yield value
+        else:
+            passed_over["no JSON object"] += 1
+
+
+def parse_time(text: object) -> datetime | None:
+    """Return an aware time of ISO 8601; None for anything else."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

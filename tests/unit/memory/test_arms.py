@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.models.access import REPORTER_PREFIX
 from knowledge.memory.rules.arms import (
     HALF_LIFE,
     LIKENESS_WEIGHT,
@@ -155,6 +156,17 @@ def test_of_a_run_a_trusted_record_stands_whatever_a_key_reports_later() -> None
     event = ("web-shop", "T-1", "")
     later = trial(1, event=event, worked=False, low_trust=True, reporter="k")
     assert counted(trial(0, event=event), later) == (1.0, 0.0)
+
+
+def test_two_runs_of_coding_agents_that_agree_count_in_full() -> None:
+    runs = [trial(number, low_trust=True, reporter=f"{REPORTER_PREFIX}sessions.codex.{number}") for number in range(2)]
+    assert counted(runs[0])[0] == LOW_TRUST_WEIGHT
+    assert counted(*runs)[0] == pytest.approx(1 + 2 ** (-1 / HALF_LIFE))
+    same = [trial(number, low_trust=True, reporter=f"{REPORTER_PREFIX}sessions.codex.1") for number in range(5)]
+    assert counted(*same)[0] == LOW_TRUST_WEIGHT, "a run by itself agrees with nobody"
+    keys = [trial(number, low_trust=True, reporter=f"k{number}") for number in range(2)]
+    assert counted(*keys)[0] < 1, "agents' keys vouch for nobody"
+    assert counted(runs[0], replace(runs[1], worked=False))[0] < 1
 
 
 def test_an_agents_key_counts_once_and_by_half_until_something_trusted_worked_nearby() -> None:

@@ -132,6 +132,8 @@ COMMANDS: Mapping[str, str] = {
     "hardwon jobs": "cron and the scheduler are commands, too",
     "hardwon jobs run": "cron and the scheduler are commands, too",
     "hardwon export": "entries are exported as JSON lines, too",
+    "hardwon learn": "runs of coding agents teach, too",
+    "hardwon learn sessions": "runs of coding agents teach, too",
     "hardwon learn job": "jobs of CI teach, too",
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,

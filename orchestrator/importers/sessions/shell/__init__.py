@@ -1,0 +1,1 @@
+"""Lines of shell: the commands in them, and what their programs do."""
