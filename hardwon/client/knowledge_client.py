@@ -176,6 +176,15 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         other._configure(replace(self._api, workspace=workspace), self.settings)
         return other
 
+    def report_as(self, reporter: str) -> KnowledgeClient:
+        """Return a client over the same connection whose captures are an agent's word, of low trust.
+
+        `reporter` names the agent: letters, digits, `.`, `_` and `-`, at most 80 of them.
+        """
+        other = object.__new__(KnowledgeClient)
+        other._configure(replace(self._api, reporter=reporter), self.settings)
+        return other
+
     async def build_context(self, task: Task, agent_type: str) -> Context:
         """Return the context of a task, built by the server; a task beyond 320 KiB is sent, and shown, by its ends."""
         description = shorten_text("description", task.description, _MAX_TASK_BYTES)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
+REPORTER_HEADER = "Hardwon-Reporter"
+"""Names the agent whose word a request passes on: it is then treated as that agent's, whoever sends it."""
 LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the response to a request that a stopping server cancelled: the request may be repeated elsewhere."""
 DEADLINE_HEADER = "Hardwon-Deadline-Ms"
@@ -81,6 +83,7 @@ class Api:
     workspace: str | None
     """None: that of the key."""
     server: str
+    reporter: str | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS))
 
     async def call(
@@ -184,7 +187,8 @@ class Api:
 
     def _headers(self, content_type: str) -> dict[str, str]:
         workspace = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
-        return {**workspace, "Content-Type": content_type}
+        reporter = {} if self.reporter is None else {REPORTER_HEADER: self.reporter}
+        return {**workspace, **reporter, "Content-Type": content_type}
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar, cast
 
-from hardwon.errors import AccessDenied, StorageUnavailable
+from hardwon.errors import AccessDenied, InvalidInput, StorageUnavailable
 from hardwon.models.access import Scope
 from knowledge.access.permissions import Reach, Requirement, operations
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
+
+
+_REPORTER = re.compile(r"[A-Za-z0-9._-]{1,80}")
 
 
 class Trust(StrEnum):
@@ -59,6 +63,23 @@ class Principal:
         """Raise AccessDenied unless an operation is allowed, also for an `unverified` caller."""
         if not self.may(operation):
             raise AccessDenied(self._refusal(operation))
+
+    def acting_for_agent(self, reporter: str) -> Principal:
+        """Return a principal that may capture alone, as an agent with a key of its own may, in this one's place.
+
+        Raises InvalidInput for a name that is none of an agent.
+        """
+        if not _REPORTER.fullmatch(reporter):
+            raise InvalidInput("reporter", "must be 1 to 80 letters, digits, dots, underscores and hyphens")
+        scopes = self.scopes if Scope.ADMIN not in self.scopes else frozenset({Scope.CAPTURE})
+        return replace(
+            self,
+            trust=Trust.KEY,
+            scopes=scopes & {Scope.CAPTURE},
+            key_id=f"agent:{reporter}",
+            first_key=None,
+            name=None,
+        )
 
     def check_workspace(self, workspace: str) -> None:
         """Raise AccessDenied for a workspace that is not the caller's, whether or not it exists."""

@@ -28,6 +28,7 @@ from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
+from orchestrator.cli.commands.watch import add_watch
 from orchestrator.cli.support.logging import configure_client_logs
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
@@ -347,6 +348,7 @@ def migrate(*, as_json: Json = False) -> None:
 
 
 add_mcp(app)
+add_watch(app)
 add_upkeep(app)
 add_custody(app)
 add_answers(evaluate)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hardwon.client.transport import MCP_PATH
+from hardwon.client.transport import MCP_PATH, REPORTER_HEADER
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.context.deadline import run_within
 from hardwon.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
@@ -47,6 +47,7 @@ _BEARER = re.compile(
 )  # without ASCII a byte of a letter may count as Unicode white space
 _PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 NEEDS_KEY = "this server needs a key: Authorization: Bearer ...; hardwon's own commands send HARDWON_API_KEY"
+_REPORTER_BYTES = REPORTER_HEADER.lower().encode()
 _KEY_ADVICE = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 
@@ -93,8 +94,12 @@ class OwnerAuthentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        scope[PRINCIPAL] = OWNER
-        await self._app(scope, receive, send)
+        try:
+            scope[PRINCIPAL] = _as_reporter(OWNER, scope)
+        except HardwonError as error:
+            await problem_response(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 class KeyAuthentication:
@@ -118,7 +123,7 @@ class KeyAuthentication:
             await self._app(scope, receive, send)
             return
         try:
-            scope[PRINCIPAL] = await self._authenticate_in_time(scope)
+            scope[PRINCIPAL] = _as_reporter(await self._authenticate_in_time(scope), scope)
         except _UnauthenticatedError as error:
             response = problem_response(
                 AccessDenied(str(error)), status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"}
@@ -284,6 +289,12 @@ def _has_hardwon_key(header: bytes) -> bool:
     """Return whether an Authorization header has a key of the form that hardwon makes."""
     key = _bearer_key(header)
     return key is not None and parse_key(key) is not None
+
+
+def _as_reporter(principal: Principal, scope: Scope) -> Principal:
+    """Return the principal of a request that passes on an agent's word. Raises InvalidInput for an invalid name."""
+    names = [value for name, value in scope.get("headers", ()) if name == _REPORTER_BYTES]
+    return principal.acting_for_agent(names[0].decode("latin-1")) if names else principal
 
 
 class _UnauthenticatedError(Exception):

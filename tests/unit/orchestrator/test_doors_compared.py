@@ -127,6 +127,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon review list": _ALARMS,
     "hardwon revoke": _WORDS,
     "hardwon verify": _INDEX,
+    "hardwon watch": "a check is watched, and what makes it pass again is learned",
 }
 """What differs from the files, by the name that a line begins with, and why."""
 
