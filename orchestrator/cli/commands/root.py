@@ -16,6 +16,7 @@ import typer
 from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from hardwon.settings import VERSION
+from orchestrator.cli.commands.agent_hooks import hooks
 from orchestrator.cli.commands.answers import add_answers
 from orchestrator.cli.commands.curation import add_custody
 from orchestrator.cli.commands.evaluate import evaluate
@@ -68,6 +69,7 @@ app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
 app.add_typer(contexts, name="contexts")
 app.add_typer(evaluate, name="evaluate")
+app.add_typer(hooks, name="hooks")
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 - Typer calls it so
