@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.agent_hooks.hook_tools import TOOLS, HookEvent, Mode
+from orchestrator.agent_hooks.hook_tools import TOOLS, HookEvent, Mode, hook_line
 from orchestrator.agent_hooks.shim import shim_path
 from tests.agents.drivers import CHECK, PACKAGES, Agent, install
 from tests.agents.model_server import ModelServer, Step
@@ -138,13 +138,13 @@ def times_of(ground: Ground, name: str, payload: Callable[[int], dict[str, Any]]
     times: dict[Mode, list[float]] = {mode: [] for mode in Mode}
     for number in range(15):
         for mode, event in events.items():
-            line = tool.entry(event, shim_path(ground.data))["hooks"][0]["command"]
+            line = hook_line(shim_path(ground.data), name, event)
             times[mode].append(_time(line, payload(number)) - _time("true", {}))
     return {mode: statistics.median(each) for mode, each in times.items()}
 
 
 def _asks(event: HookEvent) -> bool:
-    return event.mode is Mode.CAPTURE or event.matcher is not None or event.name == "PostToolUseFailure"
+    return event.mode is Mode.CAPTURE or "Tool" in event.name
 
 
 def _time(line: str, payload: dict[str, Any]) -> float:
@@ -158,7 +158,7 @@ def failure_payload(number: int) -> dict[str, Any]:
     said = f"Traceback (most recent call last):\n{ERROR}\n\nFAILED (errors=1)\nExit Code: 1"
     return {
         "session_id": f"timed-{number}", "tool_input": {"command": CHECK}, "error": f"Exit code 1\n{said}",
-        "tool_name": "run_shell_command", "tool_response": {"llmContent": said},
+        "tool_name": "run_shell_command", "tool_response": {"llmContent": f"{said}\n<exited with exit code 1>"},
     }  # fmt: skip
 
 

@@ -21,11 +21,13 @@ PACKAGES = {
     "codex": ("@openai/codex", "0.171.0", "codex"),
     "gemini-cli": ("@google/gemini-cli", "0.61.0", "gemini"),
     "qwen-code": ("@qwen-code/qwen-code", "0.24.4", "qwen"),
+    "copilot": ("@github/copilot", "1.0.102", "copilot"),
 }
-_OF_AGENTS = ("HARDWON_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "CLAUDE", "CODEX", "QWEN")
+_OF_AGENTS = ("HARDWON_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "CLAUDE", "CODEX", "QWEN", "COPILOT")
 """Beginnings of variables that would give an agent another model, key or home."""
 OLD, NEW = 'item["price"] for', '(item["price"] or 0) for'
 _EDIT = {"file_path": "@PROJECT@/cart.py", "old_string": OLD, "new_string": NEW}
+_SED = r's/item\["price"\] for/(item["price"] or 0) for/'
 _PATCH = (
     "apply_patch <<'P'\n*** Begin Patch\n*** Update File: cart.py\n@@\n def total(items):\n"
     '-    return sum(item["price"] for item in items)\n+    return sum((item["price"] or 0) for item in items)\n'
@@ -52,6 +54,7 @@ class Agent:
             "claude-code": [Call("Read", {"file_path": f"{project}/cart.py"}), Call("Edit", _edit(project))],
             "codex": [Call("exec_command", {"cmd": _PATCH})],
             "gemini-cli": [Call("replace", {**_edit(project), "instruction": "treat a missing price as zero"})],
+            "copilot": [Call("bash", {"command": f"sed -i '{_SED}' cart.py", "description": "Mend it"})],
             "qwen-code": [Call("read_file", {"file_path": f"{project}/cart.py"}), Call("edit", _edit(project))],
         }
         return [run, *edits[self.name], run, "A missing price counts as zero now; the test passes."]
@@ -63,6 +66,7 @@ class Agent:
             "codex": ("exec_command", "cmd"),
             "gemini-cli": ("run_shell_command", "command"),
             "qwen-code": ("run_shell_command", "command"),
+            "copilot": ("bash", "command"),
         }[self.name]
         more = {"description": "Run the test"} if self.name != "codex" else {}
         if self.name == "qwen-code":
@@ -95,6 +99,12 @@ class Agent:
                 "GOOGLE_GEMINI_BASE_URL": url,
                 "GEMINI_CLI_TRUST_WORKSPACE": "true",
             },
+            "copilot": {
+                "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+                "COPILOT_PROVIDER_API_KEY": "none",
+                "COPILOT_MODEL": "scripted",
+                "COPILOT_OFFLINE": "true",
+            },
             "qwen-code": {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "scripted"},
         }[self.name]
 
@@ -108,6 +118,7 @@ class Agent:
                 "-c", f"model_providers.loop={provider}", "-c", 'model_provider="loop"', "-m", "gpt-5-codex", PROMPT,
             ],
             "gemini-cli": ["-o", "stream-json", "--yolo", "-m", "gemini-2.5-flash", "-p", PROMPT],
+            "copilot": ["--allow-all-tools", "-p", PROMPT],
             "qwen-code": ["--yolo", "--auth-type", "openai", "-m", "scripted", PROMPT],
         }[self.name]  # fmt: skip
 

@@ -31,12 +31,7 @@ class ModelServer:
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        model = self
-
-        class Handler(_Handler):
-            server_model = model
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"server_model": self}))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -135,6 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
             "id": model.number("msg"), "type": "message", "role": "assistant", "model": body.get("model"),
             "stop_sequence": None, "usage": usage,
         }  # fmt: skip
+        full: dict[str, Any]
+        empty: dict[str, Any]
         if isinstance(step, str):
             full, empty = {"type": "text", "text": step}, {"type": "text", "text": ""}
             delta, stop = {"type": "text_delta", "text": step}, "end_turn"
@@ -198,8 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
             function = {"name": step.name, "arguments": json.dumps(step.arguments)}
             message["tool_calls"] = [{"index": 0, "id": model.number("call"), "type": "function", "function": function}]
         reason = "stop" if isinstance(step, str) else "tool_calls"
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        base = {"id": model.number("chat"), "created": 1, "model": body.get("model")}
+        usage: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        base: dict[str, Any] = {"id": model.number("chat"), "created": 1, "model": body.get("model")}
         if not body.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": reason}
             self._send_json({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
