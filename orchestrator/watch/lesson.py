@@ -41,6 +41,8 @@ class RunResult(StrEnum):
     PASSED = "passed"
     """It had not failed before."""
     LEARNED = "learned"
+    WITHDRAWN = "withdrawn"
+    """It failed again in the state in which it had passed, so what was learned by that pass is taken back."""
     TESTS_ONLY = "tests_only"
     """Only tests were changed: kept as an open failure, for a person."""
     FLAKY = "flaky"
@@ -100,7 +102,10 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
                 signature=error_signature(output),
                 failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            log.remember(_remember(failure, known, tree, run.ending.started_at))
+            remembered = _remember(failure, known, tree, run.ending.started_at)
+            if remembered.snapshot is not None and log.withdraw(name, remembered.snapshot.tree):
+                log.count(RunResult.WITHDRAWN)
+            log.remember(remembered)
             result = RunResult.FAILED
         log.count(result)
     return result
@@ -137,6 +142,7 @@ def _close(known: OpenFailure, run: WatchedRun, tree: WorkTree | None, log: Fail
     result, entry = _judge(known, tree, known.snapshot, now)
     if entry is not None:
         log.add_pending(entry, reporter_of(known))
+        log.note_passed(known.key, now.tree, entry)
     log.forget(known.key)
     return result
 

@@ -27,6 +27,7 @@ MAX_AGE = timedelta(days=30)
 MAX_PENDING = 200
 """Limits of what is remembered, oldest dropped first; ours."""
 LOCK_SECONDS = 2.0
+_FOLDERS = ("open", "pending", "objects", "passed", "delivered", "withdrawn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class FailureLog:
     def lock(self) -> Iterator[None]:
         """Hold the lock for a block, creating the folder. Raises OSError, also where another process holds it long."""
         make_home(self.home)
-        for name in ("", "open", "pending", "objects"):
+        for name in ("", *_FOLDERS):
             (self.folder / name).mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -133,9 +134,42 @@ class FailureLog:
             return Counter(json.loads((self.folder / "counts.json").read_text("utf-8")))
         return Counter()
 
+    def note_passed(self, key: str, tree: str, entry: NewEntry) -> None:
+        """Remember in which state of the work tree a check passed, and what was learned by that."""
+        _write(self.folder / "passed" / key, json.dumps({"tree": tree, "entry": _entry_name(entry)}))
+        _drop_oldest(self.folder / "passed")
+
+    def withdraw(self, key: str, tree: str) -> bool:
+        """Take back what was learned from a check that fails in the very state in which it passed."""
+        place = self.folder / "passed" / key
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            passed = json.loads(place.read_text("utf-8"))
+            if passed["tree"] != tree:
+                return False
+            place.unlink()
+            (self.folder / "pending" / passed["entry"]).unlink(missing_ok=True)
+            delivered = self.folder / "delivered" / passed["entry"]
+            if delivered.exists():
+                delivered.replace(self.folder / "withdrawn" / passed["entry"])
+            return True
+        return False
+
+    def note_delivered(self, pending: Path, entry_id: str) -> None:
+        """Note that the store has an entry, and its id there."""
+        _write(self.folder / "delivered" / pending.name, entry_id)
+        _drop_oldest(self.folder / "delivered")
+
+    def list_withdrawn(self) -> list[tuple[Path, str]]:
+        """Return the files and the ids of entries that the store is to delete."""
+        found = []
+        for path in _files(self.folder / "withdrawn"):
+            with suppress(OSError):
+                found.append((path, path.read_text("utf-8")))
+        return found
+
     def add_pending(self, entry: NewEntry, reporter: str) -> None:
         """Write an entry for the store; it stays until the store has it."""
-        name = sha256(str(entry.idempotency_key).encode()).hexdigest()[:24]
+        name = _entry_name(entry)
         if len(_files(self.folder / "pending")) < MAX_PENDING:
             _write(self.folder / "pending" / name, json.dumps({"reporter": reporter, "entry": entry_to_json(entry)}))
 
@@ -149,6 +183,16 @@ class FailureLog:
                 entry = NewEntry(**fields)
                 found.append((path, values["reporter"], replace(entry, entry_type=EntryType(entry.entry_type))))
         return found
+
+
+def _entry_name(entry: NewEntry) -> str:
+    return sha256(str(entry.idempotency_key).encode()).hexdigest()[:24]
+
+
+def _drop_oldest(folder: Path) -> None:
+    with suppress(OSError):
+        for path in sorted(_files(folder), key=lambda each: each.stat().st_mtime)[:-MAX_OPEN]:
+            path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> list[Path]:

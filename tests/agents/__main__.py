@@ -144,7 +144,7 @@ def times_of(ground: Ground, name: str, payload: Callable[[int], dict[str, Any]]
 
 
 def _asks(event: HookEvent) -> bool:
-    return event.mode is Mode.CAPTURE or "Tool" in event.name
+    return event.mode is Mode.CAPTURE or "tool" in event.name.lower()
 
 
 def _time(line: str, payload: dict[str, Any]) -> float:

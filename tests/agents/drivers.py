@@ -22,6 +22,7 @@ PACKAGES = {
     "gemini-cli": ("@google/gemini-cli", "0.61.0", "gemini"),
     "qwen-code": ("@qwen-code/qwen-code", "0.24.4", "qwen"),
     "copilot": ("@github/copilot", "1.0.102", "copilot"),
+    "opencode": ("opencode-ai", "1.18.33", "opencode"),
 }
 _OF_AGENTS = ("HARDWON_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "CLAUDE", "CODEX", "QWEN", "COPILOT")
 """Beginnings of variables that would give an agent another model, key or home."""
@@ -54,6 +55,7 @@ class Agent:
             "claude-code": [Call("Read", {"file_path": f"{project}/cart.py"}), Call("Edit", _edit(project))],
             "codex": [Call("exec_command", {"cmd": _PATCH})],
             "gemini-cli": [Call("replace", {**_edit(project), "instruction": "treat a missing price as zero"})],
+            "opencode": [Call("bash", {"command": f"sed -i '{_SED}' cart.py", "description": "Mend it"})],
             "copilot": [Call("bash", {"command": f"sed -i '{_SED}' cart.py", "description": "Mend it"})],
             "qwen-code": [Call("read_file", {"file_path": f"{project}/cart.py"}), Call("edit", _edit(project))],
         }
@@ -67,6 +69,7 @@ class Agent:
             "gemini-cli": ("run_shell_command", "command"),
             "qwen-code": ("run_shell_command", "command"),
             "copilot": ("bash", "command"),
+            "opencode": ("bash", "command"),
         }[self.name]
         more = {"description": "Run the test"} if self.name != "codex" else {}
         if self.name == "qwen-code":
@@ -76,6 +79,7 @@ class Agent:
     def run(self, project: Path, url: str) -> subprocess.CompletedProcess[str]:
         """Run the agent on a project against a model."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith(_OF_AGENTS)}
+        environment |= {"PWD": str(project)}  # opencode works there, whatever its working directory is
         environment |= {"HOME": str(self.home), "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1", **self._variables(url)}
         return subprocess.run(
             [str(self.program), *self._arguments(url)],
@@ -99,6 +103,10 @@ class Agent:
                 "GOOGLE_GEMINI_BASE_URL": url,
                 "GEMINI_CLI_TRUST_WORKSPACE": "true",
             },
+            "opencode": {
+                "OPENCODE_CONFIG_CONTENT": json.dumps(_opencode_config(url)),
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            },
             "copilot": {
                 "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
                 "COPILOT_PROVIDER_API_KEY": "none",
@@ -118,6 +126,7 @@ class Agent:
                 "-c", f"model_providers.loop={provider}", "-c", 'model_provider="loop"', "-m", "gpt-5-codex", PROMPT,
             ],
             "gemini-cli": ["-o", "stream-json", "--yolo", "-m", "gemini-2.5-flash", "-p", PROMPT],
+            "opencode": ["run", "--format", "json", PROMPT],
             "copilot": ["--allow-all-tools", "-p", PROMPT],
             "qwen-code": ["--yolo", "--auth-type", "openai", "-m", "scripted", PROMPT],
         }[self.name]  # fmt: skip
@@ -125,6 +134,21 @@ class Agent:
 
 def _edit(project: Path) -> dict[str, str]:
     return {name: value.replace("@PROJECT@", str(project)) for name, value in _EDIT.items()}
+
+
+def _opencode_config(url: str) -> dict[str, object]:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "none"},
+        "models": {"scripted": {}},
+    }
+    allowed = {"bash": "allow", "edit": "allow"}
+    return {
+        "provider": {"loop": provider},
+        "model": "loop/scripted",
+        "small_model": "loop/scripted",
+        "permission": allowed,
+    }
 
 
 def install(name: str) -> str | None:

@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not body.get("stream"):
             self._send_json(response)
             return
-        events = [
+        events: list[dict[str, Any]] = [
             {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}},
             {"type": "response.output_item.added", "output_index": 0, "item": item},
             {"type": "response.output_item.done", "output_index": 0, "item": item},

@@ -69,7 +69,7 @@ def _learn(command: list[str], folder: Path, ending: Ending, project: str | None
         os.dup2(silence, descriptor)
     log = FailureLog(_home())
     note_run(WatchedRun(command=command, folder=folder, ending=ending, project=project), log)
-    if log.list_pending():
+    if log.list_pending() or log.list_withdrawn():
         import asyncio
 
         asyncio.run(asyncio.wait_for(_deliver(log, workspace), DELIVERY_SECONDS))
@@ -78,12 +78,18 @@ def _learn(command: list[str], folder: Path, ending: Ending, project: str | None
 async def _deliver(log: FailureLog, workspace: str) -> None:
     """Hand the store what was learned; what it does not take in time stays for the next run."""
     from hardwon import connection
-    from hardwon.errors import InvalidInput
+    from hardwon.errors import InvalidInput, NotFound
+    from hardwon.models.ids import EntryId
+    from hardwon.validation import as_id
 
     async with connection.connect(workspace=workspace, warm=False) as knowledge:
         for path, reporter, entry in log.list_pending():
             with suppress(InvalidInput):  # it never will be taken
-                await knowledge.report_as(reporter).capture.capture(entry)
+                log.note_delivered(path, str(await knowledge.report_as(reporter).capture.capture(entry)))
+            path.unlink(missing_ok=True)
+        for path, entry_id in log.list_withdrawn():
+            with suppress(InvalidInput, NotFound):
+                await knowledge.capture.delete(EntryId(as_id("entry_id", entry_id)))
             path.unlink(missing_ok=True)
 
 
