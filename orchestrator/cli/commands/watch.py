@@ -35,9 +35,9 @@ def add_watch(app: typer.Typer) -> None:
         workspace: Workspace = DEFAULT_WORKSPACE,
         as_json: Json = False,
     ) -> None:
-        """Run a check as it is, and learn the change that makes it pass again. Its exit code is the command's.
+        """Run a check as it is. Learn the change that makes it pass again.
 
-        Put -- before a command with options: hardwon watch -- pytest -x
+        The exit code is the command's. Put -- before a command with options: hardwon watch -- pytest -x
         """
         if not command:
             _show(as_json=as_json)
