@@ -94,6 +94,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
         "each operation in stores of N entries: `--write` puts the table into the docs",
         [["python", "-m", "benchmarks.scale"]],
     ),
+    "agents": (
+        "real coding agents with our hooks, against a scripted model: needs npm",
+        [["python", "-m", "tests.agents"]],
+    ),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),

@@ -29,6 +29,7 @@ from orchestrator.http.page import add_page
 from orchestrator.http.routes.allowed import add_access
 from orchestrator.http.routes.answers import add_answers
 from orchestrator.http.routes.entries import add_entries
+from orchestrator.http.routes.hook_contexts import add_hook_contexts
 from orchestrator.http.routes.journal import add_journal
 from orchestrator.http.routes.kb import add_kb
 from orchestrator.http.routes.maintenance import add_upkeep
@@ -79,6 +80,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     add_entries(app)
     _add_contexts(app)
     add_outcomes(app)
+    add_hook_contexts(app)
     add_operations(app)
     add_upkeep(app)
     add_metrics(app)

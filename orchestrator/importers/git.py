@@ -206,14 +206,17 @@ class _File:
     @property
     def summary(self) -> str | None:
         """The kind of a file whose diff is not shown; None for one that is."""
-        path = PurePosixPath(self.name.lower())
-        if self.binary:
-            return "binary file"
-        if path.name in _LOCK_FILES or path.name.endswith(_LOCK_ENDS):
-            return "lock file"
-        if _VENDORED.intersection(path.parts[:-1]):
-            return "vendored file"
-        return "generated file" if path.name.endswith(_GENERATED_ENDS) else None
+        return "binary file" if self.binary else describe_unshown(self.name)
+
+
+def describe_unshown(name: str) -> str | None:
+    """Return the kind of a file whose changes nobody reads: a lock file, vendored or generated; None for others."""
+    path = PurePosixPath(name.lower())
+    if path.name in _LOCK_FILES or path.name.endswith(_LOCK_ENDS):
+        return "lock file"
+    if _VENDORED.intersection(path.parts[:-1]):
+        return "vendored file"
+    return "generated file" if path.name.endswith(_GENERATED_ENDS) else None
 
 
 def _list_changes(repository: Repository, commit: str) -> list[_File]:

@@ -16,6 +16,7 @@ import typer
 from hardwon.errors import HardwonError, InvalidSetting, NotFound, Unavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from hardwon.settings import VERSION
+from orchestrator.cli.commands.agent_hooks import hooks
 from orchestrator.cli.commands.answers import add_answers
 from orchestrator.cli.commands.curation import add_custody
 from orchestrator.cli.commands.evaluate import evaluate
@@ -28,6 +29,7 @@ from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
+from orchestrator.cli.commands.watch import add_watch
 from orchestrator.cli.support.logging import configure_client_logs
 from orchestrator.cli.support.one_call import Input, OperationCommand, add_command, read_json_object
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
@@ -67,6 +69,7 @@ app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
 app.add_typer(contexts, name="contexts")
 app.add_typer(evaluate, name="evaluate")
+app.add_typer(hooks, name="hooks")
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 - Typer calls it so
@@ -350,6 +353,7 @@ def migrate(*, as_json: Json = False) -> None:
 
 
 add_mcp(app)
+add_watch(app)
 add_upkeep(app)
 add_custody(app)
 add_answers(evaluate)

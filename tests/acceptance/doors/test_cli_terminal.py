@@ -168,8 +168,8 @@ def test_no_help_is_wider_than_eighty_columns_and_no_command_in_it_is_cut_short(
         assert [line for line in commands.splitlines() if line.endswith("...")] == [], typed
 
 
-NEVER = {"serve", "jobs", "demo", "mcp", "evaluate", "doctor", "migrate"}
-"""What serves, measures or opens stores of its own."""
+NEVER = {"serve", "jobs", "demo", "mcp", "evaluate", "doctor", "migrate", "watch"}
+"""What serves, measures, opens stores of its own or runs what is typed."""
 TYPED = sorted(typed for typed in every_command() if typed[0] not in NEVER)
 WORD = st.text(st.characters(exclude_characters="/\0"), max_size=30)
 OPTIONS = st.sampled_from(

@@ -109,6 +109,7 @@ TOOLS: Mapping[str, str] = {
     "task_failed": _NOT_EMPTY,
     "task_solved": _NOT_EMPTY,
 }
+_AGENTS = "coding agents get what is known by hooks, which are installed and removed"
 _ORDER = "the options come in the order that the arguments of the method have; a JSON object is taken, too"
 _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP takes it"
 _EVENT = "the events of tasks and gates are reported on the command line, too"
@@ -143,6 +144,11 @@ COMMANDS: Mapping[str, str] = {
     "hardwon review list": _ALARMS,
     "hardwon revoke": _WORDS,
     "hardwon verify": _INDEX,
+    "hardwon hooks": _AGENTS,
+    "hardwon hooks install": _AGENTS,
+    "hardwon hooks remove": _AGENTS,
+    "hardwon hooks status": _AGENTS,
+    "hardwon watch": "a check is watched, and what makes it pass again is learned",
 }
 """What differs from the files, by the name that a line begins with, and why."""
 

@@ -1,0 +1,131 @@
+"""The route that answers the hooks of coding agents: their own JSON in, their own JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from cachetools import LRUCache
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+
+from hardwon.errors import InvalidInput
+from hardwon.models.tasks import Task
+from orchestrator.agent_hooks.hook_tools import TOOLS
+from orchestrator.agent_hooks.questions import (
+    HookQuestion,
+    block_of,
+    make_answer,
+    read_failure,
+    read_prompt,
+    session_of,
+)
+from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.http.operation_route import CallerKnowledge, performs
+from orchestrator.importers.repository import open_repository
+
+DEADLINE = timedelta(milliseconds=250)
+"""Longest time for a context of a hook, which itself waits for 300 ms; ours."""
+_MAX_MOMENTS = 10_000
+_PROMPTS = frozenset({"UserPromptSubmit", "BeforeAgent", "userPromptSubmitted"})
+_SUB_AGENTS = frozenset({"SubagentStart", "subagentStart"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """A record of what was handed out: the moments that were answered, and the last block of each session.
+
+    The block is for the session's sub-agents.
+    """
+
+    moments: LRUCache[tuple[str, str, str, str], bool] = field(default_factory=lambda: LRUCache(_MAX_MOMENTS))
+    blocks: LRUCache[tuple[str, str, str], str] = field(default_factory=lambda: LRUCache(_MAX_MOMENTS))
+
+    def is_first(self, workspace: str, tool: str, session: str, moment: str) -> bool:
+        """Return whether a moment of a session was not there before, and note it."""
+        moment_key = (workspace, tool, session, moment)
+        if moment_key in self.moments:
+            return False
+        self.moments[moment_key] = True
+        return True
+
+
+def add_hook_contexts(app: FastAPI) -> None:
+    """Add the route to an app."""
+    handed = _Handed()
+
+    @app.post("/v1/hooks/{tool}/{event}", include_in_schema=False)
+    @performs("contexts.record", problems=(409,))
+    async def answer_hook(tool: str, event: str, payload: dict[str, Any], knowledge: CallerKnowledge) -> Response:
+        """Return the context for a hook's moment, as its tool reads it; nothing where there is none."""
+        block = None
+        if tool in TOOLS:
+            moments = _Moments(handed, knowledge.workspace, tool)
+            if event in _SUB_AGENTS:
+                block = moments.block_for_sub_agent(payload)
+            else:
+                question = read_prompt(payload) if event in _PROMPTS else read_failure(tool, payload)
+                builder = app.state.contexts.make(knowledge, knowledge.workspace, DEADLINE)
+                block = None if question is None else await moments.find_block(question, builder)
+        return Response(status_code=204) if block is None else JSONResponse(make_answer(tool, event, block))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """The moments of a tool in a workspace: each is answered once, and the same patterns once a session."""
+
+    handed: _Handed
+    workspace: str
+    tool: str
+
+    async def find_block(self, question: HookQuestion, builder: OrchestratorContextBuilder) -> str | None:
+        """Return the block of patterns for a question; None where there is none, or it was handed out before."""
+        if not self._is_first(question.session, question.once):
+            return None
+        context = await builder.build_context_for_task(await _as_task(question), "coder")
+        if context.degraded is not None and not context.patterns:
+            self.handed.moments.pop((self.workspace, self.tool, question.session, question.once), None)  # ask again
+        block = block_of(context.text) if context.patterns else None
+        shown = ",".join(sorted(str(pattern.pattern_id) for pattern in context.patterns))
+        if block is None or not self._is_first(question.session, f"patterns {shown}"):
+            return None
+        self.handed.blocks[self.workspace, self.tool, question.session] = block
+        return block
+
+    def block_for_sub_agent(self, payload: Mapping[str, Any]) -> str | None:
+        """Return the last block of the session, for a sub-agent that begins: its hook does not say what it is to do."""
+        session = session_of(payload)
+        agent = next((payload[name] for name in ("agent_id", "agentId", "agentName") if name in payload), "")
+        block = self.handed.blocks.get((self.workspace, self.tool, session))
+        return block if block is not None and self._is_first(session, f"agent {agent}") else None
+
+    def _is_first(self, session: str, moment: str) -> bool:
+        return self.handed.is_first(self.workspace, self.tool, session, moment)
+
+
+async def _as_task(question: HookQuestion) -> Task:
+    facts = {} if question.error is None else {"error": question.error}
+    return Task(
+        description=question.text,
+        type="bugfix" if question.error is not None else None,
+        project_id=await asyncio.to_thread(_project, question.folder) if question.folder else None,
+        run_id=question.session or None,
+        facts=facts,
+    )
+
+
+@lru_cache(maxsize=1000)
+def _project(folder: str) -> str | None:
+    """Return the project of a folder of this machine; a folder that is not there is of another one."""
+    if not os.path.isabs(folder):  # noqa: PTH117 - it is a text of a caller
+        return None
+    try:
+        return open_repository(Path(folder)).project_id
+    except InvalidInput:
+        return Path(folder).name or None
