@@ -162,7 +162,7 @@ def redact(
     all_workspaces: Annotated[bool, typer.Option("--all-workspaces", help="One workspace after the other.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take out of both stores what a rule that came later takes for a secret. What changed is embedded again.
+    """Redact both stores by the rules of today. What changed is embedded again.
 
     Killed at any point and run again, it ends the same. Exit code 1 if something still waits to be embedded.
     """

@@ -64,7 +64,7 @@ _add_event("task-solved", "task_solved", "Report that a task was solved. The fai
 _add_event(
     "gate-decided",
     "gate_decided",
-    "Report what a gate decided: a rejection, its revision or an approval.",
+    "Report a rejection or an acceptance at a gate.",
     gate_type="The gate, such as design_review.",
 )
 

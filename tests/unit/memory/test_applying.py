@@ -210,7 +210,7 @@ def test_a_version_may_be_told_in_numbers(told: Any) -> None:
 @over(
     "told, field",
     [
-        ({"verison": "3"}, "facts"),
+        ({"verison": "3"}, "facts.verison"),
         ({"version": 3.12}, "facts.version"),
         ({"version": ()}, "facts.version"),
         ({"version": (3, "final")}, "facts.version"),
