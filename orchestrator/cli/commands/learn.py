@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.reports.memory_report import LeftOut
 
 learn = typer.Typer(
-    help="Learn from git history, test and SARIF reports, reviews, runs of coding agents.", no_args_is_help=True
+    help="Learn from git, reports, reviews and the runs of agents.", no_args_is_help=True
 )
 
 
