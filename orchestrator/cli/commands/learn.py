@@ -214,7 +214,7 @@ def learn_sessions(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn from the runs of coding agents: what failed, and what mended it."""
+    """Learn what the runs of coding agents mended, and how."""
     from datetime import UTC, datetime
 
     from knowledge.settings import KnowledgeSettings
