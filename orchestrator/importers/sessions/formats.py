@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardwon.errors import InvalidInput
-from orchestrator.importers.sessions import claude_code, codex
+from orchestrator.importers.sessions import claude_code, codex, qwen
 from orchestrator.importers.sessions.steps import Session, parse_time
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -67,7 +67,7 @@ def _is_database(raw: bytes) -> bool:
 FORMATS: Final = (
     Format(tool="codex", module="codex", matches=lambda head, _: codex.matches(head)),
     Format(tool="gemini-cli", module="gemini", matches=_has_key("projectHash")),
-    Format(tool="qwen-code", module="qwen", matches=_has_key("provenance")),
+    Format(tool="qwen-code", module="qwen", matches=lambda head, _: qwen.matches(head)),
     Format(tool="copilot-cli", module="copilot", matches=_is_of_copilot),
     Format(tool="claude-code", module="claude_code", matches=lambda head, _: claude_code.matches(head)),
     Format(tool="opencode", module="opencode", matches=_is_of_opencode),
@@ -209,7 +209,7 @@ def _objects(raw: bytes) -> Head:
 
 def _session_id(known: Format, head: Head) -> str | None:
     """Return the id of the session that a file belongs to, where several files may."""
-    if known.tool == "claude-code":
+    if known.tool in {"claude-code", "qwen-code"}:
         return next((each["sessionId"] for each in head if isinstance(each.get("sessionId"), str)), None)
     if known.tool == "codex":
         metas = (each["payload"] for each in head if each.get("type") == "session_meta")
