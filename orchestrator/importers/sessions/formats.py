@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardwon.errors import InvalidInput
-from orchestrator.importers.sessions import claude_code, codex, qwen
+from orchestrator.importers.sessions import claude_code, codex, opencode, qwen
 from orchestrator.importers.sessions.steps import Session, parse_time
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -36,7 +36,8 @@ Matcher = Callable[[Head, bytes], bool]
 class Format:
     """The transcripts of one tool: the module that reads them and what they are known by.
 
-    The module has `read(lines)`, or, where `has_databases`, `read_database(path)`, which yields sessions.
+    The module has `read(lines)`, or, where `has_databases`, `read_database(path)`, which yields sessions: of files that
+    hold several, or that are read together with those beside them.
     """
 
     tool: str
@@ -53,13 +54,6 @@ def _is_of_copilot(head: Head, _: bytes) -> bool:
     return any(each.get("type") == "session.start" and isinstance(each.get("data"), Mapping) for each in head)
 
 
-def _is_of_opencode(head: Head, _: bytes) -> bool:
-    return any(
-        isinstance(each.get("part"), Mapping) or ("message_id" in each and isinstance(each.get("data"), Mapping))
-        for each in head
-    )
-
-
 def _is_database(raw: bytes) -> bool:
     return raw.startswith(_SQLITE) and _TABLE_OF_PARTS.search(raw) is not None
 
@@ -70,9 +64,9 @@ FORMATS: Final = (
     Format(tool="qwen-code", module="qwen", matches=lambda head, _: qwen.matches(head)),
     Format(tool="copilot-cli", module="copilot", matches=_is_of_copilot),
     Format(tool="claude-code", module="claude_code", matches=lambda head, _: claude_code.matches(head)),
-    Format(tool="opencode", module="opencode", matches=_is_of_opencode),
+    Format(tool="opencode", module="opencode", matches=lambda head, _: opencode.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda _, raw: _is_database(raw), has_databases=True),
-    Format(tool="aider", module="aider", matches=lambda _, raw: b"# aider chat started at" in raw),
+    Format(tool="aider", module="aider", matches=lambda _, raw: b"# aider chat started at" in raw, has_databases=True),
 )
 """In the order in which they are asked: the fields of the later ones stand in the earlier ones too."""
 
@@ -211,6 +205,8 @@ def _session_id(known: Format, head: Head) -> str | None:
     """Return the id of the session that a file belongs to, where several files may."""
     if known.tool in {"claude-code", "qwen-code"}:
         return next((each["sessionId"] for each in head if isinstance(each.get("sessionId"), str)), None)
+    if known.tool == "opencode":
+        return opencode.session_id_of(head)
     if known.tool == "codex":
         metas = (each["payload"] for each in head if each.get("type") == "session_meta")
         meta = next((each for each in metas if isinstance(each, Mapping)), {})
