@@ -177,10 +177,10 @@ def _read_arguments(line: str) -> tuple[str | None, bool]:
 
 
 def _read_prompt(chat: _Chat, text: str) -> None:
+    _leave_uncommitted(chat)
     if text.startswith(("/run ", "/test")):
         chat.session.passed_over["a command of the user's, whose output is not told"] += 1
         return
-    _leave_uncommitted(chat)
     if text and not text.startswith("/"):
         chat.task = f"prompt-{len(chat.session.prompts) + 1}"
         chat.session.prompts[chat.task] = chat.budget.cut(text, _MAX_PROMPT_BYTES)

@@ -184,7 +184,7 @@ def _values(reading: _Reading, call: _Call, data: Mapping[str, Any]) -> dict[str
     error = error if isinstance(error, Mapping) else {}
     text = _text(result.get("content")) or _text(error.get("message"))
     if data.get("success") is not True:
-        if error.get("code") in {"denied", "rejected"} or call.permission:
+        if _text(error.get("code")) in {"denied", "rejected"} or call.permission:
             return {"outcome": StepOutcome.DENIED, "edits": call.edits, **_decision(call, text)}
         return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, _MAX_OTHER_BYTES)}
     if call.tool in _SHELL:

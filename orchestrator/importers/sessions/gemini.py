@@ -96,12 +96,12 @@ def _read_messages(reading: _Reading, messages: object) -> None:
 
 
 def _read_message(reading: _Reading, message: Mapping[str, Any]) -> None:
-    kind, calls = message.get("type"), message.get("toolCalls")
+    kind, calls = text_of(message.get("type")), message.get("toolCalls")
     if kind == "user":
         _read_prompt(reading, message)
     elif kind != "gemini":
         if kind not in _PASSED_OVER:
-            reading.session.passed_over[f"unknown type {text_of(kind)[:40] or '?'}"] += 1
+            reading.session.passed_over[f"unknown type {kind[:40] or '?'}"] += 1
         return
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, Mapping) and isinstance(call.get("id"), str):

@@ -88,7 +88,7 @@ def read(lines: Iterable[str]) -> Session:
         part = line.get("part") if "part" in line else line.get("data")
         if isinstance(part, Mapping):
             _read_part(reading, part, role=_text(line.get("role")), message=_text(line.get("message_id")))
-        elif line.get("type") not in {"error", "text"}:
+        elif _text(line.get("type")) not in {"error", "text"}:
             reading.session.passed_over["unknown kind of line"] += 1
     reading.session.steps = _in_order(reading)
     return reading.session

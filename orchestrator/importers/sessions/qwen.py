@@ -122,7 +122,7 @@ def _parts(line: Mapping[str, Any]) -> list[Any] | None:
 def _read_prompt(reading: _Reading, line: Mapping[str, Any], parts: list[Any] | None) -> None:
     told = "\n".join(text_of(part.get("text")) for part in parts or [] if isinstance(part, Mapping))
     own = take_context(told, reading.session, reading.budget, _HOOK_CONTEXT).strip()
-    if reading.agent != MAIN or line.get("provenance") not in {"real_user", None} or line.get("subtype"):
+    if reading.agent != MAIN or line.get("provenance", "real_user") != "real_user" or line.get("subtype"):
         return
     if own and not own.startswith(("/", "<")):
         reading.task = text_of(line.get("uuid")) or None

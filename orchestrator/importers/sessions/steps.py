@@ -127,7 +127,7 @@ def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[M
             passed_over["no JSON"] += 1
             continue
         if isinstance(value, dict):
-            yield value
+            yield _replace_surrogates(value) if _SURROGATE.search(line) else value
         else:
             passed_over["no JSON object"] += 1
 
@@ -141,6 +141,18 @@ def parse_time(text: object) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _replace_surrogates(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without halves of characters, which JSON can hold and no other text."""
+    try:
+        replaced = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return replaced if isinstance(replaced, dict) else {}
 
 
 _FILES = re.compile(r"^(?=diff --git |Index: )", re.MULTILINE)
