@@ -1,7 +1,8 @@
 """Reader of Copilot CLI's transcripts: ~/.copilot/session-state/SESSION/events.jsonl, with the sub-agents inside.
 
 Read with what 1.0.102 wrote. A command that fails is a call with success, whose exit code is in `shellExecution`. Who
-denied a call is in `permission.completed`, or, for a hook, in the words of the error.
+denied a call is in `permission.completed`, or, for a hook or a rule, in the words of the error. A command in the
+background ends in the result of the call that reads its output.
 """
 
 from __future__ import annotations
@@ -34,11 +35,16 @@ _SHELL = frozenset({"bash", "powershell"})
 _OUTSIDE = frozenset({"web_fetch", "web_search", "fetch"})
 _LOOKS = frozenset({"grep", "glob", "rg"})
 _SHELL_LINE = re.compile(r"\n?<(?:shellId: \S+ |exited with |command with )[^<>\n]*>\s*\Z")
-_STOPPED = re.compile(r"<command with (?:id|shellId): [^<>]* is still running|<shellId: \S+ (?:is )?still running")
+_RUNNING = re.compile(
+    r"<command (?:started in background )?with (?:id|shellId): (?P<started>[^\s<>]+?)(?: is still running[^<>]*)?>\s*\Z"
+    r"|<shellId: (?P<running>\S+) (?:is )?still running[^<>]*>\s*\Z"
+)
+_READS_SHELL = frozenset({"read_bash", "write_bash", "read_powershell", "write_powershell"})
 _REMINDER = re.compile(r"<system_reminder>(.*?)</system_reminder>", re.DOTALL)
 _BY_HOOK = re.compile(r"\ADenied by (?:\w+ )?hook(?: \S+)?: (.*)", re.DOTALL)
 _BY_PERSON = re.compile(r"interactively|by-user|user_|human", re.IGNORECASE)
 _BY_RULE = re.compile(r"rules|policy|hook", re.IGNORECASE)
+_RULED = re.compile(r"denied due to the following rules|Denied by (?:\w+ )?polic", re.IGNORECASE)
 _UNASKED = re.compile(r"could-not-request|no interactive user|unattended|could not request", re.IGNORECASE)
 _SAID = re.compile(r"(?:feedback|the user (?:said|provided)[^:]*): ?(.*)", re.DOTALL | re.IGNORECASE)
 _MAX_EDIT_BYTES = 16 * 1024
@@ -61,6 +67,7 @@ class _Call:
     is_outside: bool = False
     permission: str = ""
     feedback: str = ""
+    shell: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +76,8 @@ class _Reading:
     budget: TextBudget = field(default_factory=TextBudget)
     calls: dict[str, _Call] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
+    running: dict[str, str] = field(default_factory=dict)
+    """Calls whose commands still run, by their shell."""
     task: str | None = None
 
 
@@ -142,6 +151,7 @@ def _read_call(reading: _Reading, line: Mapping[str, Any], data: Mapping[str, An
         edits=_edits_of_arguments(reading, arguments),
         task=reading.task,
         at=line.get("timestamp"),
+        shell=_text(arguments.get("shellId")),
         is_outside=tool in _OUTSIDE or bool(data.get("mcpServerName")) or bool(data.get("mcpToolName")),
     )
 
@@ -174,23 +184,29 @@ def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any
     if call is None:
         reading.session.passed_over["a result without its call"] += 1
         return
+    started = reading.running.get(call.shell, "") if call.tool in _READS_SHELL else ""
+    if started and isinstance(data.get("shellExecution"), Mapping):
+        begun = reading.calls[started]
+        reading.steps[started] = _step(reading, started, begun, _values(reading, begun, data))
+        del reading.running[call.shell]
     reading.steps[call_id] = _step(reading, call_id, call, _values(reading, call, data))
+    still = _RUNNING.search(_text(_mapping(data.get("result")).get("content"))[-_MAX_OTHER_BYTES:])
+    if still is not None and call.tool in _SHELL:
+        reading.running[still["started"] or still["running"]] = call_id
 
 
 def _values(reading: _Reading, call: _Call, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a call came to."""
-    result, error, execution = (data.get(name) for name in ("result", "error", "shellExecution"))
-    result = result if isinstance(result, Mapping) else {}
-    error = error if isinstance(error, Mapping) else {}
+    result, error = _mapping(data.get("result")), _mapping(data.get("error"))
     text = _text(result.get("content")) or _text(error.get("message"))
     if data.get("success") is not True:
         if _text(error.get("code")) in {"denied", "rejected"} or call.permission:
             return {"outcome": StepOutcome.DENIED, "edits": call.edits, **_decision(call, text)}
         return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, _MAX_OTHER_BYTES)}
     if call.tool in _SHELL:
-        code = execution.get("exitCode") if isinstance(execution, Mapping) else None
+        code = _mapping(data.get("shellExecution")).get("exitCode")
         output = reading.budget.cut(_SHELL_LINE.sub("", text))
-        if not isinstance(code, int) or isinstance(code, bool) or _STOPPED.search(text[-_MAX_OTHER_BYTES:]):
+        if not isinstance(code, int) or isinstance(code, bool) or _RUNNING.search(text[-_MAX_OTHER_BYTES:]):
             return {"outcome": StepOutcome.UNKNOWN, "text": output}
         return {"outcome": StepOutcome.OK if code == 0 else StepOutcome.FAILED, "exit_code": code, "text": output}
     return {
@@ -224,7 +240,7 @@ def _decision(call: _Call, text: str) -> dict[str, Any]:
     if _BY_PERSON.search(call.permission):
         said = _SAID.search(shown)
         return {"decided_by": Decider.PERSON, "reason": call.feedback or (said[1].strip() if said else "")}
-    if _BY_RULE.search(call.permission):
+    if _BY_RULE.search(call.permission) or _RULED.search(shown):
         return {"decided_by": Decider.RULE, "reason": call.feedback or shown}
     return {"decided_by": Decider.NOBODY, "reason": shown}
 
@@ -244,6 +260,10 @@ def _step(reading: _Reading, call_id: str, call: _Call, values: Mapping[str, Any
         at=parse_time(call.at),
         **values,
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> str:

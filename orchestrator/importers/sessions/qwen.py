@@ -41,9 +41,11 @@ _LOOKS = frozenset({"grep_search", "search_file_content", "glob", "list_director
 _HOOK_CONTEXT = re.compile(r"\s*<qwen:user-prompt-submit-context>(.*?)</qwen:user-prompt-submit-context>\s*", re.DOTALL)
 _RULE = re.compile(r"Matching deny rule: \"(?P<rule>[^\"]*)\"")
 _UNASKED = re.compile(
-    r"permission was declined|non-interactive mode|plan mode|core tools allowlist|call surface|cannot prompt",
+    r"permission was declined|non-interactive mode|plan mode|core tools allowlist|call surface|cannot prompt"
+    r"|\ABlocked by auto mode policy",
     re.IGNORECASE,
 )
+"""Words of the tool, or of the model that judges calls in the mode `auto`."""
 _REFUSED = re.compile(r"(?:\[Operation Cancelled\] Reason: )?User did not allow tool call:?\s*(.*)", re.DOTALL)
 _CANCELLED = re.compile(r"\[Operation Cancelled\]")
 

@@ -46,6 +46,26 @@ def test_copilot_s_success_says_nothing_and_its_own_line_is_taken_off() -> None:
     assert of_copilot(copilot_call("1", command="pytest")).outcome is StepOutcome.UNKNOWN
 
 
+def test_copilot_s_command_in_the_background_ends_where_its_output_is_read() -> None:
+    session = copilot.read(
+        [
+            copilot_start(),
+            copilot_call("1", command="pytest", mode="async"),
+            copilot_result("1", None, "<command started in background with shellId: 4>"),
+            copilot_call("2", command="make"),
+            copilot_result("2", 0, "done\n<shellId: 5 completed with exit code 0>"),
+            copilot_call("3", "read_bash", shellId="4", delay=8),
+            copilot_result("3", 1, f"{FAILED}\n<shellId: 4 completed with exit code 1>"),
+        ]
+    )
+    assert [(step.id, step.command, step.outcome, step.exit_code) for step in session.steps] == [
+        ("1", "pytest", StepOutcome.FAILED, 1),
+        ("2", "make", StepOutcome.OK, 0),
+        ("3", None, StepOutcome.OK, None),
+    ]
+    assert session.steps[0].text == FAILED
+
+
 def test_copilot_s_sub_agents_are_inside_and_results_are_joined_by_id() -> None:
     session = copilot.read(
         [
@@ -102,9 +122,22 @@ def test_copilot_s_edits_are_of_tools_that_edit_files_alone() -> None:
     ("kind", "source", "message", "decider", "reason"),
     [
         ("denied-no-approval-rule-and-could-not-request-from-user", "unattended_fallback", "no", Decider.NOBODY, "no"),
-        ("denied-interactively-by-user", "user", "The user rejected this tool call.", Decider.PERSON, "use mv"),
+        (
+            "denied-interactively-by-user",
+            "human_response",
+            "The user rejected this tool call.",
+            Decider.PERSON,
+            "use mv",
+        ),
         ("denied-by-rules", "rule", "Denied: shell(rm)", Decider.RULE, "use mv"),
         (None, None, "Denied by preToolUse hook: use the attic", Decider.RULE, "use the attic"),
+        (
+            None,
+            None,
+            "denied due to the following rules: `shell(rm)`",
+            Decider.RULE,
+            "denied due to the following rules: `shell(rm)`",
+        ),
         (None, None, "some other reason", Decider.NOBODY, "some other reason"),
     ],
 )

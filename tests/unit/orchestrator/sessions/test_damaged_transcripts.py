@@ -63,7 +63,7 @@ READERS: dict[str, tuple[Callable[[Iterable[str]], Session], list[str]]] = {
     "copilot": (copilot.read, COPILOT),
     "opencode": (opencode.read, OPENCODE),
 }
-WRONG = (
+WRONG: tuple[Any, ...] = (
     None,
     True,
     0,

@@ -163,6 +163,7 @@ def test_qwen_s_exit_code_is_in_what_it_shows() -> None:
         ('permission was declined. Matching deny rule: "run_shell_command".', Decider.NOBODY),
         ('permission was declined. Matching deny rule: "run_shell_command(rm *)".', Decider.RULE),
         ("permission was declined (non-interactive mode cannot prompt for confirmation).", Decider.NOBODY),
+        ("Blocked by auto mode policy: it deletes a file", Decider.NOBODY),
         ("HOUSE RULE: move it to the attic", Decider.RULE),
     ],
 )
@@ -170,6 +171,15 @@ def test_qwen_tells_a_rule_from_a_run_without_a_person(text: str, decider: Decid
     told = {"status": "error", "errorType": "execution_denied", "executionStatus": "not_started", "resultDisplay": text}
     step = of_qwen(qwen_call("1", command="rm a"), qwen_result("1", told, error=text))
     assert (step.outcome, step.decided_by, step.reason) == (StepOutcome.DENIED, decider, text)
+
+
+def test_a_person_s_refusal_in_qwen_is_a_cancelled_call() -> None:
+    told = {"status": "cancelled", "executionStatus": "not_started"}
+    refused = "[Operation Cancelled] Reason: User did not allow tool call"
+    step = of_qwen(qwen_call("1", command="rm a"), qwen_result("1", told, error=refused))
+    assert (step.outcome, step.decided_by, step.reason) == (StepOutcome.DENIED, Decider.PERSON, "")
+    stopped = of_qwen(qwen_call("1", command="rm a"), qwen_result("1", told, error="[Operation Cancelled] Reason: x"))
+    assert (stopped.outcome, stopped.decided_by) == (StepOutcome.TOOL_ERROR, None)
 
 
 def test_qwen_s_tools_and_results_out_of_order_are_joined_by_id() -> None:
