@@ -41,6 +41,7 @@ _RUNNING = re.compile(
 )
 _READS_SHELL = frozenset({"read_bash", "write_bash", "read_powershell", "write_powershell"})
 _REMINDER = re.compile(r"<system_reminder>(.*?)</system_reminder>", re.DOTALL)
+_GUIDANCE = re.compile(r"\n+Tool \"[^\"\n]*\" \w+\. Additional guidance from \w+ hooks:\n(.*)\Z", re.DOTALL)
 _BY_HOOK = re.compile(r"\ADenied by (?:\w+ )?hook(?: \S+)?: (.*)", re.DOTALL)
 _BY_PERSON = re.compile(r"interactively|by-user|user_|human", re.IGNORECASE)
 _BY_RULE = re.compile(r"rules|policy|hook", re.IGNORECASE)
@@ -190,7 +191,10 @@ def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any
         reading.steps[started] = _step(reading, started, begun, _values(reading, begun, data))
         del reading.running[call.shell]
     reading.steps[call_id] = _step(reading, call_id, call, _values(reading, call, data))
-    still = _RUNNING.search(_text(_mapping(data.get("result")).get("content"))[-_MAX_OTHER_BYTES:])
+    told = _text(_mapping(data.get("result")).get("content"))
+    if guided := _GUIDANCE.search(told):
+        _hand_out(reading, guided[1])
+    still = _RUNNING.search(_GUIDANCE.sub("", told)[-_MAX_OTHER_BYTES:])
     if still is not None and call.tool in _SHELL:
         reading.running[still["started"] or still["running"]] = call_id
 
@@ -198,7 +202,7 @@ def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any
 def _values(reading: _Reading, call: _Call, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a call came to."""
     result, error = _mapping(data.get("result")), _mapping(data.get("error"))
-    text = _text(result.get("content")) or _text(error.get("message"))
+    text = _GUIDANCE.sub("", _text(result.get("content")) or _text(error.get("message")))
     if data.get("success") is not True:
         if _text(error.get("code")) in {"denied", "rejected"} or call.permission:
             return {"outcome": StepOutcome.DENIED, "edits": call.edits, **_decision(call, text)}

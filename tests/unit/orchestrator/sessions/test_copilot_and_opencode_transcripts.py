@@ -167,6 +167,10 @@ def test_copilot_s_hooks_are_handed_out_once_and_unknown_events_are_counted() ->
         ]
     )
     assert (session.handed_out, session.prompts) == (["NOTE"], {"m": "Mend it"})
+    behind = 'Tool "bash" succeeded. Additional guidance from postToolUse hooks:\nNOTE two'
+    text = f"{FAILED}\n<shellId: 3 completed with exit code 1>\n\n{behind}"
+    after = copilot.read([copilot_start(), copilot_call("1", command="pytest"), copilot_result("1", 1, text)])
+    assert (after.handed_out, after.steps[0].text) == (["NOTE two"], FAILED)
     assert dict(session.passed_over) == {"unknown type hologram.shown": 1, "unknown type tool.execution_start": 1}
 
 
