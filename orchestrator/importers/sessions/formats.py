@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardwon.errors import InvalidInput
-from orchestrator.importers.sessions import claude_code, codex, opencode, qwen
+from orchestrator.importers.sessions import claude_code, codex, copilot, gemini, opencode, qwen
 from orchestrator.importers.sessions.steps import Session, parse_time
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -46,23 +46,15 @@ class Format:
     has_databases: bool = False
 
 
-def _has_key(*names: str) -> Matcher:
-    return lambda head, _: any(name in each for each in head for name in names)
-
-
-def _is_of_copilot(head: Head, _: bytes) -> bool:
-    return any(each.get("type") == "session.start" and isinstance(each.get("data"), Mapping) for each in head)
-
-
 def _is_database(raw: bytes) -> bool:
     return raw.startswith(_SQLITE) and _TABLE_OF_PARTS.search(raw) is not None
 
 
 FORMATS: Final = (
     Format(tool="codex", module="codex", matches=lambda head, _: codex.matches(head)),
-    Format(tool="gemini-cli", module="gemini", matches=_has_key("projectHash")),
+    Format(tool="gemini-cli", module="gemini", matches=lambda head, _: gemini.matches(head)),
     Format(tool="qwen-code", module="qwen", matches=lambda head, _: qwen.matches(head)),
-    Format(tool="copilot-cli", module="copilot", matches=_is_of_copilot),
+    Format(tool="copilot-cli", module="copilot", matches=lambda head, _: copilot.matches(head)),
     Format(tool="claude-code", module="claude_code", matches=lambda head, _: claude_code.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda head, _: opencode.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda _, raw: _is_database(raw), has_databases=True),
@@ -183,7 +175,7 @@ def _examine(path: Path, since: datetime | None, found: Found) -> Transcript | N
     return Transcript(
         path=path,
         format=known,
-        session_id=_session_id(known, head) or str(path),
+        session_id=_session_id(known, head, path) or str(path),
         size=facts.st_size,
         modified_ns=facts.st_mtime_ns,
     )
@@ -201,10 +193,12 @@ def _objects(raw: bytes) -> Head:
     return objects
 
 
-def _session_id(known: Format, head: Head) -> str | None:
+def _session_id(known: Format, head: Head, path: Path) -> str | None:
     """Return the id of the session that a file belongs to, where several files may."""
     if known.tool in {"claude-code", "qwen-code"}:
         return next((each["sessionId"] for each in head if isinstance(each.get("sessionId"), str)), None)
+    if known.tool == "gemini-cli":
+        return gemini.session_id_of(head, path.parent.name)
     if known.tool == "opencode":
         return opencode.session_id_of(head)
     if known.tool == "codex":
@@ -236,8 +230,8 @@ def _read(transcript: Transcript) -> Iterable[Session]:
     passed_over: Counter[str] = Counter()
     session: Session = module.read(read_lines(transcript.path, passed_over))
     session.passed_over += passed_over
-    if not session.session_id:
-        session.session_id = str(transcript.path)
+    if not session.session_id or transcript.format.tool == "gemini-cli":  # of a sub-agent's file the folder tells it
+        session.session_id = transcript.session_id
     return [session]
 
 

@@ -1,4 +1,4 @@
-"""Reader of Gemini CLI's transcripts: ~/.gemini/tmp/PROJECT/chats/session-*.jsonl.
+"""Reader of Gemini CLI's transcripts: ~/.gemini/tmp/PROJECT/chats/session-*.jsonl, sub-agents' in chats/SESSION.
 
 Read with what 0.61.0 wrote. A message is written again whenever its calls go on, so the last one of an id counts; each
 result is there once more in a message of the user. A command that fails is a call with status `success`, whose output
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.importers.sessions.steps import (
+    MAIN,
     Decider,
     Edit,
     Session,
@@ -39,6 +40,8 @@ _NOT_DONE = frozenset({"validating", "scheduled", "executing", "awaiting_approva
 _HOOK_CONTEXT = re.compile(r"\s*<hook_context>(.*?)</hook_context>\s*", re.DOTALL)
 _PATHS = ("file_path", "absolute_path", "dir_path", "path")
 _MAX_FOLDERS = 4000
+_SUB_AGENT = "subagent"
+_WORKSPACE = re.compile(r"^ +- (/.+)$", re.MULTILINE)
 _BLOCKED = re.compile(
     r"\A(?:Error: )?(?:Tool execution blocked|Agent execution (?:stopped|blocked)(?: by hook)?): (.*)", re.DOTALL
 )
@@ -57,6 +60,8 @@ class _Reading:
     folders: dict[str, None] = field(default_factory=dict)
     """Folders of the files that were read or changed."""
     project_hash: str = ""
+    workspace: str | None = None
+    agent: str = MAIN
     task: str | None = None
 
 
@@ -80,6 +85,11 @@ def _read_line(reading: _Reading, line: Mapping[str, Any]) -> None:
     if isinstance(line.get("projectHash"), str):
         reading.project_hash = reading.project_hash or line["projectHash"]
         reading.session.session_id = reading.session.session_id or text_of(line.get("sessionId"))
+        if line.get("kind") == _SUB_AGENT:
+            reading.agent = reading.session.session_id or _SUB_AGENT
+        directories = line.get("directories")
+        for folder in directories if isinstance(directories, list) else []:
+            _note_workspace(reading, text_of(folder))
         _read_messages(reading, line.get("messages"))
     elif isinstance(line.get("$set"), Mapping):
         _read_messages(reading, line["$set"].get("messages"))
@@ -112,8 +122,10 @@ def _read_prompt(reading: _Reading, message: Mapping[str, Any]) -> None:
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     told = "\n".join(text_of(part.get("text")) for part in parts if isinstance(part, Mapping) and part.get("text"))
+    for folder in _WORKSPACE.findall(told[:MAX_PROMPT_BYTES]) if told.startswith("<session_context>") else []:
+        _note_workspace(reading, folder)
     own = take_context(told, reading.session, reading.budget, _HOOK_CONTEXT).strip()
-    if own and not own.startswith(("/", "<", "?")):
+    if reading.agent == MAIN and own and not own.startswith(("/", "<", "?")):
         reading.task = text_of(message.get("id")) or None
         if reading.task:
             reading.session.prompts[reading.task] = reading.budget.cut(own, MAX_PROMPT_BYTES)
@@ -134,7 +146,9 @@ def _read_call(reading: _Reading, call_id: str, call: Mapping[str, Any], message
         tool=tool,
         command=reading.budget.cut(command, MAX_EDIT_BYTES) or None,
         task=before.task if before else reading.task,
-        at=parse_time(call.get("timestamp")) or parse_time(message.get("timestamp")),
+        agent=reading.agent,
+        parent=None if reading.agent == MAIN else MAIN,
+        at=parse_time(message.get("timestamp")) or parse_time(call.get("timestamp")),  # a call's is that of its end
         **_values(reading, tool, call),
     )
 
@@ -292,6 +306,19 @@ def _without_fence(text: str) -> str:
     return fenced[1].removesuffix("\n") if fenced else text
 
 
+def _note_workspace(reading: _Reading, folder: str) -> None:
+    if folder.startswith("/"):
+        folder = posixpath.normpath(folder)
+        reading.workspace = reading.workspace or folder
+        reading.folders.setdefault(folder)
+
+
+def session_id_of(lines: Iterable[Mapping[str, Any]], folder: str) -> str | None:
+    """Return the id of the session that a file belongs to: a sub-agent's lies in a folder with its session's name."""
+    header = next((each for each in lines if isinstance(each.get("projectHash"), str)), {})
+    return folder if header.get("kind") == _SUB_AGENT else text_of(header.get("sessionId")) or None
+
+
 def _note_folders(reading: _Reading, arguments: Mapping[str, Any]) -> None:
     for name in _PATHS:
         path = text_of(arguments.get(name))
@@ -301,12 +328,14 @@ def _note_folders(reading: _Reading, arguments: Mapping[str, Any]) -> None:
 
 
 def _find_folder(reading: _Reading) -> str | None:
-    """Return the folder whose hash the transcript has; else the one that all the files lie in."""
+    """Return the folder whose hash the transcript has; else the first that it names, or that of all the files."""
     for folder in reading.folders:
         current = folder
         while current not in {"/", "//", ""}:
             if hashlib.sha256(current.encode("utf-8", "replace")).hexdigest() == reading.project_hash:
                 return current
             current = posixpath.dirname(current)
+    if reading.workspace:
+        return reading.workspace
     common = posixpath.commonpath(reading.folders) if reading.folders else "/"
     return common if common != "/" else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from orchestrator.importers.sessions import claude_code, gemini, qwen
+from orchestrator.importers.sessions.formats import find_transcripts, read_sessions
 from orchestrator.importers.sessions.gemini import parse_output
 from orchestrator.importers.sessions.steps import MAIN, Decider, Step, StepOutcome
 from tests.unit.orchestrator.sessions import small_transcripts as small
@@ -94,6 +96,24 @@ def test_gemini_s_edits_are_diffs_and_its_folder_is_found_by_its_hash() -> None:
     assert (known.folder, known.steps[0].folder) == (FOLDER, FOLDER)
     assert [(edit.path, edit.diff) for edit in known.steps[0].edits] == [(f"{FOLDER}/src/cart.py", DIFF.rstrip())]
     assert gemini.read(small.gemini(call)).folder == f"{FOLDER}/src", "the folder of all files, where the hash is none"
+
+
+def test_gemini_s_sub_agents_lie_in_a_folder_with_their_session_s_name(tmp_path: Path) -> None:
+    failed = gemini_call("1", args={"command": "pytest"}, output="Output: x\nExit Code: 1\nProcess Group PGID: 7")
+    header = {"sessionId": "sub", "projectHash": "0" * 64, "kind": "subagent", "directories": [FOLDER]}
+    files = {
+        "session-1.jsonl": small.gemini(gemini_call("2", args={"command": "make"}, output="Output: x")),
+        "session-g/sub.jsonl": [json.dumps(header), *small.gemini(failed, prompt="An order")[1:]],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    found = find_transcripts([tmp_path])
+    (session,) = read_sessions(found.transcripts, found.unread)
+    assert {(step.id, step.agent, step.parent) for step in session.steps} == {("1", "sub", MAIN), ("2", MAIN, None)}
+    assert session.prompts == {"prompt": "Mend it"}
+    told = f"<session_context>\n- **Workspace Directories:**\n  - {FOLDER}\n</session_context>"
+    assert gemini.read(small.gemini(failed, prompt=told)).folder == FOLDER
 
 
 @pytest.mark.parametrize(
