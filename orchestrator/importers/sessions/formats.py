@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hardwon.errors import InvalidInput
-from orchestrator.importers.sessions import claude_code, codex
+from orchestrator.importers.sessions import claude_code, codex, copilot, gemini, opencode, qwen
 from orchestrator.importers.sessions.steps import Session, parse_time
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -36,7 +36,8 @@ Matcher = Callable[[Head, bytes], bool]
 class Format:
     """The transcripts of one tool: the module that reads them and what they are known by.
 
-    The module has `read(lines)`, or, where `has_databases`, `read_database(path)`, which yields sessions.
+    The module has `read(lines)`, or, where `has_databases`, `read_database(path)`, which yields sessions: of files that
+    hold several, or that are read together with those beside them.
     """
 
     tool: str
@@ -45,34 +46,19 @@ class Format:
     has_databases: bool = False
 
 
-def _has_key(*names: str) -> Matcher:
-    return lambda head, _: any(name in each for each in head for name in names)
-
-
-def _is_of_copilot(head: Head, _: bytes) -> bool:
-    return any(each.get("type") == "session.start" and isinstance(each.get("data"), Mapping) for each in head)
-
-
-def _is_of_opencode(head: Head, _: bytes) -> bool:
-    return any(
-        isinstance(each.get("part"), Mapping) or ("message_id" in each and isinstance(each.get("data"), Mapping))
-        for each in head
-    )
-
-
 def _is_database(raw: bytes) -> bool:
     return raw.startswith(_SQLITE) and _TABLE_OF_PARTS.search(raw) is not None
 
 
 FORMATS: Final = (
     Format(tool="codex", module="codex", matches=lambda head, _: codex.matches(head)),
-    Format(tool="gemini-cli", module="gemini", matches=_has_key("projectHash")),
-    Format(tool="qwen-code", module="qwen", matches=_has_key("provenance")),
-    Format(tool="copilot-cli", module="copilot", matches=_is_of_copilot),
+    Format(tool="gemini-cli", module="gemini", matches=lambda head, _: gemini.matches(head)),
+    Format(tool="qwen-code", module="qwen", matches=lambda head, _: qwen.matches(head)),
+    Format(tool="copilot-cli", module="copilot", matches=lambda head, _: copilot.matches(head)),
     Format(tool="claude-code", module="claude_code", matches=lambda head, _: claude_code.matches(head)),
-    Format(tool="opencode", module="opencode", matches=_is_of_opencode),
+    Format(tool="opencode", module="opencode", matches=lambda head, _: opencode.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda _, raw: _is_database(raw), has_databases=True),
-    Format(tool="aider", module="aider", matches=lambda _, raw: b"# aider chat started at" in raw),
+    Format(tool="aider", module="aider", matches=lambda _, raw: b"# aider chat started at" in raw, has_databases=True),
 )
 """In the order in which they are asked: the fields of the later ones stand in the earlier ones too."""
 
@@ -198,7 +184,7 @@ def _examine(path: Path, found: Found) -> Transcript | None:
     return Transcript(
         path=path,
         format=known,
-        session_id=_session_id(known, head) or str(path),
+        session_id=_session_id(known, head, path) or str(path),
         size=facts.st_size,
         modified_ns=facts.st_mtime_ns,
     )
@@ -216,10 +202,14 @@ def _objects(raw: bytes) -> Head:
     return objects
 
 
-def _session_id(known: Format, head: Head) -> str | None:
+def _session_id(known: Format, head: Head, path: Path) -> str | None:
     """Return the id of the session that a file belongs to, where several files may."""
-    if known.tool == "claude-code":
+    if known.tool in {"claude-code", "qwen-code"}:
         return next((each["sessionId"] for each in head if isinstance(each.get("sessionId"), str)), None)
+    if known.tool == "gemini-cli":
+        return gemini.session_id_of(head, path.parent.name)
+    if known.tool == "opencode":
+        return opencode.session_id_of(head)
     if known.tool == "codex":
         metas = (each["payload"] for each in head if each.get("type") == "session_meta")
         meta = next((each for each in metas if isinstance(each, Mapping)), {})
@@ -249,8 +239,8 @@ def _read(transcript: Transcript) -> Iterable[Session]:
     passed_over: Counter[str] = Counter()
     session: Session = module.read(read_lines(transcript.path, passed_over))
     session.passed_over += passed_over
-    if not session.session_id:
-        session.session_id = str(transcript.path)
+    if not session.session_id or transcript.format.tool == "gemini-cli":  # of a sub-agent's file the folder tells it
+        session.session_id = transcript.session_id
     return [session]
 
 

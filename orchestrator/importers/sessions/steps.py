@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -126,7 +127,7 @@ def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[M
             passed_over["no JSON"] += 1
             continue
         if isinstance(value, dict):
-            yield value
+            yield _replace_surrogates(value) if _SURROGATE.search(line) else value
         else:
             passed_over["no JSON object"] += 1
 
@@ -140,3 +141,31 @@ def parse_time(text: object) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _replace_surrogates(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without halves of characters, which JSON can hold and no other text."""
+    try:
+        replaced = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return replaced if isinstance(replaced, dict) else {}
+
+
+_FILES = re.compile(r"^(?=diff --git |Index: )", re.MULTILINE)
+_NEW_PATH = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
+
+
+def edits_of_diff(diff: str, path: str, budget: TextBudget, limit: int) -> tuple[Edit, ...]:
+    """Return the changes in a unified diff of one file, `path`, or of several, whose headers name them."""
+    parts = [part for part in _FILES.split(diff) if "\n@@" in f"\n{part}"]
+    edits = []
+    for part in parts:
+        head, _, hunks = f"\n{part}".partition("\n@@")
+        named = _NEW_PATH.search(head)
+        file = path if len(parts) == 1 or named is None else named[1]
+        edits.append(Edit(path=file, diff=budget.cut(f"@@{hunks.rstrip()}", limit)))
+    return tuple(edits)
