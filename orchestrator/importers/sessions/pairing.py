@@ -168,8 +168,13 @@ def _fail(state: _State, step: Step, check: Check) -> None:
     if is_open is None:
         state.open[step.agent, check.key] = _Open(agent=step.agent, failures=[failure], seen=len(state.changes))
         return
-    is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
-    is_open.failures.append(failure)
+    last = is_open.failures[-1]
+    last.changes += _take_changes(state, is_open, step.agent)
+    if last.changes or check.is_hidden is last.check.is_hidden:
+        is_open.failures.append(failure)
+    elif last.check.is_hidden:  # nothing was changed since, and a pipe cut the output: this one tells the failure whole
+        is_open.failures[-1] = failure
+        state.dropped.append(last.step)
 
 
 def _pass(state: _State, step: Step, check: Check) -> None:

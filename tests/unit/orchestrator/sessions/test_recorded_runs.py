@@ -81,7 +81,8 @@ def test_a_run_teaches_its_fix_its_refusal_and_what_is_open(tool: str) -> None:
     assert (entries[0].success_verified, entries[0].verified_by) == (True, CHECK)
     assert entries[0].solution_steps == f"cart.py:\n def total(items):\n{FIX}"
     assert entries[1].human_feedback == "RULE-SAYS: move it to attic/ in its place"
-    assert (entries[2].failure_description or "").startswith(f"`{MISSING}` fails")
+    assert "No module named 'test_missing'" in (entries[2].failure_description or "")
+    assert "TypeError" in (entries[0].error_message or ""), "of a run whose output was not cut by a pipe"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
