@@ -35,6 +35,11 @@ _DURATION = re.compile(
     r"(?<![\w.])(?:\d+m ?)?\d+(?:\.\d+)? ?(?:ms|s|secs?|seconds|µs|ns)\b(?! ago)(?=\s*(?:[)\]=.,;]|$))", re.MULTILINE
 )
 """A duration at the end of a phrase, as runners tell it: `in 0.12s`, `(3 ms)`; not `timeout of 30 s exceeded`."""
+_POSITION = re.compile(
+    r"(?P<named>\", line |\bat line |\.(?:py|pyx|mjs|cjs|jsx?|tsx?|vue|svelte|go|rs|java|kts?|scala|groovy|rb|php|cs|fs"
+    r"|swift|exs?|clj|dart|lua|bats|sh|cc|cpp|cxx|hpp|c|h|pl|hs|zig|sql|ya?ml|toml|json|css|scss|html)[:(])\d+(?:[:,]\d+)?(?=\b)"
+)
+"""A line, or line and column, behind the file that it lies in."""
 _ABSOLUTE = re.compile(r"(?<![\w.:/~@-])(?:file://)?(?P<path>(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+){2,})")
 _CHECKOUT_ROOTS = re.compile(
     r"(?:[A-Za-z]:)?[/\\](?:home|Users|root|work|workspaces?|builds|github[/\\]workspace|__w|a[/\\]_work|tmp|private"
@@ -61,7 +66,7 @@ def strip_run(text: str, *, root: str | None = None) -> str:
     bare = _OUTPUT_LABEL.sub("", _WRAPPER_LINES.sub("", plain))
     if "/" in bare or "\\" in bare:
         bare = _relative(bare, root)
-    return bare if bare.strip() else text
+    return next(filter(str.strip, (bare, plain)), text)
 
 
 def _last_written(line: str) -> str:
@@ -70,7 +75,10 @@ def _last_written(line: str) -> str:
 
 
 def normal_run(text: str) -> str:
-    """Return an output as it is compared and read by a model: as `strip_run`, without times, durations and ids."""
+    """Return an output as it is compared and read by a model: as `strip_run`, without times, places in files and ids.
+
+    Places are those of a version of the file: a line above moves them.
+    """
     return _normal_run(text) if len(text) <= _MAX_CACHED_CHARS else _compute_normal_run(text)
 
 
@@ -83,7 +91,7 @@ def _normal_run(text: str) -> str:
 
 
 def _compute_normal_run(text: str) -> str:
-    return mask_volatile(_DURATION.sub("_", strip_run(text)))
+    return mask_volatile(_POSITION.sub(r"\g<named>_", _DURATION.sub("_", strip_run(text))))
 
 
 def _relative(text: str, root: str | None) -> str:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from hardwon.models.entries import NewEntry
     from orchestrator.cli.reports.memory_report import LeftOut
 
-learn = typer.Typer(
-    help="Learn from git, reports, reviews and the runs of agents.", no_args_is_help=True
-)
+learn = typer.Typer(help="Learn from git, reports, reviews and the runs of agents.", no_args_is_help=True)
 
 
 def capture_and_report(
