@@ -28,6 +28,7 @@ from knowledge.memory.capture.deobfuscation import (
 )
 from knowledge.memory.capture.injection_rules import RULES
 from knowledge.memory.capture.orders.foreign_orders import OTHER_LANGUAGE, expressions, has_order, sentences
+from knowledge.memory.capture.orders.nearby_rules import NEARBY_RULES, NEARBY_SIGNS
 from knowledge.memory.capture.orders.order_rules import SIGNS, SOURCE_RULES, TURN_RULES, Rule
 
 CONTEXT_FIELDS: Final = (
@@ -90,7 +91,8 @@ _DISGUISES: Final[Mapping[str, str]] = {
 }
 """What a disguised text has; looked for in the plain reading alone."""
 _DISGUISE_BITS: Final = {name: 1 << place for place, name in enumerate(_DISGUISES)}
-_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(SIGNS)}
+_EVERY_SIGN: Final = {**SIGNS, **NEARBY_SIGNS}
+_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(_EVERY_SIGN)}
 _ALL_SIGNS: Final = (1 << len(_SIGN_BITS)) - 1
 
 
@@ -102,7 +104,7 @@ def _disguises() -> Any:
 @cache
 def _signs() -> Any:
     """Return all signs of rules and the words of languages as one automaton."""
-    return _compile([*SIGNS.values(), *expressions()])
+    return _compile([*_EVERY_SIGN.values(), *expressions()])
 
 
 def _find_bits(compiled: Any, text: str) -> int:
@@ -116,7 +118,7 @@ def _find_bits(compiled: Any, text: str) -> int:
 @cache
 def _rules() -> Sequence[tuple[int, Rule]]:
     """Return the rules with their signs as bits."""
-    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
+    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES, *NEARBY_RULES)]
 
 
 @lru_cache(maxsize=4096)

@@ -34,9 +34,6 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\byour (?:new |real |true |only |primary |main |first |sole |actual |next |secret )+(?:role|task|goal|job|purpose|mission|objective|instructions?|identity|orders?|priority|duty|persona)\b",
     ),
     "markup": (
-        r"<\|? ?/?(?:im_start|im_end|system|assistant|user|endoftext|end_of_turn|start_of_turn|eot_id|begin_of_text|start_header_id|end_header_id|endofprompt) ?\|?>",
-        r"\[/?(?:inst|sys|system|assistant|tool_call|system_prompt)\]|<</?sys>>|<(?:/|\\)?(?:system|instructions?|system[_-]prompt|assistant|user_query|tool_call|function_calls?|important)>|</(?:prompt|context|human)>",
-        r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:\s*\S",
         r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:system|user|developer|ai|operator|admin)(?: ?(?:note|update))? ?: ?(?:[^\n]{0,30}|(?:\n[\w,']+){0,6}\n)\b(?:you|your|please|ignore|disregard|forget|obey|comply|approve|never|always|do not|don't|from now|permissions?|must|all agents|override|reveal|delete|send|grant)\b",
         r"[\[({<*=_-]{1,6} ?(?:end|begin|start|close|stop|/)(?: of)?(?: the)? ?(?:orchestrator |system |user |agent |historical |previous |trusted |untrusted |retrieved )?(?:context|prompt|instructions?|knowledge|memory|patterns?|data|input|document|conversation)\b",
         r"\bend of (?:the )?(?:context|prompt|system (?:message|prompt)|instructions)\b",
@@ -48,7 +45,6 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         rf"\b(?:dear|attention|attn|note (?:to|for)|notice (?:to|for)|message (?:to|for)|hello|hey|hi|important (?:for|to)|reminder (?:to|for)|warning (?:to|for)|instructions? (?:to|for)|memo to|heads[- ]up(?: to| for)?)[,:]? (?:the |any |all |every |whichever |whatever |our |my |future )*{_READER}\b",
         r"\bthe (?:ai|llm|(?:next |future |other |coding |ai |autonomous )+(?:agents?|assistants?|models?)|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|is required to|is instructed to|is to|will now|ought to)\b",
         r"\bthe agents? (?:must|should|shall|has to|have to|needs? to|is required to|is instructed to|is to|will now) (?:now |first |also |simply |immediately )*(?:always|never|ignore|disregard|forget|send|post|approve|accept|reveal|push|skip|execute|obey|follow|install|delete|disable|merge|trust|tell|not tell|not mention|read|print|include|remember|answer|reply)\b",
-        rf"\b(?:you are|you're|as) an? (?:\w+ )?{_READER}\b",
         rf"\bif you(?:'re| are) (?:an? )?{_READER}\b",
         r"\b(?:assistant|agent|model|claude|gpt|chatgpt|copilot|ai|llm),? (?:please |now |immediately |you |kindly )+(?:must|should|run|execute|send|post|ignore|delete|disable|print|reveal|add|install|fetch|read|open|call|use|include|stop|approve|merge)\b",
     ),
