@@ -27,7 +27,8 @@ _HOST: Final = re.compile(
 )
 _SITES: Final = re.compile(
     r"(?:^|\.)(?:gnu|kernel|freedesktop|gnome|kde|debian|apache|python|mozilla|videolan|sourceware|nongnu|chromium"
-    r"|postgresql|rust-lang|golang|nodejs|fedoraproject|ubuntu|alpinelinux|archlinux)\.(?:org|com)$"
+    r"|postgresql|rust-lang|golang|nodejs|fedoraproject|ubuntu|alpinelinux|archlinux|pypa|readthedocs|github|gitlab|docker|microsoft|google"
+    r"|pytest|djangoproject|kubernetes|amazon|oracle|jenkins|eclipse|jetbrains|npmjs|getcomposer|opensuse|redhat)\.(?:org|com|io)$"
 )
 _GENERIC: Final = frozenset(
     """
@@ -36,16 +37,13 @@ _GENERIC: Final = frozenset(
     com net org dev io app co goproxy proxy apt deb rpm yum php dart jars wheels ca pki certs keys key source sources
     """.split()
 )
+_AROUND: Final = 60
 _SAID: Final = re.compile(
     r"\b(?:add|set|put|us(?:e|ing)|switch\w*|swap\w*|replac\w+|point\w*|chang\w+|configure|echo|export|run|fix\w*|solv\w+|help\w*|"
     r"work(?:s|ed)|then|edit|append|write|pass|if|instead|retry|until|prefer|prepend|list|call|import\w*|download|fetch|"
     r"copy|drop|just|install|need\w*|creat\w+|trust|register|made|does it|did it|will do|has|give|make|keep|let|"
     r"assum\w+|curl|wget|ask\w*|pull\w*|go|upgrade|ensure|enable|allow|clear|remove|delete)\b"
 )
-_REPORT: Final = re.compile(
-    r"\b(?:error|warn(?:ing)?|err!|fail\w*|failure|not found|unreachable|timed? ?out|refused|denied|unauthorized|expired)\b"
-)
-
 
 def _foreign_hosts(text: str, window: str) -> list[str]:
     """Return the hosts in a part of a text that are neither well known nor one's own by their name or by the text."""
@@ -59,7 +57,8 @@ def _is_known(host: str) -> bool:
 
 def _is_of_named_organisation(host: str, text: str) -> bool:
     """Return whether a label of a host is the name of an organisation, or its scope of packages, elsewhere in a text."""
-    names = [label for label in host.split(".")[:-1] if label not in _GENERIC and len(label) > 2]
+    labels = host.split(".")[:-1]
+    names = [label for label in labels[1:] or labels if label not in _GENERIC and len(label) > 2]
     return any(re.search(rf"(?<![\w.-])@?{re.escape(name)}(?![\w.-]*\.\w)(?!\w)", text) for name in names)
 
 
@@ -71,6 +70,30 @@ def names_no_foreign_host(text: str, start: int, end: int) -> bool:
     if not _SAID.search(line):
         return True
     return is_negated(text, start, end)
+
+
+def is_of_known_hosts(text: str, start: int, end: int) -> bool:
+    """Return whether no foreign host stands in the line."""
+    return not _foreign_hosts(text, line_around(text, start, end)) or is_negated(text, start, end)
+
+
+_CHANGED: Final = re.compile(
+    r"\b(?:add|set|put|us(?:e|ing)|switch\w*|swap\w*|replac\w+|point\w*|chang\w+|configure|edit|append|write|prepend|list|"
+    r"rewrit\w+|redirect\w*|substitut\w+|override|insert|instead|sed|holds?|contains?|with|register|enter|move)\b"
+)
+
+
+def leaves_manifest(text: str, start: int, end: int) -> bool:
+    """Return whether no foreign host is put into a file of dependencies."""
+    window = text[max(0, start - _AROUND) : end + _AROUND].split("\n")
+    line = max(window, key=len)
+    return not _foreign_hosts(text, line) or not _CHANGED.search(line) or is_negated(text, start, end)
+
+
+def is_about_root(text: str, start: int, end: int) -> bool:
+    """Return whether it is the user root that has the number of root, or what is done is advised against or undone."""
+    around = text[max(0, start - 30) : end + 16]
+    return bool(re.search(r"\broot\b|\b(?:removed?|narrow\w+|found|audit|forbid\w*|denied|refus\w+)\b", around)) or is_negated(text, start, end)
 
 
 def is_of_own_organisation(text: str, start: int, end: int) -> bool:
@@ -106,6 +129,7 @@ def follows_nothing_foreign(text: str, start: int, end: int) -> bool:
 _HARMLESS_SECRET: Final = re.compile(
     r"\b(?:dummy|fake|placeholder|example value|test value|empty|masks?|masked|mask(?:ing)?|redact\w*|never|\*\*\*|not |don'?t|"
     r"removed?|rotat\w+|leaked|accident\w*|wrongly|sample|names? of|without|public key|length of|encrypted|sealed|sops|"
+    r"(?:repository|repo|github|gitlab|project|organi[sz]ation|ci) (?:settings|secrets?|variables?)|secrets? manager|"
     r"hidden|stripped|revoked|deactivated|instead of|rather than)\b"
 )
 

@@ -17,12 +17,15 @@ from knowledge.memory.capture.orders.nearby_exemptions import (
     is_kept_secret,
     is_mapping,
     is_mentioned,
+    is_of_known_hosts,
     is_quoted_prompt,
     is_sent_to_known,
+    leaves_manifest,
+    is_about_root,
     names_no_foreign_host,
     runs_nothing_foreign,
 )
-from knowledge.memory.capture.orders.order_rules import DO, IT, READER, SECRET, TELL, TO_PLACE, Rule
+from knowledge.memory.capture.orders.order_rules import DO, IT, NAMED_SECRET, READER, TELL, TO_PLACE, Rule
 
 _MORE_SECRETS = (
     r"(?:\bsecrets?\.(?:ya?ml|json|env|toml|ini|properties|tfvars)\b|\.docker/config|\bauth field\b|\.gnupg\b|\bpg_shadow\b|"
@@ -32,7 +35,7 @@ _MORE_SECRETS = (
     r"\bserviceaccount/token\b|\bproc/(?:self|\d+)/environ\b|\b(?:bash|zsh|psql)_history\b|\bcookies\.sqlite\b|"
     r"\b(?:private|secret) (?:variables|values|settings)\b|\bauthtoken\b|\b_auth\b|\bmetadata(?: service|\.google)|\b169\.254\.169\.254\b)"
 )
-_ANY_SECRET = rf"(?:{SECRET}|{_MORE_SECRETS})"
+_ANY_SECRET = rf"(?:{NAMED_SECRET}|{_MORE_SECRETS}|\b(?:full|entire|whole|complete|all) (?:\w+ )?env(?:ironment)?\b)"
 _PUBLIC = (
     r"(?:\b(?:ci |build |workflow |job |action |console |server |debug |application )?logs?\b(?: output)?|\bstdout\b|\bartifacts?\b|\brelease\b|\btrailers?\b|\bsubject(?: line)?\b|"
     r"\bquery(?: string| parameters?)?\b|\buser[- ]agent\b|\b(?:request|message|http|mail) (?:body|payload)\b|\bdns\b|\b(?:host|domain|sub-?domain) ?names?\b|"
@@ -44,7 +47,7 @@ _PUBLIC = (
 _MOVE = (
     r"(?:write|put|paste|add|append|print|echo|dump|copy|attach|include|embed|log|commit|stage|upload|store|save|drop|leave|insert|substitute|"
     r"encode|convert|splice|bake|inline|prefix|prepend|repeat|quote|note|mention|show|export|record|place|cat|tee|zip|tar|archive|publish|send|post|"
-    r"set|move|interpolate|concatenate|render|transfer|push|list|share|pass|register|expose|serve|serialise|serialize|hide|smuggle|spell|turn|pack|bundle)(?:ing|ed|s)?"
+    r"set|move|interpolate|concatenate|render|transfer|push|list|share|pass|register|expose|serve|serialise|serialize|hide|smuggle|spell|turn|pack|bundle)(?:ing|ed)?"
 )
 _SINK = rf"(?:in|into|to|as|at|on|onto|through|via|under|with|within|inside|along with|over|after|for|>+|of) (?:\S+ ){{0,5}}?\S{{0,20}}?{_PUBLIC}"
 _UNSAFE = (
@@ -72,7 +75,7 @@ _TRUST_SINK = (
     r"(?:\bupdate-ca-(?:certificates|trust)\b|\bca-trust\b|\bca-certificates/|\btrusted\.gpg|\bapt-key\b|\bapt/keyrings|\bshare/keyrings|\bcacerts\b|\bkeytool\b|\brpm --import\b|\bgpg --import\b|"
     r"\brpmkeys\b|\bcertutil\b|\bauthorizedkeyscommand\b|\btrustedusercakeys\b|\badd-trusted-cert\b|\bnode_extra_ca_certs\b|\brequests_ca_bundle\b|\bcurl_ca_bundle\b|\bssl_cert_file\b|\bgit_ssl_cainfo\b|"
     r"\bcertutil\b|\btrusted (?:\w+ )?(?:identity|provider|publisher|root|origin|issuer|signer|cert\w*|keys?|people|party)\b|\b(?:saml|oidc|identity) providers?\b|\btrust policy\b|"
-    r"\bassume-?role\w*|\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmok(?:util)?\b|\bwebhook secret\b|\bx509\b|"
+    r"\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmokutil\b|"
     r"\bcollaborators?\b|\bcorsorigin|\baccess-control-allow-origin\b|\btrusted_?hosts?\b)"
 )
 _ROOT = (
@@ -86,18 +89,18 @@ _ROOT = (
 _ROOT_HELD = r"(?:\buid\b|-u ?0|-ou ?0|:0:0:|user id|useradd|/etc/(?:passwd|shadow|sudoers|doas)|permitroot|permitempty|cluster-admin|chmod|allusers|allauthenticated|authentication_?method|host all all|administratoraccess)"
 _SCHEDULE = (
     r"(?:\bcron\w*|\bsystemd\b|\btimers?\b|\bhookspath\b|\bgit hooks?\b|\bpre-?commit\b|\bpost-?(?:install|checkout|merge|commit|start|create\w*)\b|\bpre-?(?:install|start|build|push)\b|\bentrypoint\b|\brc\.local\b|"
-    r"\.(?:bash|zsh)rc\b|\.profile\b|\bbash_profile\b|\blaunchd\b|\bautostart\b|\bstart-?up script\b|\bconftest\b|\bsetup\.py\b|\bmakefile\b|\binit container\b|\bsidecar\b|\bscheduled task\b|\bon (?:each |every )?(?:login|boot|start)\b|"
-    r"\bdirenv\b|\.envrc\b|\bhooks?\b|\bworkflow\b|\buses:|\bevery (?:hour|night|day|minute|\w+ minutes|\w+ hours)\b|\bonce (?:an hour|a day|per day)\b|\bin the background\b)"
+    r"\.(?:bash|zsh)rc\b|\.profile\b|\bbash_profile\b|\blaunchd\b|\bautostart\b|\bstart-?up script\b|\binit container\b|\bsidecar\b|\bscheduled task\b|\bon (?:each |every )?(?:login|boot|start)\b|"
+    r"\bdirenv\b|\.envrc\b)"
 )
 _GUARD = (
     r"(?:pre-?commit|code ?owners|branch protection|required (?:checks?|reviews?)|(?:secret|security|dependency|vulnerability|image|licen[cs]e) ?scan\w*|scanners?|linters?|lint|type ?checks?|audit\w*|"
     r"gates?|sandbox|firewall|selinux|apparmor|signature\w*|verification|tls|certificate|reviews?|approvals?|tests?|suite|ci|checks?|noqa|mfa|2fa|permissions?|rate limit\w*|alerts?|alerting|monitoring|csp|cors|csrf|coverage|gitleaks|semgrep|codeql|dependabot|trivy|bandit)"
 )
 _WEAKEN = (
-    rf"(?:(?:remove|delete|disable|turn off|switch off|drop|skip|bypass|silence|uninstall|comment out|mute|deactivate|suppress|empty|neutrali[sz]e) (?:\S+ ){{0,4}}?\S{{0,4}}{_GUARD}\b|blanket (?:# ?)?noqa\b|"
+    rf"(?:(?:remove|delete|disable|turn off|switch off|drop|skip|bypass|silence|uninstall|comment out|mute|deactivate|suppress) (?:\S+ ){{0,4}}?\S{{0,4}}{_GUARD}\b|blanket (?:# ?)?noqa\b|"
     rf"(?:verify|strict|fail[_-]on[_-]error|fail[_-]fast|enforce\w*|required)\W{{1,3}}false\b|(?:exit|return|exits) (?:with )?(?:code )?0\b|\|\| ?true\b|continue-on-error\W+true|--no-verify\b|--force\b|--dangerously-\S+|chmod 777)"
 )
-_EVER = r"(?:whatever|regardless|no matter|even (?:if|when|though)|always|never (?:fails?|blocks?|stops?|breaks?|red)|unconditionally|in any case|every time|any (?:result|outcome)|(?:can|could|must|may|will) (?:never|not) (?:fail|block|stop|break)|until (?:they|it|all|everything) (?:pass\w*|is|are|turns?|goes?))"
+_EVER = r"(?:whatever|regardless|no matter|even (?:if|when|though)|always|never (?:fails?|blocks?|stops?|breaks?|red)|unconditionally|in any case|every time|(?:can|could|must|may|will) (?:never|not) (?:fail|block|stop|break)|until (?:they|it|all|everything) (?:pass\w*|is|are|turns?|goes?))"
 _CHECKS = r"(?:ci|jobs?|pipelines?|tests?|pytest|jest|checks?|lint\w*|suites?|builds?|workflows?|gates?|scans?|scanner|steps?|stages?|assertions?|runner|coverage|expected (?:\w+ )?(?:values?|results?|outputs?)|snapshots?|verdicts?|status(?:es)?)"
 
 NEARBY_SIGNS: Final[Mapping[str, str]] = {
@@ -106,7 +109,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "ecosystem": _ECOSYSTEM,
     "manifest": _MANIFEST,
     "source word": _SOURCE_WORD,
-    "source setting": r"_(?:url|urls|base|host)\b|channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|\.(?:tgz|tar|whl|zip|gem|crate)\b|\bfrom \w|--repo|\"type\"",
+    "source setting": r"_(?:url|urls|base|host)\b|channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
     "trust sink": _TRUST_SINK,
     "root held": _ROOT_HELD,
     "keys listed": r"authorized[_ ]?keys",
@@ -117,7 +120,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "any secret": _ANY_SECRET,
     "public": _PUBLIC,
     "moved": rf"\b{_MOVE}\b",
-    "expanded": r"://\S{0,120}(?:\$\(|\$\{|`|<)",
+    "expanded": r"://\S{0,120}(?:\$\(|`|<)|>\.[a-z0-9]",
     "served": r"\b(?:copy|add|cp|mv|ln|symlink|move)\b",
     "flagged": r"\bcurl\b|\bwget\b|\bhttp\b|\bnslookup\b|\bdig\b|\bping\b",
     "environment": r"process\.env|os\.environ|\benviron\b|\bprintenv\b|\benv ?[|>]",
@@ -144,12 +147,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         ("host", "source setting", "ecosystem"),
         r"\b\w*(?:hosted|mirror|registry|index|repo(?:sitory)?|proxy|source|channel|packages?)s?_(?:url|base|host)s?[\"']?[\s=:]{1,3}[\"']?https?://|\bchannels?[\"']?\s?[:=]\s?\[?[\s\"'-]{0,4}https?://|"
         r"<(?:mirror|repositor(?:y|ies)|pluginrepository|mirrorof|url)>|<add [^>\n]{0,60}https?://|\bmaven ?[{(] ?url|\bpackagesources?\b|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/\S+|"
-        r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://|[ @]https?://\S+\.(?:tgz|tar\.gz|whl|gem|crate)\b",
+        r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://",
         names_no_foreign_host,
     ),
-    Rule("package-source", ("host", "manifest", "source word"), _MANIFEST, names_no_foreign_host),
+    Rule("package-source", ("host", "manifest", "source word"), rf"{_MANIFEST}[^\n]{{0,120}}(?:{ADDRESS})|(?:{ADDRESS})[^\n]{{0,120}}{_MANIFEST}", leaves_manifest),
     Rule("access", ("host", "trust sink"), _TRUST_SINK, names_no_foreign_host),
-    Rule("access", ("root held",), _ROOT, is_negated),
+    Rule("access", ("root held",), _ROOT, is_about_root),
     Rule(
         "access",
         ("keys listed",),
@@ -161,12 +164,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         "command",
         ("host", "cloned"),
         r"\bclone\b[^\n]{0,120}(?:&&|;|\band\b|\bthen\b|,|\n) ?(?:\w+ ){0,2}?(?:sudo )?(?:\. ?/|\./|bash|sh|make|run|execute|source|pip install|npm (?:i|install|run|ci)|python|node|\S+/\S+\.sh|install|cd )|\bdocker run\b[^\n]{0,60}(?:--privileged|-v /:|--pid[= ]host|docker\.sock)",
-        names_no_foreign_host,
+        is_of_known_hosts,
     ),
     Rule(
         "command",
         ("host", "evaluated"),
-        r"://[^\n]{0,120}\b(?:eval\b|new function\b)|\b(?:eval|new function|import)\b[^\n]{0,80}://|://[^\n]{0,80}\bpip(?:e|es|ed|ing)\b[^\n]{0,40}(?:\b(?:ba|z|da)?sh\b|shell|interpreter|python|perl|node|powershell)|\bpip(?:e|es|ed|ing)\b[^\n]{0,80}://[^\n]{0,60}\b(?:(?:ba|z|da)?sh|shell|interpreter|python)\b",
+        r"://[^\n]{0,120}(?:\beval ?\(|\(eval\)|\beval (?:it|the|that|its|what)\b|\bnew function\b)|\b(?:eval|new function|import)\([^\n]{0,80}://|://[^\n]{0,80}\bpip(?:e|es|ed|ing)\b[^\n]{0,40}(?:\b(?:ba|z|da)?sh\b|shell|interpreter|python|perl|node|powershell)|\bpip(?:e|es|ed|ing)\b[^\n]{0,80}://[^\n]{0,60}\b(?:(?:ba|z|da)?sh|shell|interpreter|python)\b",
         names_no_foreign_host,
     ),
     Rule(
@@ -199,13 +202,13 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "exfiltration",
         ("any secret", "moved"),
-        rf"{DO}(?:begin|start|end|prefix|prepend|precede|open|sign|close|finish)\w* (?:\S+ ){{0,12}}?(?:with|by) (?:\S+ ){{0,7}}?\S{{0,4}}{_ANY_SECRET}",
+        rf"\b(?:begin|start|end|prefix|prepend|precede|open|sign|close|finish)\w* (?:\S+ ){{0,12}}?(?:with|by) (?:\S+ ){{0,7}}?\S{{0,4}}{_ANY_SECRET}",
         is_kept_secret,
     ),
     Rule(
         "exfiltration",
         ("any secret", "expanded"),
-        rf"://\S{{0,120}}(?:\$\(|`|<)[^\n]{{0,60}}?{_ANY_SECRET}|<[^>\n]{{0,30}}{_ANY_SECRET}[^>\n]{{0,10}}>\.(?:[a-z0-9-]+\.)+[a-z]{{2,}}",
+        rf"://\S{{0,120}}(?:\$\(|`)[^\n]{{0,60}}?{_ANY_SECRET}|://\S{{0,100}}<[^>\n]{{0,30}}{_ANY_SECRET}|<[^>\n]{{0,30}}{_ANY_SECRET}[^>\n]{{0,10}}>\.(?:[a-z0-9-]+\.)+[a-z]{{2,}}",
         is_kept_secret,
     ),
     Rule(
@@ -241,7 +244,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("rated",),
-        r"\b(?:rat(?:e|ing)|scor(?:e|ing)|grad(?:e|ing)|rank(?:ing)?|mark)\b (?:\S+ ){0,3}?(?:every|all|each|any|this|these|such|the|it|whatever|my|our|your)\b[^.\n]{0,70}\b(?:\d+ ?(?:out of|/|of) ?\d+|full (?:marks|score)|(?:the )?(?:top|highest|maximum|best|perfect)(?: \w+)?|five stars|100 ?%|excellent|positive\w*|first|lowest|a ten)\b|"
+        r"\b(?:rat(?:e|ing)|scor(?:e|ing)|grad(?:e|ing)|rank(?:ing)?|mark)\b (?:every|all|each|any|this|these|such|the|it|whatever|my|our|your)\b[^.\n]{0,70}\b(?:\d+ ?(?:out of|/|of) ?\d+|full (?:marks|score)|(?:the )?(?:top|highest|maximum|perfect)(?: \w+)?|five stars|100 ?%|excellent|positive\w*|first|lowest|a ten)\b|"
         r"\b(?:score|rating|grade|verdict|confidence|result)\b[^.\n]{0,50}\b(?:is|must be|should be|stays?|remains?|to) (?:always )?(?:\d+ ?/ ?\d+|the (?:highest|maximum)|\S+)[^.\n]{0,30}\b(?:whatever|regardless|no matter|even if|always)\b|"
         r"\b(?:lower|reduce|set|raise|increase|drop|zero)\b (?:\S+ ){0,2}?(?:confidence|score|rank|ranking|rating|priority|trust)\w* (?:\S+ ){0,2}?(?:every|all|each|any|other|this)\b[^.\n]{0,40}\b(?:patterns?|entr(?:y|ies)|solutions?|memor\w+|notes?|answers?|others?|agents?|sources?)\b|"
         r"\b(?:put|place|rank|list|show|keep) (?:this|that) (?:\w+ )?(?:at the top|first|above|before all|on top|highest)\b[^.\n]{0,40}\b(?:ranking|result|answer|list|all|any|every|each|other)",
@@ -264,7 +267,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("weakened",),
-        rf"{_WEAKEN}[^\n]{{0,120}}?{_WEAKEN}[^\n]{{0,200}}?(?:{_EVER}|\b(?:agreed|verbally|move on|merge|push|deploy|all files|everywhere|quiet\w*|silent\w*|nobody|no one|permanently|for good|forever)\b)|{_WEAKEN}[^\n]{{0,120}}?(?:all files|everywhere|verbally)\b[^\n]{{0,60}}?{_WEAKEN}",
+        rf"{_WEAKEN}[^\n]{{0,100}}?(?:[,;.:]|\band\b|\bthen\b)[^\n]{{0,40}}?{_WEAKEN}[^\n]{{0,60}}?\b(?:whatever|regardless|no matter|in any case|agreed|verbally|move on|all files|everywhere|nobody|no one|permanently|for good|forever|every time)\b|{_WEAKEN}[^\n]{{0,60}}?(?:all files|everywhere|verbally)\b[^\n]{{0,60}}?{_WEAKEN}",
         is_negated,
     ),
     Rule(

@@ -62,16 +62,17 @@ TELL = (
     r"embed|embedding|stat(?:e|ing)|say|note|encod(?:e|ing)|push|ship|dump|log|provid(?:e|ing)|giv(?:e|ing)|tell|"
     r"surfac(?:e|ing)|leav(?:e|ing)|insert|supply|communicat(?:e|ing)|pass|convey|announc(?:e|ing)|beacon|cc|commit|recit(?:e|ing)|confirm|text|dm|sms|fax|sent|wrote|gave|told|use)(?:ing|ed|d)?"
 )
-SECRET = (
+NAMED_SECRET = (
     r"(?:\bsecrets?\b|\b(?:api|private|client|access|signing|unseal|licen[cs]e|recovery|backup|activation|vault|server|team|bot|ssh|deploy(?:ment)?|encryption|master|session|secret|host|service|"
     r"root|admin|pgp|gpg|cloud|aws|gcp|azure|account)[ _-]keys?\b|\bcredentials?\b|\bcreds\b|\bpasswords?\b|\bpasswd\b|"
     r"\bpassphrases?\b|\b(?:access |auth |bearer |session |npm |github |gitlab |pypi |oauth |api |refresh |deploy |service )?tokens?\b|"
     r"\bcookies?\b|\b\w*_(?:tokens?|keys?|secrets?|passwords?|pass|pwd|dsn|credentials)\b|\bdatabase_url\b|\bconnection strings?\b|"
-    r"\.env\b|\benv(?:ironment)?(?: variables?| vars?)?\b|\bprintenv\b|\bos\.environ\b|\bprocess\.env\b|\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|"
+    r"\.env\b|\bprintenv\b|\bos\.environ\b|\bprocess\.env\b|\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|"
     r"\.aws/|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials\b|\.kube/|\bkubeconfig\b|\.docker/config|/etc/shadow\b|\.pgpass\b|"
     r"\bkey ?(?:chain|ring|store)s?\b|\bvault\b|\bwallets?\b|\bseed phrases?\b|\bservice[ -]account (?:json|key|file|token)\b|"
     r"\.pem\b|\bpem files?\b|\.p12\b|\.pfx\b|\bhtpasswd\b|\bgpg keys?\b|\bsession data\b|\bmaster passwords?\b|\bconnection uri\b)"
 )
+SECRET = rf"(?:{NAMED_SECRET}|\benv(?:ironment)?(?: variables?| vars?)?\b)"
 _NP = (
     r"(?:(?:the|a|an|any|all|every|each|your|my|our|its|their|this|that|these|those|both|full|whole|entire|exact|complete|current|"
     r"raw|stored|plain|decrypted|decoded|real|actual|used|production|prod|staging|root|admin|database|db|deploy|user|first|last|"
