@@ -88,7 +88,7 @@ _ROOT = (
 )
 _ROOT_HELD = r"(?:\buid\b|-u ?0|-ou ?0|:0:0:|user id|useradd|/etc/(?:passwd|shadow|sudoers|doas)|permitroot|permitempty|cluster-admin|chmod|allusers|allauthenticated|authentication_?method|host all all|administratoraccess)"
 _SCHEDULE = (
-    r"(?:\bcron\w*|\bsystemd\b|\btimers?\b|\bhookspath\b|\bgit hooks?\b|\bpre-?commit\b|\bpost-?(?:install|checkout|merge|commit|start|create\w*)\b|\bpre-?(?:install|start|build|push)\b|\bentrypoint\b|\brc\.local\b|"
+    r"(?:\bcron(?:tab|jobs?)?\b|\bsystemd (?:timer|unit|service)\b|\btimers?\b|\bhookspath\b|\bgit hooks?\b|\bpre-?commit\b|\bpost-?(?:install|checkout|merge|commit|start|create\w*)\b|\bpre-?(?:install|start|build|push)\b|\bentrypoint\b|\brc\.local\b|"
     r"\.(?:bash|zsh)rc\b|\.profile\b|\bbash_profile\b|\blaunchd\b|\bautostart\b|\bstart-?up script\b|\binit container\b|\bsidecar\b|\bscheduled task\b|\bon (?:each |every )?(?:login|boot|start)\b|"
     r"\bdirenv\b|\.envrc\b)"
 )
@@ -120,6 +120,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "any secret": _ANY_SECRET,
     "public": _PUBLIC,
     "moved": rf"\b{_MOVE}\b",
+    "begun": r"\b(?:begin|start|prefix|prepend|precede|end|sign off|close|finish)(?:ing)?\b",
     "expanded": r"://\S{0,120}(?:\$\(|`|<)|>\.[a-z0-9]",
     "served": r"\b(?:copy|add|cp|mv|ln|symlink|move)\b",
     "flagged": r"\bcurl\b|\bwget\b|\bhttp\b|\bnslookup\b|\bdig\b|\bping\b",
@@ -201,8 +202,8 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "exfiltration",
-        ("any secret", "moved"),
-        rf"\b(?:begin|start|end|prefix|prepend|precede|open|sign|close|finish)\w* (?:\S+ ){{0,12}}?(?:with|by) (?:\S+ ){{0,7}}?\S{{0,4}}{_ANY_SECRET}",
+        ("any secret", "begun"),
+        rf"\b(?:begin|start|prefix|prepend|precede|end|sign off|close|finish)(?:ing)? (?:(?:\S+ ){{0,3}}?(?:answer|request|reply|response|message|report|commit|prompt|summary|call|comment|title|name|line)s? (?:\S+ ){{0,7}}?)?with (?:\S+ ){{0,7}}?\S{{0,12}}?{_ANY_SECRET}",
         is_kept_secret,
     ),
     Rule(
@@ -279,7 +280,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("unseen",),
-        rf"{DO}(?:approve|merge|accept|confirm|sign off|grant|apply|lgtm|okay|wave through|answer yes|say yes|click \w+) (?:\S+ ){{0,8}}?(?:without (?:\w+ ){{0,2}}?(?:look\w*|read\w*|check\w*|test\w*|seeing|inspect\w*|second look|thought|thinking|hesitat\w+|comment\w*|opening)|unseen|blindly|unread|at (?:once|sight)|on sight|straight away|whatever (?:it|they|the)|regardless of)\b[^.\n]{{0,20}}",
+        rf"{DO}(?:approve|merge|accept|confirm|sign off|grant|apply|lgtm|okay|wave through|answer yes|say yes|click \w+) (?:\S+ ){{0,8}}?(?:without (?:\w+ ){{0,2}}?(?:look\w*|read\w*|check\w*|test\w*|seeing|inspect\w*|second look|thought|thinking|hesitat\w+|comment\w*|opening)|unseen|blindly|unread|at sight|on sight|whatever (?:it|they|the)|regardless of)\b[^.\n]{{0,20}}",
         is_negated,
     ),
     Rule(
