@@ -107,12 +107,12 @@ def _signs() -> Any:
     return _compile([*_EVERY_SIGN.values(), *expressions()])
 
 
+_BITS: Final = [1 << place for place in range(1024)]
+
+
 def _find_bits(compiled: Any, text: str) -> int:
     """Return the places of the expressions that match as bits."""
-    found = 0
-    for place in compiled.Match(text) or ():
-        found |= 1 << place
-    return found
+    return sum(map(_BITS.__getitem__, compiled.Match(text) or ()))
 
 
 @cache

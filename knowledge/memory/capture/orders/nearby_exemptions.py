@@ -21,15 +21,22 @@ _TOP_LEVEL: Final = (
     "com|net|org|io|dev|xyz|example|invalid|ru|cn|me|co|app|cloud|site|info|biz|tech|top|de|eu|uk|fr|nl|ch|at|it|es|"
     "pl|se|no|fi|dk|jp|kr|in|br|au|ca|us|tv|cc|gg|ai|to|ly|tk|online|store|space|club|live|pro|page|link|host|run"
 )
-ADDRESS: Final = rf"://|\b[a-z0-9][a-z0-9.-]*\.(?:{_TOP_LEVEL})\b"
+_NUMBERS: Final = r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
+ADDRESS: Final = rf"://|{_NUMBERS}|\b[a-z0-9][a-z0-9.-]*\.(?:{_TOP_LEVEL})\b"
 _HOST: Final = re.compile(
-    rf"[a-z]://(?:[^\s/@'\"]*@)?([^\s/:'\"`,;)\]>|}}]+)|(?<![\w./@:-])((?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL}))(?![\w(.-]\w|[\w(])"
+    rf"[a-z]://(?:[^\s/@'\"]*@)?([^\s/:'\"`,;)\]>|}}]+)|(?<![\w./@:-])((?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL}))(?![\w(.-]\w|[\w(])|(?<![\w./@:-])({_NUMBERS})(?![\w./-])"
 )
 _SITES: Final = re.compile(
     r"(?:^|\.)(?:gnu|kernel|freedesktop|gnome|kde|debian|apache|python|mozilla|videolan|sourceware|nongnu|chromium"
     r"|postgresql|rust-lang|golang|nodejs|fedoraproject|ubuntu|alpinelinux|archlinux|pypa|readthedocs|github|gitlab|docker|microsoft|google"
     r"|pytest|djangoproject|kubernetes|amazon|oracle|jenkins|eclipse|jetbrains|npmjs|getcomposer|opensuse|redhat)\.(?:org|com|io)$"
 )
+INDEX_HOST: Final = (
+    r"(?:^|[\s/\"'`(<@=,])(?:pypi|npm|registry|gems?|rubygems|crates?|mirrors?|charts?|maven|m2|cran|cpan|hub|docker|apt|deb|debs|rpms?|yum|repos?|"
+    r"packages?|pkgs?|wheels?|index|goproxy|conda|nuget|yarn|cargo|jars|opam|bottles|feeds?|artifacts?|nexus|artifactory|composer|simple)"
+    rf"(?:[\w-]*)\.(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL})\b"
+)
+"""A host that is called like an index of packages."""
 _GENERIC: Final = frozenset(
     """
     www npm pypi pip registry mirror mirrors packages package pkg repo repos maven nexus artifactory artifacts hub docker
@@ -45,9 +52,15 @@ _SAID: Final = re.compile(
     r"assum\w+|curl|wget|ask\w*|pull\w*|go|upgrade|ensure|enable|allow|clear|remove|delete)\b"
 )
 
+_REPORT: Final = re.compile(
+    r"\b(?:error|warn(?:ing)?|err!|fail\w*|failure|not found|unreachable|timed? ?out|refused|denied|unauthorized|expired|"
+    r"returned|down|crash\w*|hangs?|slow|broken|moved)\b"
+)
+
+
 def _foreign_hosts(text: str, window: str) -> list[str]:
     """Return the hosts in a part of a text that are neither well known nor one's own by their name or by the text."""
-    found = {host[0] or host[1] for host in _HOST.findall(window)}
+    found = {host[0] or host[1] or host[2] for host in _HOST.findall(window)}
     return [each for each in found if not _is_known(each) and not _is_of_named_organisation(each, text)]
 
 
@@ -67,9 +80,14 @@ def names_no_foreign_host(text: str, start: int, end: int) -> bool:
     line = line_around(text, start, end)
     if not _foreign_hosts(text, line):
         return True
-    if not _SAID.search(line):
+    if _REPORT.search(line) and not _SAID.search(line):
         return True
     return is_negated(text, start, end)
+
+
+def trusts_no_foreign_host(text: str, start: int, end: int) -> bool:
+    """Return whether no foreign host stands in the line, or nothing is told to be done with it."""
+    return not _SAID.search(line_around(text, start, end)) or names_no_foreign_host(text, start, end)
 
 
 def is_of_known_hosts(text: str, start: int, end: int) -> bool:
@@ -98,7 +116,7 @@ def is_about_root(text: str, start: int, end: int) -> bool:
 
 def is_of_own_organisation(text: str, start: int, end: int) -> bool:
     """Return whether the hosts of a match are of an organisation that the text names."""
-    hosts = [host[0] or host[1] for host in _HOST.findall(text[start:end] + re.match(r"\S{0,80}", text[end:])[0])]  # type: ignore[index]
+    hosts = [host[0] or host[1] or host[2] for host in _HOST.findall(text[start:end] + re.match(r"\S{0,80}", text[end:])[0])]  # type: ignore[index]
     return bool(hosts) and not _foreign_hosts(text, " ".join(f"x://{host}" for host in hosts))
 
 
@@ -136,8 +154,15 @@ _HARMLESS_SECRET: Final = re.compile(
 
 def is_kept_secret(text: str, start: int, end: int) -> bool:
     """Return whether a secret is masked, made up or told as a mishap, or what is done is advised against."""
-    window = text[max(0, start - 60) : end + 20]
+    before = re.split(r"[.!?;\n]\s", text[max(0, start - _AROUND) : start])[-1]
+    window = before + text[start : end + 20]
     return _HARMLESS_SECRET.search(window) is not None or is_negated(text, start, end)
+
+
+def is_state_of_secret(text: str, start: int, end: int) -> bool:
+    """Return whether it is told what a secret was like, rather than where to put it."""
+    state = r"\b(?:was|were|is|are|has|had|shows?|showed|empty|missing|wrong|expired|trailing|newline|changes?|changed|differs?)\b"
+    return re.search(state, text[start:end]) is not None or is_kept_secret(text, start, end)
 
 
 def is_sent_to_known(text: str, start: int, end: int) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from knowledge.memory.capture.orders.exemptions import is_negated
+from knowledge.memory.capture.orders.exemptions import is_negated, is_reported
 from knowledge.memory.capture.orders.nearby_exemptions import (
     ADDRESS,
+    INDEX_HOST,
     follows_nothing_foreign,
     is_about_permissions,
     is_kept_secret,
@@ -20,10 +21,12 @@ from knowledge.memory.capture.orders.nearby_exemptions import (
     is_of_known_hosts,
     is_quoted_prompt,
     is_sent_to_known,
+    is_state_of_secret,
     leaves_manifest,
     is_about_root,
     names_no_foreign_host,
     runs_nothing_foreign,
+    trusts_no_foreign_host,
 )
 from knowledge.memory.capture.orders.order_rules import DO, IT, NAMED_SECRET, READER, TELL, TO_PLACE, Rule
 
@@ -33,7 +36,7 @@ _MORE_SECRETS = (
     r"\b(?:private|signing|ssh|gpg|pgp|tls|deploy|host) ?keys?\b|\bcredentials?[./]\w*|\bunseal (?:keys?|shares?)\b|"
     r"\b(?:contains?|containing|named?|with|like|match(?:es|ing)?|ends? (?:in|with)|called) (?:\S+ ){0,3}?\W?(?:secret|password|token|_key)\b|"
     r"\bserviceaccount/token\b|\bproc/(?:self|\d+)/environ\b|\b(?:bash|zsh|psql)_history\b|\bcookies\.sqlite\b|"
-    r"\b(?:private|secret) (?:variables|values|settings)\b|\bauthtoken\b|\b_auth\b|\bmetadata(?: service|\.google)|\b169\.254\.169\.254\b)"
+    r"\b(?:private|secret) (?:variables|values|settings)\b|\bauthtoken\b|\b_auth\b|\bmetadata(?: service|\.google)|\b169\.254\.169\.254\b|\bone-time (?:codes?|passwords?)|\botp\b|\b(?:2fa|mfa|pin|recovery|backup) codes?\b|\b(?:credit )?card numbers?\b|\bbank (?:details|account)|\bcvv\b|\bpassword hashes\b)"
 )
 _ANY_SECRET = rf"(?:{NAMED_SECRET}|{_MORE_SECRETS}|\b(?:full|entire|whole|complete|all) (?:\w+ )?env(?:ironment)?\b)"
 _PUBLIC = (
@@ -42,7 +45,7 @@ _PUBLIC = (
     r"\bsubdomains?\b|\bcode comments?\b|\bcomments?\b|\bdocstrings?\b|\b[\w/.-]+\.(?:md|txt|rst|adoc|html)\b|\bvalues\.ya?ml\b|\bchangelog\b|\breadme\b|\bdocs?/\S+|"
     r"\b(?:image|docker) (?:layer|label)s?\b|\bpublic\b|\bsnippets?\b|\bsource (?:code|file|tree)\b|\brepo(?:sitory)?\b|\bcommits?\b|\bbranch\b|\btag\b|"
     r"\bsummary\b|\banswer\b|\breply\b|\breport\b|\bfinal message\b|\bdescription\b|\bissue\b|\bticket\b|\bgist\b|\bpaste\b|\bappendix\b|\btelemetry\b|\bmetrics?\b|"
-    r"\btrace(?: span)?s?\b|\bspan attributes?\b|\bannotations?\b|\bscreenshots?\b|\bfixtures?\b|\btests?/\S+|\bcrash dump\b|\bstack trace\b)"
+    r"\btrace(?: span)?s?\b|\bspan attributes?\b|\bannotations?\b|\blabels?\b|\b(?:branch|file|job|pod|container|bucket|image) names?\b|\bthread\b|\bscreenshots?\b|\bfixtures?\b|\btests?/\S+|\bcrash dump\b|\bstack trace\b)"
 )
 _MOVE = (
     r"(?:write|put|paste|add|append|print|echo|dump|copy|attach|include|embed|log|commit|stage|upload|store|save|drop|leave|insert|substitute|"
@@ -50,6 +53,7 @@ _MOVE = (
     r"set|move|interpolate|concatenate|render|transfer|push|list|share|pass|register|expose|serve|serialise|serialize|hide|smuggle|spell|turn|pack|bundle)(?:ing|ed)?"
 )
 _SINK = rf"(?:in|into|to|as|at|on|onto|through|via|under|with|within|inside|along with|over|after|for|>+|of) (?:\S+ ){{0,5}}?\S{{0,20}}?{_PUBLIC}"
+_PART_OF = r"\b(?:values?|contents?|forms?|base ?\d+|hex(?:adecimal)?|encoding|characters|chars|bytes|half|halves|digits|letters|copy|copies|text|dump|lines) (?:form |encoding |version |copy )?of (?:the |your |our |my |its |all |every |each |any )*"
 _UNSAFE = (
     r"(?:\bssl[_-]?verif\w*[\"' ]*[:=]? ?[\"']?(?:false|0|off|none|no\b)|\bverify[_-]?(?:ssl|mode|peer|tls)?[\"' ]*[=:] ?(?:false|0|none|off)|\binsecure\b|\b\w+\.insecure\b|"
     r"\ballowinsecure\w*|insecure[-_]\w+|-insecure\b|--no-verif\w+|--allow-(?:untrusted|unauthenticated|insecure\w*|downgrades)\b|--nogpgcheck|--no-gpg-checks?|gpgcheck ?= ?0|"
@@ -58,7 +62,7 @@ _UNSAFE = (
     r"signatures?|hash(?:es)?|lock ?files?|gpg|verification|certificate|tls|ssl|sums?)\b|\b(?:gosumdb|integrity|checksums?|digests?|signatures?|verification|strict-ssl|content trust)\b (?:\S+ ){0,4}?(?:off|removed|deleted|dropped|disabled|skipped|false)\b)"
 )
 _ECOSYSTEM = (
-    r"\b(?:npm|yarn|pnpm|bun|pip3?|pypi|uv|poetry|gems?|gemfile|bundler?|rubygems|apk|apt|apt-get|dnf|yum|zypper|pacman|docker\w*|podman|images?|helm|charts?|"
+    r"\b(?:npm|npx|uvx|bunx|pipx|deno|bazel|yarn|pnpm|bun|pip3?|pypi|uv|poetry|gems?|gemfile|bundler?|rubygems|apk|apt|apt-get|dnf|yum|zypper|pacman|docker\w*|podman|images?|helm|charts?|"
     r"conda|channels?|mamba|maven|mvn|gradle|jars?|nuget|dotnet|packages?|composer|packagist|go|golang|modules?|cargo|crates?|dart|pub|flutter|index|registr(?:y|ies)|mirrors?|"
     r"repositor(?:y|ies)|repos?|brew|cocoapods|pods?|cpan|cran|hex|mix|nix|opam|conan|vcpkg|ansible-galaxy|collections?|terraform|providers?|plugins?|extensions?|wheels?|dependenc(?:y|ies)|tarballs?|lock ?files?|submodules?)\b"
 )
@@ -75,7 +79,7 @@ _TRUST_SINK = (
     r"(?:\bupdate-ca-(?:certificates|trust)\b|\bca-trust\b|\bca-certificates/|\btrusted\.gpg|\bapt-key\b|\bapt/keyrings|\bshare/keyrings|\bcacerts\b|\bkeytool\b|\brpm --import\b|\bgpg --import\b|"
     r"\brpmkeys\b|\bcertutil\b|\bauthorizedkeyscommand\b|\btrustedusercakeys\b|\badd-trusted-cert\b|\bnode_extra_ca_certs\b|\brequests_ca_bundle\b|\bcurl_ca_bundle\b|\bssl_cert_file\b|\bgit_ssl_cainfo\b|"
     r"\bcertutil\b|\btrusted (?:\w+ )?(?:identity|provider|publisher|root|origin|issuer|signer|cert\w*|keys?|people|party)\b|\b(?:saml|oidc|identity) providers?\b|\btrust policy\b|"
-    r"\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmokutil\b|"
+    r"\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmokutil\b|\b(?:system|os|trust|certificate|ca|key|root) (?:trust )?stores?\b|\btrust anchors?\b|\broot (?:ca|certificate)s?\b|\bsigningkey\b|\bstricthostkeychecking\b|"
     r"\bcollaborators?\b|\bcorsorigin|\baccess-control-allow-origin\b|\btrusted_?hosts?\b)"
 )
 _ROOT = (
@@ -83,10 +87,10 @@ _ROOT = (
     r"\buseradd\b[^\n]{0,60}\s-\w*o\w*\b[^\n]{0,40}\b0\b|(?:\badd|append|echo|\bput|\bwrite|\binsert|>>)[^\n]{0,100}/etc/(?:passwd|shadow|sudoers|doas\.conf)\b|"
     r"\b(?:permitrootlogin|permitemptypasswords)[ =]+yes\b|\bcluster-admin\b[^\n]{0,90}\b(?:unauthenticated|anonymous|serviceaccounts\b|system:authenticated|everyone|any)|"
     r"\b(?:unauthenticated|anonymous)\b[^\n]{0,60}\bcluster-admin\b|\bchmod (?:-r )?(?:u\+s|4755|4777|666|777|a\+w|o\+w) /(?:etc|bin|usr/bin|root)\S*|\b(?:allusers|allauthenticatedusers)\b[^\n]{0,60}\b(?:owner|admin|editor|writer)\b|"
-    r"\bauthentication_?method\W+trust\b|\bhost all all (?:0\.0\.0\.0/0|all) trust\b|\broles?/(?:owner|editor)\b[^\n]{0,60}\b(?:allusers|allauthenticatedusers|gmail)|"
+    r"\bauthentication_?method\W+trust\b|\bhost all all (?:0\.0\.0\.0/0|all) trust\b|\bprincipal\W{1,6}\*|\bpublic-read-write\b|(?:open|allow|ingress|add|set|expose)\b[^\n]{0,60}\b(?:22|ssh|all ports|any port|all traffic|3389|docker api|2375)\b[^\n]{0,40}0\.0\.0\.0/0|\broles?/(?:owner|editor)\b[^\n]{0,60}\b(?:allusers|allauthenticatedusers|gmail)|"
     r"\b(?:add|give|create|attach|grant)\b[^\n]{0,60}\badministratoraccess\b)"
 )
-_ROOT_HELD = r"(?:\buid\b|-u ?0|-ou ?0|:0:0:|user id|useradd|/etc/(?:passwd|shadow|sudoers|doas)|permitroot|permitempty|cluster-admin|chmod|allusers|allauthenticated|authentication_?method|host all all|administratoraccess)"
+_ROOT_HELD = r"(?:\buid\b|-u ?0|-ou ?0|:0:0:|user id|useradd|/etc/(?:passwd|shadow|sudoers|doas)|permitroot|permitempty|cluster-admin|chmod|allusers|allauthenticated|authentication_?method|host all all|administratoraccess|principal|public-read-write|0\.0\.0\.0/0)"
 _SCHEDULE = (
     r"(?:\bcron(?:tab|jobs?)?\b|\bsystemd (?:timer|unit|service)\b|\btimers?\b|\bhookspath\b|\bgit hooks?\b|\bpre-?commit\b|\bpost-?(?:install|checkout|merge|commit|start|create\w*)\b|\bpre-?(?:install|start|build|push)\b|\bentrypoint\b|\brc\.local\b|"
     r"\.(?:bash|zsh)rc\b|\.profile\b|\bbash_profile\b|\blaunchd\b|\bautostart\b|\bstart-?up script\b|\binit container\b|\bsidecar\b|\bscheduled task\b|\bon (?:each |every )?(?:login|boot|start)\b|"
@@ -107,9 +111,10 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "host": ADDRESS,
     "unsafe": _UNSAFE,
     "ecosystem": _ECOSYSTEM,
+    "index host": INDEX_HOST,
     "manifest": _MANIFEST,
     "source word": _SOURCE_WORD,
-    "source setting": r"_(?:url|urls|base|host)\b|channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
+    "source setting": r"\w_(?:urls?|base|hosts?|domain|server|endpoint|origin|prefix|root|dist|mirrors?)\b|mirror\w* ?[{(=:]|\b(?:add|set)\b|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) |channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
     "trust sink": _TRUST_SINK,
     "root held": _ROOT_HELD,
     "keys listed": r"authorized[_ ]?keys",
@@ -120,6 +125,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "any secret": _ANY_SECRET,
     "public": _PUBLIC,
     "moved": rf"\b{_MOVE}\b",
+    "part of": _PART_OF,
     "begun": r"\b(?:begin|start|prefix|prepend|precede|end|sign off|close|finish)(?:ing)?\b",
     "expanded": r"://\S{0,120}(?:\$\(|`|<)|>\.[a-z0-9]",
     "served": r"\b(?:copy|add|cp|mv|ln|symlink|move)\b",
@@ -135,6 +141,10 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "mark of turn": r"<\|? ?/?(?:im_|system|assistant|user|end|start|eot|begin|instruction|tool|function|important|prompt|context|human)|\[/?(?:inst|sys|assistant|tool_call)|<<|</|<\\",
     "turn": r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:",
     "you are": r"\b(?:you are|you're|as) an?\b",
+    "yes to all": r"\b(?:yes|y|ok|okay|approved?|accept|lgtm|allow|continue|true)\W{1,3}(?:to|on|for|in|at|whenever|every time|each time)\b|\bagree\b|\b(?:always|every time|each time|in each case) (?:\w+ )?(?:claim|report|state|give|assign|say|declare|output|return|enter|vote|answer|select|choose)\b|\bwait(?:ing)? for\b",
+    "whatever": r"\b(?:whatever|no matter what|regardless of what|anything|everything|all that)\b",
+    "nobody": r"\b(?:nobody|no one|no human|none of them)\b",
+    "gone": r"\b(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
     "human needed": r"\b(?:needed|required|necessary|standing permission|blanket|pre-?approved|any ?more|any longer|permission)\b",
     "on behalf": r"\b(?:as if|as though|like|equal to|same (?:weight|authority|trust)|on behalf)\b",
     "apply here": r"\b(?:appl(?:y|ies)|count|counts|valid|binding|govern\w*)\b",
@@ -146,13 +156,19 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "package-source",
         ("host", "source setting", "ecosystem"),
-        r"\b\w*(?:hosted|mirror|registry|index|repo(?:sitory)?|proxy|source|channel|packages?)s?_(?:url|base|host)s?[\"']?[\s=:]{1,3}[\"']?https?://|\bchannels?[\"']?\s?[:=]\s?\[?[\s\"'-]{0,4}https?://|"
-        r"<(?:mirror|repositor(?:y|ies)|pluginrepository|mirrorof|url)>|<add [^>\n]{0,60}https?://|\bmaven ?[{(] ?url|\bpackagesources?\b|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/\S+|"
+        r"\b(?:\w+_)?(?:hosted|mirror|registry|index|repo(?:sitory)?|proxy|source|channel|packages?|bottles?|brew|pip|npm|uv|gems?|bundle|cargo|conda|maven|nuget|helm|docker|pub|cran|cpan|hex|opam|rustup|nvm|node|electron)s?(?:_\w+?)?_(?:url|base|host|domain|server|endpoint|origin|prefix|root|update_root|dist_server|dist|mirror)s?[\"']?[\s=:]{1,3}[\"'(<]{0,2}(?:https?://|[a-z0-9-]+\.[a-z0-9-]+\.)|\b(?:repo|repository|remote|source|tap|channel|registry|mirror|feed|bucket|index|marketplace)s? (?:add|set|set-url|set-default)\b|\b(?:add|set)[ -](?:repo|repository|source|tap|channel|registry|mirror|feed|index|remote)s?\b|\b\w*mirror\w* ?[{(=:]|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) (?:-\S+ ){0,3}https?://|\bchannels[\"']?\s?[:=]\s?\[?[\s\"'-]{0,4}https?://|"
+        r"<(?:mirror|repositor(?:y|ies)|pluginrepository|mirrorof|url)>|<add [^>\n]{0,60}https?://|\bmaven ?[{(] ?[\"']?(?:url|https?:)|\bpackagesources?\b|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/\S+|"
         r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://",
         names_no_foreign_host,
     ),
     Rule("package-source", ("host", "manifest", "source word"), rf"{_MANIFEST}[^\n]{{0,120}}(?:{ADDRESS})|(?:{ADDRESS})[^\n]{{0,120}}{_MANIFEST}", leaves_manifest),
-    Rule("access", ("host", "trust sink"), _TRUST_SINK, names_no_foreign_host),
+    Rule(
+        "package-source",
+        ("index host",),
+        INDEX_HOST,
+        leaves_manifest,
+    ),
+    Rule("access", ("host", "trust sink"), _TRUST_SINK, trusts_no_foreign_host),
     Rule("access", ("root held",), _ROOT, is_about_root),
     Rule(
         "access",
@@ -199,6 +215,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         ("any secret", "moved", "public"),
         rf"{_ANY_SECRET}[^\n]{{0,110}}?(?:[,;.:!?] ?|\b(?:and|so|then|to) )(?:\w+ ){{0,2}}?{_MOVE} (?:{IT}|their \w+|the (?:rows|values?|result|token|archive|lines?)|(?:it|them|that|this) back)[\s,]*(?:\S+ ){{0,6}}?{_SINK}",
         is_kept_secret,
+    ),
+    Rule(
+        "exfiltration",
+        ("any secret", "public", "part of"),
+        rf"{_PART_OF}\S{{0,12}}?{_ANY_SECRET}[^\n.!?]{{0,80}}?{_PUBLIC}|{_PUBLIC}[^\n.!?]{{0,60}}?{_PART_OF}\S{{0,12}}?{_ANY_SECRET}",
+        is_state_of_secret,
     ),
     Rule(
         "exfiltration",
@@ -255,7 +277,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         "persistence",
         ("memory",),
         r"\b(?:overwrite|erase|rewrite|replace|wipe|clear|empty|edit|amend|update|modify|alter|purge|reset|delete|remove) (?:\S+ ){0,3}?(?:your|the agents?'?s?|its|each agent'?s) (?:\w+ |own |long-term )*(?:memory|memories|memory file|notes|rules|guidelines|system prompt|instructions|knowledge|agents\.md|claude\.md)\b|"
-        r"\b(?:overwrite|erase|rewrite|replace|edit|extend|change|write|add|append|put|insert|delete|remove|copy|paste)\b[^.\n]{0,70}\b(?:agents\.md|claude\.md|gemini\.md|cursorrules|copilot-instructions(?:\.md)?|memory file|memory\.md|system prompt file)\b[^.\n]{0,70}(?:\b(?:this|instead|always|never|permission|approv\w+|secret\w*|so that every|skip|without|fine|allowed|trusted)\b)|"
+        r"\b(?:overwrite|erase|rewrite|replace|edit|extend|change|write|add|append|put|insert|delete|remove|copy|paste)\b[^.\n]{0,70}\b(?:agents\.md|claude\.md|gemini\.md|cursorrules|copilot-instructions(?:\.md)?|memory file|memory\.md|system prompt file)\b[^.\n]{0,70}(?:\b(?:this|instead|always|never|permission|approv\w+|secret\w*|so that every|skip|without|fine|allowed|trusted|need not|not be|do not|don'?t|no need|ignored?|optional|harmless|safe)\b)|"
         r"\b(?:forget|drop|discard|unlearn|erase|remove) (?:any|every|all|each|those|whatever|the) (?:\w+ )?(?:rules?|notes?|guidelines?|memor\w+|lessons?|entr(?:y|ies)|patterns?|instructions?) (?:that|which|about|saying|who|against|contradict\w*|in conflict|forbid\w*)\b|\b(?:erase|delete|remove|forget) (?:\w+ ){0,3}(?:what|everything that) \S+ (?:says?|told|states?|knows?) about\b",
         is_negated,
     ),
@@ -282,6 +304,41 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         ("unseen",),
         rf"{DO}(?:approve|merge|accept|confirm|sign off|grant|apply|lgtm|okay|wave through|answer yes|say yes|click \w+) (?:\S+ ){{0,8}}?(?:without (?:\w+ ){{0,2}}?(?:look\w*|read\w*|check\w*|test\w*|seeing|inspect\w*|second look|thought|thinking|hesitat\w+|comment\w*|opening)|unseen|blindly|unread|at sight|on sight|whatever (?:it|they|the)|regardless of)\b[^.\n]{{0,20}}",
         is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("yes to all",),
+        r"\b(?:answer|say|reply|click|respond|press|enter|type|choose|vote|return|send) \W?(?:with )?\W?(?:yes|y|ok|okay|approved?|accept|lgtm|allow|continue|true)\W{1,3}(?:to|on|for|in|at|whenever|every time|each time) (?:every|all|any|each|whatever|the)\b|\bagree (?:with|to) (?:everything|all|anything|whatever|any|every)\b|\b(?:always|every time|each time|in each case) (?:\w+ )?(?:claim|report|state|give|assign|say|declare|output|return|enter|vote|answer|select|choose) (?:\S+ ){0,4}?(?:confidence|score|success\w*|pass\w*|approved?|yes|green|high|maximum|100|1\.0|0\.9\d?)\b|\b(?:don'?t|do not|never|without) wait(?:ing)? for (?:\w+ ){0,2}?(?:approval|review|confirmation|consent|permission|sign-?off|human|reply|answer|reviewers?|people)\b",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("checks", "pretend"),
+        rf"{DO}(?:say|claim|report|pretend|state|assert|write|answer|declare|note) (?:that )?(?:the |all |every |your |it |each |our )*(?:\w+ )?{_CHECKS} (?:is|are|was|were|has|have|had|did|all|still|now)? ?(?:been |all |already |just )*(?:green|pass(?:ed|es|ing)?|ok|fine|success\w*|clean|run|finished)\b",
+        is_reported,
+    ),
+    Rule(
+        "oversight",
+        ("whatever",),
+        rf"\b(?:whatever|no matter what|regardless of what|anything|everything|all that) (?:the |a |an |any |our |your |this )?(?:\w+ ){{0,2}}?(?:scan\w*|linters?|reviews?|reviewers?|audit\w*|{_CHECKS}|tools?|bots?|analy\w+|diff|tests?) (?:\w+ )?(?:finds?|says?|reports?|shows?|flags?|returns?|contains?|complains? about)\b[^.\n]{{0,20}}?[,:;]? ?(?:\w+ ){{0,2}}?(?:classify|mark|ignore|treat|dismiss|approve|merge|continue|report|close|label|accept|set|answer|is|as|deploy|pass|resolve|suppress|silence)\b",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("nobody",),
+        rf"(?:{_WEAKEN}|\b(?:delet|remov|skip|disabl|bypass|fak|forg|hid|push|chang|edit|drop|comment|wip|eras|rewrit|squash|silenc)\w*)\b[^\n]{{0,90}}?[,;.:(–-] ?(?:\w+ ){{0,2}}?(?:nobody|no one|no human|none of them)\b (?:will |would |ever |really |actually |else )*(?:sees?|looks?|checks?|notic\w+|reads?|re-?runs?|knows?|minds?|cares?|asks?|finds?|misses|miss)\b",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("gone",),
+        r"\b(?:make sure|ensure|see to it|check|so that|such that)\b[^.\n]{0,30}\b(?:logs?|traces?|records?|history|evidence|audit (?:log|trail|entries)|entry|entries)\b[^.\n]{0,30}\b(?:is|are|get|gets) (?:all |really |also |then )?(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
+    ),
+    Rule(
+        "role",
+        ("pretend",),
+        r"\b(?:pretend|claim|impersonate|pose|say|present yourself|introduce yourself|identify yourself)\b (?:to be|that you are|that you're|you are|as|being)? ?(?:the|an?|our) (?:\w+ ){0,2}?(?:manager|admin\w*|owner|maintainer|human|person|operator|reviewer|lead|ceo|cto|developer|engineer|employee|auditor|root)\b",
+        is_reported,
     ),
     Rule(
         "oversight",
