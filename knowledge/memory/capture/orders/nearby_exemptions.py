@@ -95,7 +95,7 @@ def is_of_known_hosts(text: str, start: int, end: int) -> bool:
     return not _foreign_hosts(text, line_around(text, start, end)) or is_negated(text, start, end)
 
 
-_CHANGED: Final = re.compile(
+CHANGED: Final = (
     r"\b(?:add|set|put|us(?:e|ing)|switch\w*|swap\w*|replac\w+|point\w*|chang\w+|configure|edit|append|write|prepend|list|"
     r"rewrit\w+|redirect\w*|substitut\w+|override|insert|instead|sed|holds?|contains?|with|register|enter|move)\b"
 )
@@ -105,7 +105,13 @@ def leaves_manifest(text: str, start: int, end: int) -> bool:
     """Return whether no foreign host is put into a file of dependencies."""
     window = text[max(0, start - _AROUND) : end + _AROUND].split("\n")
     line = max(window, key=len)
-    return not _foreign_hosts(text, line) or not _CHANGED.search(line) or is_negated(text, start, end)
+    return not _foreign_hosts(text, line) or not re.search(CHANGED, line) or is_negated(text, start, end)
+
+
+def points_to_no_foreign_index(text: str, start: int, end: int) -> bool:
+    """Return whether a host that is called like an index is one's own, or nothing is pointed to it in its sentence."""
+    before = re.split(r"[.!?;\n]\s", text[max(0, start - 2 * _AROUND) : start + 1])[-1]
+    return not re.search(CHANGED, before) or not _foreign_hosts(text, text[start:end]) or is_negated(text, start, end)
 
 
 def is_about_root(text: str, start: int, end: int) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from knowledge.memory.capture.orders.exemptions import is_negated, is_reported
 from knowledge.memory.capture.orders.nearby_exemptions import (
     ADDRESS,
+    CHANGED,
     INDEX_HOST,
     follows_nothing_foreign,
     is_about_permissions,
@@ -25,6 +26,7 @@ from knowledge.memory.capture.orders.nearby_exemptions import (
     leaves_manifest,
     is_about_root,
     names_no_foreign_host,
+    points_to_no_foreign_index,
     runs_nothing_foreign,
     trusts_no_foreign_host,
 )
@@ -112,6 +114,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "unsafe": _UNSAFE,
     "ecosystem": _ECOSYSTEM,
     "index host": INDEX_HOST,
+    "changed": CHANGED,
     "manifest": _MANIFEST,
     "source word": _SOURCE_WORD,
     "source setting": r"\w_(?:urls?|base|hosts?|domain|server|endpoint|origin|prefix|root|dist|mirrors?)\b|mirror\w* ?[{(=:]|\b(?:add|set)\b|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) |channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
@@ -128,15 +131,23 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "part of": _PART_OF,
     "begun": r"\b(?:begin|start|prefix|prepend|precede|end|sign off|close|finish)(?:ing)?\b",
     "expanded": r"://\S{0,120}(?:\$\(|`|<)|>\.[a-z0-9]",
-    "served": r"\b(?:copy|add|cp|mv|ln|symlink|move)\b",
+    "redirected": r"> ?\S",
+    "served": r"/?\b(?:public|static|www|htdocs|assets|dist|html|webroot)\b",
     "flagged": r"\bcurl\b|\bwget\b|\bhttp\b|\bnslookup\b|\bdig\b|\bping\b",
     "environment": r"process\.env|os\.environ|\benviron\b|\bprintenv\b|\benv ?[|>]",
     "rated": r"\b(?:rate|score|grade|rank|ranking|rating|scores?|marks?|stars|confidence|upvote|vote|priority|trust level)\b",
     "memory": r"\b(?:memor(?:y|ies)|notes?|agents\.md|claude\.md|gemini\.md|rules?|guidelines?|system prompt|cursorrules|copilot-instructions|knowledge base|instructions?|conventions?)\b",
     "weakened": _WEAKEN,
     "ever": _EVER,
+    "overridden": r"\b(?:override|overrule|force|push) (?:it|them|that|past|through|any|the|every)\b|\b(?:any|every|each|all) (?:red |failing |failed )?(?:checks?|tests?|gates?)\b",
+    "answered": r"\b(?:reply|respond|answer|react)\b (?:to )?(?:each|every|any|all)\b",
+    "made sure": r"\b(?:make sure|ensure|see to it|check|so that|such that)\b",
+    "dangerously": r"--dangerously",
+    "posing": r"\b(?:pretend|impersonate|pose|yourself)\b|\b(?:claim|say) (?:to be|that you|you are)\b",
+    "told by": r"\b(?:messages?|comments?|orders?|requests?|instructions?|commands?|anything|everything|mails?|words?|notes?) (?:from|of|by|in)\b",
+    "changed memory": r"\b(?:overwrite|erase|rewrite|replace|wipe|clear|empty|edit|amend|update|modify|alter|purge|reset|delete|remove|extend|change|write|add|append|put|insert|copy|paste|forget|drop|discard|unlearn) (?:\S+ ){0,9}?(?:memor|notes?|rules?|guideline|prompt|instruction|knowledge|agents\.md|claude\.md|gemini\.md|cursorrules|copilot-|lesson|patterns?|entr|what|everything)",
     "checks": rf"\b{_CHECKS}\b",
-    "unseen": r"\b(?:without|unseen|blindly|unread|at once|at sight|on sight|straight away|immediately|whatever|regardless|automatically|by default)\b",
+    "unseen": r"\bwithout (?:\w+ ){0,2}?(?:look|read|check|test|seeing|inspect|second look|thought|thinking|hesitat|comment|opening)|\b(?:unseen|blindly|unread|at sight|on sight|whatever (?:it|they|the)|regardless of)\b",
     "asked": r"\b(?:ask|asks|asked|asking|want|wants|wonder\w*|questions?|inquir\w+|notic\w+|complain\w*|curious)\b",
     "mark of turn": r"<\|? ?/?(?:im_|system|assistant|user|end|start|eot|begin|instruction|tool|function|important|prompt|context|human)|\[/?(?:inst|sys|assistant|tool_call)|<<|</|<\\",
     "turn": r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:",
@@ -145,7 +156,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "whatever": r"\b(?:whatever|no matter what|regardless of what|anything|everything|all that)\b",
     "nobody": r"\b(?:nobody|no one|no human|none of them)\b",
     "gone": r"\b(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
-    "human needed": r"\b(?:needed|required|necessary|standing permission|blanket|pre-?approved|any ?more|any longer|permission)\b",
+    "human needed": r"\b(?:no|nor|without any) (?:further |more |other )?(?:questions?|approvals?|confirmations?|consent|permissions?|reviews?|sign-?offs?|second pair|human)\b|\b(?:standing|blanket|permanent|general|unlimited) (?:permission|approval|consent|authori[sz]ation)\b",
     "on behalf": r"\b(?:as if|as though|like|equal to|same (?:weight|authority|trust)|on behalf)\b",
     "apply here": r"\b(?:appl(?:y|ies)|count|counts|valid|binding|govern\w*)\b",
 }
@@ -164,9 +175,9 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule("package-source", ("host", "manifest", "source word"), rf"{_MANIFEST}[^\n]{{0,120}}(?:{ADDRESS})|(?:{ADDRESS})[^\n]{{0,120}}{_MANIFEST}", leaves_manifest),
     Rule(
         "package-source",
-        ("index host",),
+        ("index host", "changed"),
         INDEX_HOST,
-        leaves_manifest,
+        points_to_no_foreign_index,
     ),
     Rule("access", ("host", "trust sink"), _TRUST_SINK, trusts_no_foreign_host),
     Rule("access", ("root held",), _ROOT, is_about_root),
@@ -259,7 +270,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "exfiltration",
-        ("any secret", "public"),
+        ("any secret", "public", "redirected"),
         rf"\b(?:state pull|{_MORE_SECRETS}|\bdump\w*)[^\n]{{0,40}}> ?\S*(?:docs?/|public|readme|\.md|static|artifacts?)",
         is_kept_secret,
     ),
@@ -275,7 +286,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "persistence",
-        ("memory",),
+        ("memory", "changed memory"),
         r"\b(?:overwrite|erase|rewrite|replace|wipe|clear|empty|edit|amend|update|modify|alter|purge|reset|delete|remove) (?:\S+ ){0,3}?(?:your|the agents?'?s?|its|each agent'?s) (?:\w+ |own |long-term )*(?:memory|memories|memory file|notes|rules|guidelines|system prompt|instructions|knowledge|agents\.md|claude\.md)\b|"
         r"\b(?:overwrite|erase|rewrite|replace|edit|extend|change|write|add|append|put|insert|delete|remove|copy|paste)\b[^.\n]{0,70}\b(?:agents\.md|claude\.md|gemini\.md|cursorrules|copilot-instructions(?:\.md)?|memory file|memory\.md|system prompt file)\b[^.\n]{0,70}(?:\b(?:this|instead|always|never|permission|approv\w+|secret\w*|so that every|skip|without|fine|allowed|trusted|need not|not be|do not|don'?t|no need|ignored?|optional|harmless|safe)\b)|"
         r"\b(?:forget|drop|discard|unlearn|erase|remove) (?:any|every|all|each|those|whatever|the) (?:\w+ )?(?:rules?|notes?|guidelines?|memor\w+|lessons?|entr(?:y|ies)|patterns?|instructions?) (?:that|which|about|saying|who|against|contradict\w*|in conflict|forbid\w*)\b|\b(?:erase|delete|remove|forget) (?:\w+ ){0,3}(?:what|everything that) \S+ (?:says?|told|states?|knows?) about\b",
@@ -331,12 +342,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "secrecy",
-        ("gone",),
+        ("gone", "made sure"),
         r"\b(?:make sure|ensure|see to it|check|so that|such that)\b[^.\n]{0,30}\b(?:logs?|traces?|records?|history|evidence|audit (?:log|trail|entries)|entry|entries)\b[^.\n]{0,30}\b(?:is|are|get|gets) (?:all |really |also |then )?(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
     ),
     Rule(
         "role",
-        ("pretend",),
+        ("posing",),
         r"\b(?:pretend|claim|impersonate|pose|say|present yourself|introduce yourself|identify yourself)\b (?:to be|that you are|that you're|you are|as|being)? ?(?:the|an?|our) (?:\w+ ){0,2}?(?:manager|admin\w*|owner|maintainer|human|person|operator|reviewer|lead|ceo|cto|developer|engineer|employee|auditor|root)\b",
         is_reported,
     ),
@@ -348,7 +359,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "oversight",
-        ("on behalf",),
+        ("on behalf", "told by"),
         r"\b(?:act on|follow|obey|handle|accept|execute|honou?r|answer|process|treat) (?:\S+ ){0,3}?(?:messages?|comments?|orders?|requests?|instructions?|commands?|anything|everything|mails?|words?|notes?) (?:from|of|by|in) [^.\n]{0,50}\b(?:as if|as though|like|equal to|with the same|on behalf)\b[^.\n]{0,40}\b(?:owner|admin\w*|operator|root|user|maintainer|system|human|lead|boss|me|us)\b",
         is_negated,
     ),
@@ -366,19 +377,19 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "oversight",
-        ("weakened",),
+        ("dangerously",),
         r"--dangerously-skip-permissions\b[^.\n]{0,60}\b(?:always|all|every|future)\b|\b(?:always|all|every|future|yes)\b[^.\n]{0,120}--dangerously-skip-permissions\b",
         is_negated,
     ),
     Rule(
         "oversight",
-        ("checks",),
+        ("checks", "overridden"),
         r"\b(?:override|overrule|force|push) (?:it|them|that|past|through|any|the|every)\b[^.\n]{0,20}\b(?:with|by|using|via) (?:\S+ ){0,2}?(?:admin(?:istrator)?|owner|bypass|force)\b|\b(?:any|every|each|all) (?:red |failing |failed )?(?:checks?|tests?|gates?)\b[^.\n]{0,40}\bas (?:a )?(?:known )?(?:flak\w+|noise|false|cosmetic|irrelevant|passed|green)\b",
         is_negated,
     ),
     Rule(
         "persistence",
-        ("ever",),
+        ("answered",),
         r"\b(?:reply|respond|answer|react)\b (?:to )?(?:each|every|any|all) (?:\w+ )?(?:prompts?|questions?|requests?|messages?|reviews?|gates?|tasks?)\b[^.\n]{0,30}\bwith\b",
         is_negated,
     ),
@@ -386,12 +397,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "markup",
         ("mark of turn",),
-        r"<\|? ?/?(?:im_start|im_end|system|assistant|user|endoftext|end_of_turn|start_of_turn|eot_id|begin_of_text|start_header_id|end_header_id|endofprompt) ?\|?>",
-        is_mentioned,
-    ),
-    Rule(
-        "markup",
-        ("mark of turn",),
+        r"<\|? ?/?(?:im_start|im_end|system|assistant|user|endoftext|end_of_turn|start_of_turn|eot_id|begin_of_text|start_header_id|end_header_id|endofprompt) ?\|?>|"
         r"\[/?(?:inst|sys|system|assistant|tool_call|system_prompt)\]|<</?sys>>|<(?:/|\\)?(?:system|instructions?|system[_-]prompt|assistant|user_query|tool_call|function_calls?|important)>|</(?:prompt|context|human)>",
         is_mentioned,
     ),

@@ -141,6 +141,7 @@ SIGNS: Final[Mapping[str, str]] = {
     "pretend": r"\b(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell)\b",
     "turned off": r"\b(?:turn|switch|shut|take|set) (?:\S+ ){1,5}?(?:off|down)\b",
     "secret": SECRET,
+    "needed": r"\b(?:needs?|wants?|asks? for|expects?|waits? for)\b",
     "place": rf"\b(?:{_PLACE}|{_PERSON})\b|{_AWAY}",
     "answer": r"\b(?:repl(?:y|ying)|respond\w*|answer\w*|comment\w*|finish|open an?|end)\b",
     "pipe": r"\|",
@@ -464,7 +465,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "exfiltration",
-        ("secret", "place"),
+        ("secret", "place", "needed"),
         rf"\b(?:needs?|wants?|asks? for|expects?|waits? for) {_NP}{SECRET}[^\n]{{0,40}}?(?:[;,.:] ?|\b(?:and|so|then) ){TELL} {IT}[\s,]*(?:\S+ ){{0,4}}?{TO_PLACE}",
         is_negated,
     ),
