@@ -55,6 +55,10 @@ _MOVE = (
     r"set|move|interpolate|concatenate|render|transfer|push|list|share|pass|register|expose|serve|serialise|serialize|hide|smuggle|spell|turn|pack|bundle)(?:ing|ed)?"
 )
 _SINK = rf"(?:in|into|to|as|at|on|onto|through|via|under|with|within|inside|along with|over|after|for|>+|of) (?:\S+ ){{0,5}}?\S{{0,20}}?{_PUBLIC}"
+_INDEX_HOST_NAMES = (
+    r"[\s/\"'`(<@=,](?:pypi|npm|registry|gem|rubygems|crate|mirror|chart|maven|m2|cran|cpan|hub|docker|apt|deb|rpm|yum|repo|"
+    r"packages?|pkg|wheel|index|goproxy|conda|nuget|yarn|cargo|jars|opam|bottles|feed|artifact|nexus|composer|simple)[\w-]*\.\w"
+)
 _PART_OF = r"\b(?:values?|contents?|forms?|base ?\d+|hex(?:adecimal)?|encoding|characters|chars|bytes|half|halves|digits|letters|copy|copies|text|dump|lines) (?:form |encoding |version |copy )?of (?:the |your |our |my |its |all |every |each |any )*"
 _UNSAFE = (
     r"(?:\bssl[_-]?verif\w*[\"' ]*[:=]? ?[\"']?(?:false|0|off|none|no\b)|\bverify[_-]?(?:ssl|mode|peer|tls)?[\"' ]*[=:] ?(?:false|0|none|off)|\binsecure\b|\b\w+\.insecure\b|"
@@ -111,9 +115,9 @@ _CHECKS = r"(?:ci|jobs?|pipelines?|tests?|pytest|jest|checks?|lint\w*|suites?|bu
 
 NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "host": ADDRESS,
-    "unsafe": _UNSAFE,
+    "unsafe": r"verify|insecure|--allow-|nogpgcheck|no-gpg|gpgcheck|trusted|strict-ssl|secure-http|gosum|goinsecure|content[_ ]trust|tls_reject|--disable-|--no-check|checksums?|integrity|digests?|signatures?|hash(?:es)?|lock ?files?|\bgpg\b|verif|certificate|\btls\b|\bssl\b|\bsums?\b",
     "ecosystem": _ECOSYSTEM,
-    "index host": INDEX_HOST,
+    "index host": _INDEX_HOST_NAMES,
     "changed": CHANGED,
     "manifest": _MANIFEST,
     "source word": _SOURCE_WORD,
@@ -128,16 +132,16 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "any secret": _ANY_SECRET,
     "public": _PUBLIC,
     "moved": rf"\b{_MOVE}\b",
-    "part of": _PART_OF,
+    "part of": r"\b(?:values?|contents?|forms?|base ?\d+|hex(?:adecimal)?|encoding|version|characters|chars|bytes|half|halves|digits|letters|copy|copies|text|dump|lines) of\b",
     "begun": r"\b(?:begin|start|prefix|prepend|precede|end|sign off|close|finish)(?:ing)?\b",
-    "expanded": r"://\S{0,120}(?:\$\(|`|<)|>\.[a-z0-9]",
+    "expanded": r"\$\(|`|<\S|>\.[a-z0-9]",
     "redirected": r"> ?\S",
     "served": r"/?\b(?:public|static|www|htdocs|assets|dist|html|webroot)\b",
     "flagged": r"\bcurl\b|\bwget\b|\bhttp\b|\bnslookup\b|\bdig\b|\bping\b",
     "environment": r"process\.env|os\.environ|\benviron\b|\bprintenv\b|\benv ?[|>]",
     "rated": r"\b(?:rate|score|grade|rank|ranking|rating|scores?|marks?|stars|confidence|upvote|vote|priority|trust level)\b",
     "memory": r"\b(?:memor(?:y|ies)|notes?|agents\.md|claude\.md|gemini\.md|rules?|guidelines?|system prompt|cursorrules|copilot-instructions|knowledge base|instructions?|conventions?)\b",
-    "weakened": _WEAKEN,
+    "weakened": r"\b(?:remove|delete|disable|turn off|switch off|drop|skip|bypass|silence|uninstall|comment out|mute|deactivate|suppress)\b|noqa|\bfalse\b|\b(?:exit|return|exits) (?:with )?(?:code )?0\b|\|\| ?true|continue-on-error|--no-verify|--force|--dangerously|chmod 777",
     "ever": _EVER,
     "overridden": r"\b(?:override|overrule|force|push) (?:it|them|that|past|through|any|the|every)\b|\b(?:any|every|each|all) (?:red |failing |failed )?(?:checks?|tests?|gates?)\b",
     "answered": r"\b(?:reply|respond|answer|react)\b (?:to )?(?:each|every|any|all)\b",
@@ -145,14 +149,14 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "dangerously": r"--dangerously",
     "posing": r"\b(?:pretend|impersonate|pose|yourself)\b|\b(?:claim|say) (?:to be|that you|you are)\b",
     "told by": r"\b(?:messages?|comments?|orders?|requests?|instructions?|commands?|anything|everything|mails?|words?|notes?) (?:from|of|by|in)\b",
-    "changed memory": r"\b(?:overwrite|erase|rewrite|replace|wipe|clear|empty|edit|amend|update|modify|alter|purge|reset|delete|remove|extend|change|write|add|append|put|insert|copy|paste|forget|drop|discard|unlearn) (?:\S+ ){0,9}?(?:memor|notes?|rules?|guideline|prompt|instruction|knowledge|agents\.md|claude\.md|gemini\.md|cursorrules|copilot-|lesson|patterns?|entr|what|everything)",
+    "changed memory": r"\b(?:overwrite|erase|rewrite|replace|wipe|clear|empty|edit|amend|update|modify|alter|purge|reset|delete|remove|extend|change|write|add|append|put|insert|copy|paste|forget|drop|discard|unlearn)\b",
     "checks": rf"\b{_CHECKS}\b",
     "unseen": r"\bwithout (?:\w+ ){0,2}?(?:look|read|check|test|seeing|inspect|second look|thought|thinking|hesitat|comment|opening)|\b(?:unseen|blindly|unread|at sight|on sight|whatever (?:it|they|the)|regardless of)\b",
     "asked": r"\b(?:ask|asks|asked|asking|want|wants|wonder\w*|questions?|inquir\w+|notic\w+|complain\w*|curious)\b",
     "mark of turn": r"<\|? ?/?(?:im_|system|assistant|user|end|start|eot|begin|instruction|tool|function|important|prompt|context|human)|\[/?(?:inst|sys|assistant|tool_call)|<<|</|<\\",
     "turn": r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:",
     "you are": r"\b(?:you are|you're|as) an?\b",
-    "yes to all": r"\b(?:yes|y|ok|okay|approved?|accept|lgtm|allow|continue|true)\W{1,3}(?:to|on|for|in|at|whenever|every time|each time)\b|\bagree\b|\b(?:always|every time|each time|in each case) (?:\w+ )?(?:claim|report|state|give|assign|say|declare|output|return|enter|vote|answer|select|choose)\b|\bwait(?:ing)? for\b",
+    "yes to all": r"\b(?:yes|y|ok|okay|approved?|accept|lgtm|allow|continue|true)\W{1,3}(?:to|on|for|in|at|whenever|every time|each time)\b|\bagree\b|\b(?:always|every time|each time|in each case)\b|\bwait(?:ing)? for\b",
     "whatever": r"\b(?:whatever|no matter what|regardless of what|anything|everything|all that)\b",
     "nobody": r"\b(?:nobody|no one|no human|none of them)\b",
     "gone": r"\b(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
