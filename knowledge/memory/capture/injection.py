@@ -56,6 +56,8 @@ HIDDEN: Final = "hidden-characters"
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
 _QUOTES = str.maketrans(dict.fromkeys("\"'`*", " "))
+_MIN_SIGNS: Final = 3
+"""Signs in a text, of which an order over several lines has at least these in them; fewer are not read again joined."""
 _MAX_DEPTH: Final = 4
 """Maximum number of nested encodings that are decoded."""
 
@@ -165,10 +167,11 @@ def _judge(text: str, kinds: set[str]) -> int:
         readings.append(codecs.encode(folded, "rot13"))
     if disguises & _DISGUISE_BITS["reversed"]:
         readings.append(folded[::-1])
+    most_signs = 0
     for reading in readings:
         _judge_phrases(reading, kinds)
-        _judge_structures(reading, kinds)
-    if (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
+        most_signs = max(most_signs, _judge_structures(reading, kinds))
+    if most_signs >= _MIN_SIGNS and (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
         _judge_structures(joined, kinds)
     for reading in _respelled_readings(folded, disguises):
         _judge_phrases(reading, kinds)
@@ -181,14 +184,15 @@ def _judge_phrases(text: str, kinds: set[str]) -> None:
     kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
 
 
-def _judge_structures(text: str, kinds: set[str]) -> None:
-    """Add the kinds of the structures in a text in lower case to `kinds`."""
+def _judge_structures(text: str, kinds: set[str]) -> int:
+    """Add the kinds of the structures in a text in lower case to `kinds`; return the number of signs in it."""
     signs = _find_bits(_signs(), text)
     for rule in _candidates(signs & _ALL_SIGNS):
         if rule.kind not in kinds and _has_match(rule, text):
             kinds.add(rule.kind)
     if _has_foreign_order(signs) and any(_has_foreign_order(_find_bits(_signs(), each)) for each in sentences(text)):
         kinds.add(OTHER_LANGUAGE)
+    return signs.bit_count()
 
 
 def _has_foreign_order(signs: int) -> bool:
