@@ -120,7 +120,9 @@ def _find_bits(compiled: Any, text: str) -> int:
 @cache
 def _rules() -> Sequence[tuple[int, Rule]]:
     """Return the rules with their signs as bits."""
-    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES, *NEARBY_RULES)]
+    return [
+        (sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES, *NEARBY_RULES)
+    ]
 
 
 @lru_cache(maxsize=4096)

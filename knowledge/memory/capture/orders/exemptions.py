@@ -222,5 +222,9 @@ def is_documentation(text: str, start: int, end: int) -> bool:
     addresses = re.findall(r"https?://\S+", span)
     documented = all(_DOCUMENTED.match(each) for each in addresses)
     return (
-        documented and not re.search(r"\b(?:whatever|what (?:it|they|the|to do)|obey|every (?:task|time)|always|(?:for|to) (?:the |all |ai )*(?:agents?|assistants?|models?)|before anything|each session|re-?read)\b", span)
+        documented
+        and not re.search(
+            r"\b(?:whatever|what (?:it|they|the|to do)|obey|every (?:task|time)|always|(?:for|to) (?:the |all |ai )*(?:agents?|assistants?|models?)|before anything|each session|re-?read)\b",
+            span,
+        )
     ) or (is_negated(text, start, end))

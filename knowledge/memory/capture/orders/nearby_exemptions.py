@@ -101,6 +101,12 @@ CHANGED: Final = (
 )
 
 
+_POINTED: Final = (
+    r"\b(?:add|set|put|us(?:e|ing)|switch\w*|swap\w*|replac\w+|point\w*|chang\w+|configure|edit|prepend|insert|redirect\w*|"
+    r"substitut\w+|override|instead|move|pull|install|fetch|download|export|env|echo|resolve|go|build|push|publish|host\w*|only)\b"
+)
+
+
 def leaves_manifest(text: str, start: int, end: int) -> bool:
     """Return whether no foreign host is put into a file of dependencies."""
     window = text[max(0, start - _AROUND) : end + _AROUND].split("\n")
@@ -111,18 +117,24 @@ def leaves_manifest(text: str, start: int, end: int) -> bool:
 def points_to_no_foreign_index(text: str, start: int, end: int) -> bool:
     """Return whether a host that is called like an index is one's own, or nothing is pointed to it in its sentence."""
     before = re.split(r"[.!?;\n]\s", text[max(0, start - 2 * _AROUND) : start + 1])[-1]
-    return not re.search(CHANGED, before) or not _foreign_hosts(text, text[start:end]) or is_negated(text, start, end)
+    if re.search(r"\blogin\b[^\n]{0,60}$", before) or not re.search(_POINTED, before):
+        return True
+    return not _foreign_hosts(text, text[start:end]) or is_negated(text, start, end)
 
 
 def is_about_root(text: str, start: int, end: int) -> bool:
     """Return whether it is the user root that has the number of root, or what is done is advised against or undone."""
     around = text[max(0, start - 30) : end + 16]
-    return bool(re.search(r"\broot\b|\b(?:removed?|narrow\w+|found|audit|forbid\w*|denied|refus\w+)\b", around)) or is_negated(text, start, end)
+    return bool(
+        re.search(r"\broot\b|\b(?:removed?|narrow\w+|found|audit|forbid\w*|denied|refus\w+)\b", around)
+    ) or is_negated(text, start, end)
 
 
 def is_of_own_organisation(text: str, start: int, end: int) -> bool:
     """Return whether the hosts of a match are of an organisation that the text names."""
-    hosts = [host[0] or host[1] or host[2] for host in _HOST.findall(text[start:end] + re.match(r"\S{0,80}", text[end:])[0])]  # type: ignore[index]
+    hosts = [
+        host[0] or host[1] or host[2] for host in _HOST.findall(text[start:end] + re.match(r"\S{0,80}", text[end:])[0])
+    ]  # type: ignore[index]
     return bool(hosts) and not _foreign_hosts(text, " ".join(f"x://{host}" for host in hosts))
 
 
@@ -183,16 +195,18 @@ def is_sending_of_header(text: str, start: int, end: int) -> bool:
     """Return whether it is told that a program sends its token to its server."""
     if is_negated(text, start, end):
         return True
-    return re.search(r"\b(?:we|it|client|app|i)\W* (?:send|sent|sends|pass)", text[max(0, start - 8) : end]) is not None and (
-        "header" in text[start : end + 30]
-    )
+    return re.search(
+        r"\b(?:we|it|client|app|i)\W* (?:send|sent|sends|pass)", text[max(0, start - 8) : end]
+    ) is not None and ("header" in text[start : end + 30])
 
 
 def is_about_permissions(text: str, start: int, end: int) -> bool:
     """Return whether a file of keys is spoken of for its mode, its owner or its format, or is one's own."""
     line = line_around(text, start, end)
     return is_own_key(text, start, end) or bool(
-        re.search(r"\b(?:chmod|mode|permissions?|writable|owned|owner of|chown|0?600|selinux|restorecon|format|twice)\b", line)
+        re.search(
+            r"\b(?:chmod|mode|permissions?|writable|owned|owner of|chown|0?600|selinux|restorecon|format|twice)\b", line
+        )
     )
 
 
@@ -215,9 +229,13 @@ def is_towards_customers(text: str, start: int, end: int) -> bool:
     after = text[end : end + 80]
     if is_advice(text, start, end):
         return True
-    if re.match(r"\W{0,3}(?:that you|this|it\b|what|about (?:this|it|the (?:change|removal|step))|anything|\.|,|$)", after):
+    if re.match(
+        r"\W{0,3}(?:that you|this|it\b|what|about (?:this|it|the (?:change|removal|step))|anything|\.|,|$)", after
+    ):
         return False
-    described = re.search(r"\b(?:we|it|they|app|server|service|api|which|ui|system|page|form)\W*$", text[max(0, start - 12) : start])
+    described = re.search(
+        r"\b(?:we|it|they|app|server|service|api|which|ui|system|page|form)\W*$", text[max(0, start - 12) : start]
+    )
     return described is not None or _PRODUCT.search(after) is not None
 
 
@@ -236,10 +254,10 @@ _MENTIONED: Final = re.compile(
 def is_mentioned(text: str, start: int, end: int) -> bool:
     """Return whether a mark of a turn is spoken of in a sentence about templates or parsers, and begins no turn."""
     line = line_around(text, start, end)
-    if _MARKUP_TALK.search(line) is None or end == len(text.rstrip()) and start == 0:
+    if _MARKUP_TALK.search(line) is None or (end == len(text.rstrip()) and start == 0):
         return False
     before = text[start - 1] if start else "\n"
-    after = text[end : end + 20].split("\n")[0]
+    after = text[end : end + 20].split("\n", maxsplit=1)[0]
     return before in " \"'`(*/," and not text[:start].endswith("\n") and _MENTIONED.match(after) is not None
 
 

@@ -16,6 +16,7 @@ from knowledge.memory.capture.orders.nearby_exemptions import (
     INDEX_HOST,
     follows_nothing_foreign,
     is_about_permissions,
+    is_about_root,
     is_kept_secret,
     is_mapping,
     is_mentioned,
@@ -24,7 +25,6 @@ from knowledge.memory.capture.orders.nearby_exemptions import (
     is_sent_to_known,
     is_state_of_secret,
     leaves_manifest,
-    is_about_root,
     names_no_foreign_host,
     points_to_no_foreign_index,
     runs_nothing_foreign,
@@ -78,9 +78,7 @@ _MANIFEST = (
     r"\bpyproject\.toml|\buv\.lock|\bpoetry\.lock|\.condarc|\bpodfile|\bpackage\.swift|\bmix\.exs|\bconanfile|\bbase image|\bdaemon\.json|\binsecure-registries|\bregistry-mirrors|\.bundle/config|"
     r"\bsources\.list|\bdocker-compose\S*|\bcompose\.ya?ml|\bhelmfile|\bflake\.nix|\bgalaxy\.yml|\brequirements\.yml|\.terraformrc|\bregistries\.conf|\.gitmodules|\.yarnrc|\.npmrc|\bpip\.conf|\.pre-commit-config)"
 )
-_SOURCE_WORD = (
-    r"\b(?:sources?|registr(?:y|ies)|mirrors?|repositor(?:y|ies)|urls?|images?|hosts?|channels?|from|swap\w*|replac\w+|point\w*|prepend\w*|resolved|tarballs?|index|feeds?|instead|prefix|git)\b"
-)
+_SOURCE_WORD = r"\b(?:sources?|registr(?:y|ies)|mirrors?|repositor(?:y|ies)|urls?|images?|hosts?|channels?|from|swap\w*|replac\w+|point\w*|prepend\w*|resolved|tarballs?|index|feeds?|instead|prefix|git)\b"
 _TRUST_SINK = (
     r"(?:\bupdate-ca-(?:certificates|trust)\b|\bca-trust\b|\bca-certificates/|\btrusted\.gpg|\bapt-key\b|\bapt/keyrings|\bshare/keyrings|\bcacerts\b|\bkeytool\b|\brpm --import\b|\bgpg --import\b|"
     r"\brpmkeys\b|\bcertutil\b|\bauthorizedkeyscommand\b|\btrustedusercakeys\b|\badd-trusted-cert\b|\bnode_extra_ca_certs\b|\brequests_ca_bundle\b|\bcurl_ca_bundle\b|\bssl_cert_file\b|\bgit_ssl_cainfo\b|"
@@ -176,7 +174,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://",
         names_no_foreign_host,
     ),
-    Rule("package-source", ("host", "manifest", "source word"), rf"{_MANIFEST}[^\n]{{0,120}}(?:{ADDRESS})|(?:{ADDRESS})[^\n]{{0,120}}{_MANIFEST}", leaves_manifest),
+    Rule(
+        "package-source",
+        ("host", "manifest", "source word"),
+        rf"{_MANIFEST}[^\n]{{0,120}}(?:{ADDRESS})|(?:{ADDRESS})[^\n]{{0,120}}{_MANIFEST}",
+        leaves_manifest,
+    ),
     Rule(
         "package-source",
         ("index host", "changed"),
@@ -269,7 +272,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "exfiltration",
         ("environment", "public"),
-        rf"(?:\benv\b|\bprintenv\b|\bprocess\.env\b|\bos\.environ\b|\benviron\b)[^\n]{{0,60}}(?:>|\bto\b|\binto\b|\btee\b|\bin\b)[^\n]{{0,60}}\b(?:artifacts?|upload\w*|commit\w*|publish\w*|push\w*|attach\w*|issue|comment|ticket|paste|gist)\b",
+        r"(?:\benv\b|\bprintenv\b|\bprocess\.env\b|\bos\.environ\b|\benviron\b)[^\n]{0,60}(?:>|\bto\b|\binto\b|\btee\b|\bin\b)[^\n]{0,60}\b(?:artifacts?|upload\w*|commit\w*|publish\w*|push\w*|attach\w*|issue|comment|ticket|paste|gist)\b",
         is_kept_secret,
     ),
     Rule(
