@@ -132,9 +132,9 @@ def is_about_root(text: str, start: int, end: int) -> bool:
 
 def is_of_own_organisation(text: str, start: int, end: int) -> bool:
     """Return whether the hosts of a match are of an organisation that the text names."""
-    hosts = [
-        host[0] or host[1] or host[2] for host in _HOST.findall(text[start:end] + re.match(r"\S{0,80}", text[end:])[0])
-    ]  # type: ignore[index]
+    rest = re.match(r"\S{0,80}", text[end : end + 80])
+    span = text[start:end] + (rest[0] if rest else "")
+    hosts = [host[0] or host[1] or host[2] for host in _HOST.findall(span)]
     return bool(hosts) and not _foreign_hosts(text, " ".join(f"x://{host}" for host in hosts))
 
 
