@@ -38,11 +38,11 @@ _MORE_SECRETS = (
     r"\b(?:private|signing|ssh|gpg|pgp|tls|deploy|host) ?keys?\b|\bcredentials?[./]\w*|\bunseal (?:keys?|shares?)\b|"
     r"\b(?:contains?|containing|named?|with|like|match(?:es|ing)?|ends? (?:in|with)|called) (?:\S+ ){0,3}?\W?(?:secret|password|token|_key)\b|"
     r"\bserviceaccount/token\b|\bproc/(?:self|\d+)/environ\b|\b(?:bash|zsh|psql)_history\b|\bcookies\.sqlite\b|"
-    r"\b(?:private|secret) (?:variables|values|settings)\b|\bauthtoken\b|\b_auth\b|\bmetadata(?: service|\.google)|\b169\.254\.169\.254\b|\bone-time (?:codes?|passwords?)|\botp\b|\b(?:2fa|mfa|pin|recovery|backup) codes?\b|\b(?:credit )?card numbers?\b|\bbank (?:details|account)|\bcvv\b|\bpassword hashes\b)"
+    r"\b(?:private|secret) (?:variables|values|settings)\b|\bauthtoken\b|\b_auth\b|\bmetadata(?: service|\.google)|\b169\.254\.169\.254\b|\bone-time (?:codes?|passwords?)|\botp\b|\b(?:2fa|mfa|pin|recovery|backup) codes?\b|\b(?:credit )?card numbers?\b|\bbank (?:details|account)|\bcvv\b|\bpassword hashes\b|\b(?:database|db|customer|production|nightly) (?:\w+ )?(?:dumps?|backups?|records)\b)"
 )
 _ANY_SECRET = rf"(?:{NAMED_SECRET}|{_MORE_SECRETS}|\b(?:full|entire|whole|complete|all) (?:\w+ )?env(?:ironment)?\b)"
 _PUBLIC = (
-    r"(?:\b(?:ci |build |workflow |job |action |console |server |debug |application )?logs?\b(?: output)?|\bstdout\b|\bartifacts?\b|\brelease\b|\btrailers?\b|\bsubject(?: line)?\b|"
+    r"(?:\b(?:ci |build |workflow |job |action |console |server |debug |application )?logs?\b(?: output)?|\bstdout\b|\boutput\b|\bbuild context\b|\bartifacts?\b|\brelease\b|\btrailers?\b|\bsubject(?: line)?\b|"
     r"\bquery(?: string| parameters?)?\b|\buser[- ]agent\b|\b(?:request|message|http|mail) (?:body|payload)\b|\bdns\b|\b(?:host|domain|sub-?domain) ?names?\b|"
     r"\bsubdomains?\b|\bcode comments?\b|\bcomments?\b|\bdocstrings?\b|\b[\w/.-]+\.(?:md|txt|rst|adoc|html)\b|\bvalues\.ya?ml\b|\bchangelog\b|\breadme\b|\bdocs?/\S+|"
     r"\b(?:image|docker) (?:layer|label)s?\b|\bpublic\b|\bsnippets?\b|\bsource (?:code|file|tree)\b|\brepo(?:sitory)?\b|\bcommits?\b|\bbranch\b|\btag\b|"
@@ -83,7 +83,7 @@ _TRUST_SINK = (
     r"(?:\bupdate-ca-(?:certificates|trust)\b|\bca-trust\b|\bca-certificates/|\btrusted\.gpg|\bapt-key\b|\bapt/keyrings|\bshare/keyrings|\bcacerts\b|\bkeytool\b|\brpm --import\b|\bgpg --import\b|"
     r"\brpmkeys\b|\bcertutil\b|\bauthorizedkeyscommand\b|\btrustedusercakeys\b|\badd-trusted-cert\b|\bnode_extra_ca_certs\b|\brequests_ca_bundle\b|\bcurl_ca_bundle\b|\bssl_cert_file\b|\bgit_ssl_cainfo\b|"
     r"\bcertutil\b|\btrusted (?:\w+ )?(?:identity|provider|publisher|root|origin|issuer|signer|cert\w*|keys?|people|party)\b|\b(?:saml|oidc|identity) providers?\b|\btrust policy\b|"
-    r"\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmokutil\b|\b(?:system|os|trust|certificate|ca|key|root) (?:trust )?stores?\b|\btrust anchors?\b|\broot (?:ca|certificate)s?\b|\bsigningkey\b|\bstricthostkeychecking\b|"
+    r"\bgroup (?:wheel|sudo|root|admin|docker)\b|\b(?:wheel|sudo) group\b|\bdeploy keys?\b|\bauthorized_?keys\b|\bknown_hosts\b|\ballowed_signers\b|\bcosign\b|\brekor\b|\bmokutil\b|\b(?:system|os|trust|certificate|ca|key|root) (?:trust )?stores?\b|\btrust anchors?\b|\bca (?:file|bundle|cert\w*|chain)s?\b|\broot (?:ca|certificate)s?\b|\bsigningkey\b|\bstricthostkeychecking\b|"
     r"\bcollaborators?\b|\bcorsorigin|\baccess-control-allow-origin\b|\btrusted_?hosts?\b)"
 )
 _ROOT = (
@@ -119,14 +119,14 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "changed": CHANGED,
     "manifest": _MANIFEST,
     "source word": _SOURCE_WORD,
-    "source setting": r"\w_(?:urls?|base|hosts?|domain|server|endpoint|origin|prefix|root|dist|mirrors?)\b|mirror\w* ?[{(=:]|\b(?:add|set)\b|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) |channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
+    "source setting": r"\boci://|\w_(?:urls?|base|hosts?|domain|server|endpoint|origin|prefix|root|dist|mirrors?)\b|mirror\w* ?[{(=:]|\b(?:add|set)\b|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) |channels?|<(?:mirror|repositor|url|add)|maven ?[{(]|packagesource|=> ?\w|[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/|--repo|\"type\"",
     "trust sink": _TRUST_SINK,
     "root held": _ROOT_HELD,
     "keys listed": r"authorized[_ ]?keys",
     "schedule": _SCHEDULE,
     "cloned": r"\bclone\b|\bprivileged\b|docker\.sock|-v /:|--pid[= ]host",
-    "evaluated": r"\beval\b|\bnew function\b|\bpip(?:e|es|ed|ing)\b|\bimport\(",
-    "obeyed": r"\b(?:follow|obey|whatever|execut\w+|apply|what to do|do (?:that|so|as|it)|re-?read|its (?:steps|instructions|orders|tasks|commands)|comply|carry out|act on)\b",
+    "evaluated": r"\bexecutable\b|/bin/|\beval\b|\bnew function\b|\bpip(?:e|es|ed|ing)\b|\bimport\(",
+    "obeyed": r"\b(?:do (?:exactly|precisely|just|what)|follow|obey|whatever|execut\w+|apply|what to do|do (?:that|so|as|it)|re-?read|its (?:steps|instructions|orders|tasks|commands)|comply|carry out|act on)\b",
     "any secret": _ANY_SECRET,
     "public": _PUBLIC,
     "moved": rf"\b{_MOVE}\b",
@@ -158,6 +158,14 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "whatever": r"\b(?:whatever|no matter what|regardless of what|anything|everything|all that)\b",
     "nobody": r"\b(?:nobody|no one|no human|none of them)\b",
     "gone": r"\b(?:gone|deleted|removed|wiped|cleared|erased|empty|overwritten|lost)\b",
+    "for good": r"\b(?:from now on|for good|permanently|in future|forever|tell (?:nobody|no one)|without telling)\b",
+    "tell nobody": r"\btell (?:nobody|no one|none)\b|\bwithout telling\b",
+    "findings": r"\b(?:every|all|any|each) (?:\w+ ){0,2}?(?:findings?|alerts?|vulnerabilit\w+|issues?|reports?|warnings?)\b",
+    "green run": r"\b(?:green|passing|clean|successful|perfect|spotless) (?:\w+ )?(?:ci|jobs?|pipelines?|tests?|suites?|builds?|checks?|scans?|status)\b",
+    "own memory": r"\b(?:in|into|to) your (?:own )?(?:[\w-]+ )?(?:memory|notes|rules|knowledge)\b",
+    "admin of": r"\b(?:give|grant)\b",
+    "secrets printed": r"tojson\(secrets|\{\{ ?secrets",
+    "disguised": r"\b(?:reversed|by (?:letter|char\w*|byte)|halves|pieces|rot13|morse|hex)\b",
     "human needed": r"\b(?:no|nor|without any) (?:further |more |other )?(?:questions?|approvals?|confirmations?|consent|permissions?|reviews?|sign-?offs?|second pair|human)\b|\b(?:standing|blanket|permanent|general|unlimited) (?:permission|approval|consent|authori[sz]ation)\b",
     "on behalf": r"\b(?:as if|as though|like|equal to|same (?:weight|authority|trust)|on behalf)\b",
     "apply here": r"\b(?:appl(?:y|ies)|count|counts|valid|binding|govern\w*)\b",
@@ -171,7 +179,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         ("host", "source setting", "ecosystem"),
         r"\b(?:\w+_)?(?:hosted|mirror|registry|index|repo(?:sitory)?|proxy|source|channel|packages?|bottles?|brew|pip|npm|uv|gems?|bundle|cargo|conda|maven|nuget|helm|docker|pub|cran|cpan|hex|opam|rustup|nvm|node|electron)s?(?:_\w+?)?_(?:url|base|host|domain|server|endpoint|origin|prefix|root|update_root|dist_server|dist|mirror)s?[\"']?[\s=:]{1,3}[\"'(<]{0,2}(?:https?://|[a-z0-9-]+\.[a-z0-9-]+\.)|\b(?:repo|repository|remote|source|tap|channel|registry|mirror|feed|bucket|index|marketplace)s? (?:add|set|set-url|set-default)\b|\b(?:add|set)[ -](?:repo|repository|source|tap|channel|registry|mirror|feed|index|remote)s?\b|\b\w*mirror\w* ?[{(=:]|\b(?:npx|bunx|uvx|pipx run|dlx|deno run|go run|nix run|bazel run) (?:-\S+ ){0,3}https?://|\bchannels[\"']?\s?[:=]\s?\[?[\s\"'-]{0,4}https?://|"
         r"<(?:mirror|repositor(?:y|ies)|pluginrepository|mirrorof|url)>|<add [^>\n]{0,60}https?://|\bmaven ?[{(] ?[\"']?(?:url|https?:)|\bpackagesources?\b|\bfrom (?:--\S+ )?[a-z0-9.-]+\.[a-z]{2,}(?::\d+)?/\S+|"
-        r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://",
+        r"[\"'][@\w/.-]+[\"'] ?[:=] ?[\"'](?:git\+)?(?:https?|git|ssh)://|\boci://|=> ?[\"']?(?:https?://)?[a-z0-9-]+\.[\w.-]+/|[\"']type[\"'] ?: ?[\"'](?:composer|vcs|package|artifact)[\"']|--repo(?:sitory)?[= ]\S*https?://",
         names_no_foreign_host,
     ),
     Rule(
@@ -204,7 +212,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "command",
         ("host", "evaluated"),
-        r"://[^\n]{0,120}(?:\beval ?\(|\(eval\)|\beval (?:it|the|that|its|what)\b|\bnew function\b)|\b(?:eval|new function|import)\([^\n]{0,80}://|://[^\n]{0,80}\bpip(?:e|es|ed|ing)\b[^\n]{0,40}(?:\b(?:ba|z|da)?sh\b|shell|interpreter|python|perl|node|powershell)|\bpip(?:e|es|ed|ing)\b[^\n]{0,80}://[^\n]{0,60}\b(?:(?:ba|z|da)?sh|shell|interpreter|python)\b",
+        r"\b(?:download|fetch|save|get|put|curl|wget|install|copy)\b[^\n]{0,60}://[^\n]{0,80}(?:\bexecutable\b|/bin/)|://[^\n]{0,120}(?:\beval ?\(|\(eval\)|\beval (?:it|the|that|its|what)\b|\bnew function\b)|\b(?:eval|new function|import)\([^\n]{0,80}://|://[^\n]{0,80}\bpip(?:e|es|ed|ing)\b[^\n]{0,40}(?:\b(?:ba|z|da)?sh\b|shell|interpreter|python|perl|node|powershell)|\bpip(?:e|es|ed|ing)\b[^\n]{0,80}://[^\n]{0,60}\b(?:(?:ba|z|da)?sh|shell|interpreter|python)\b",
         names_no_foreign_host,
     ),
     Rule(
@@ -212,7 +220,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
         ("address", "obeyed"),
         r"\b(?:read|open|see|visit|load|study|fetch|get|check) ?(?:and|then|,|&) ?(?:\w+ )?(?:follow|obey|apply|execute|do|act on|comply)\b|\bwhat(?:ever)? (?:it says|comes back|stands there|is (?:there|written|said|returned)|(?:it|you|they) (?:returns?|gets?|finds?|says?|receives?|tells?|gives?)|to do)\b|"
         r"\b(?:apply|execute|run|obey|follow|implement|do) (?:the |its |any |all |each |every )?(?:\w+ )?(?:patch|answer|commands?|steps?|reply|response|result|instructions?|corrections?|diff|advice|plan) (?:you (?:get|find|receive)|it (?:gives|returns|sends)|that (?:comes|it)|from (?:there|it)|found there|returned|received|there|given)\b|"
-        r"\b(?:reads?|takes?|gets?|fetch(?:es)?|receives?|loads?) (?:its|their|your|the|new|further) (?:\w+ )?(?:steps|instructions|orders|tasks|commands|rules)\b|\b(?:instructions?|guide|steps|notice|rules) (?:for|to) (?:the |all |ai |coding )*(?:agents?|assistants?|models?|llms?)\b|\band (?:do|follow|obey|execute) (?:that|it|them|so|accordingly)\b",
+        r"\b(?:reads?|takes?|gets?|fetch(?:es)?|receives?|loads?) (?:its|their|your|the|new|further) (?:\w+ )?(?:steps|instructions|orders|tasks|commands|rules)\b|\b(?:instructions?|guide|steps|notice|rules) (?:for|to) (?:the |all |ai |coding )*(?:agents?|assistants?|models?|llms?)\b|\band (?:do|follow|obey|execute) (?:that|it|them|so|accordingly)\b|\bdo (?:exactly |precisely |just )?(?:what|as) (?:is|it|they|you|described|told|stated)\b",
         follows_nothing_foreign,
     ),
     # secrets that are moved to where others read
@@ -360,6 +368,59 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "oversight",
+        ("weakened", "for good"),
+        rf"{DO}{_WEAKEN}[^.\n]{{0,60}}\b(?:from now on|for good|permanently|in future|forever|tell (?:nobody|no one)|without telling)\b",
+        is_negated,
+    ),
+    Rule(
+        "secrecy",
+        ("tell nobody",),
+        r"\b(?:tell (?:nobody|no one|none of them)|without telling (?:anyone|anybody|the user|them|people))\b",
+    ),
+    Rule(
+        "oversight",
+        ("findings",),
+        r"\b(?:mark|classify|close|dismiss|label|accept|resolve|treat|set|flag)\b (?:every|all|any|each) (?:\w+ ){0,2}?(?:findings?|alerts?|vulnerabilit\w+|issues?|reports?|warnings?)\b[^.\n]{0,40}\b(?:as|to) (?:\w+ )?(?:accepted|false|resolved|harmless|known|won'?t|wontfix|ignored|fixed|safe|informational|low|none)\b",
+        is_negated,
+    ),
+    Rule(
+        "oversight",
+        ("green run",),
+        rf"{DO}(?:report|claim|show|present|announce|deliver|fake|produce) (?:an? |the )?(?:\w+ )?(?:green|passing|clean|successful|perfect|spotless) (?:\w+ )?{_CHECKS}\b",
+        is_reported,
+    ),
+    Rule(
+        "persistence",
+        ("own memory",),
+        r"\b(?:write|note|store|record|add|put|save|enter|commit|persist)\b[^.\n]{0,40}\b(?:in|into|to) your (?:own )?(?:[\w-]+ )?(?:memory|notes|rules|knowledge|memory file)\b",
+        is_negated,
+    ),
+    Rule(
+        "access",
+        ("admin of",),
+        r"\b(?:give|grant)\b (?:\S+ ){1,6}?(?:admin\w*|owner|maintainer|root) (?:rights?|access|permissions?|role|privileges?) (?:on|to|for|in|over) (?:the |all |every |our |this )*(?:organi[sz]ation|repositor\w+|repos?|cluster|account|workspace|tenant|hosts?|servers?|machines?)\b",
+        is_negated,
+    ),
+    Rule(
+        "exfiltration",
+        ("secrets printed",),
+        r"\b(?:echo|print\w*|log|cat|curl|write)\b[^\n]{0,30}(?:tojson\(secrets\)|\$\{\{ ?secrets\b)[^\n]{0,60}\b(?:logs?|output|file|artifact|summary|comment|auditors?|keep|http)|\btojson\(secrets\)",
+        is_kept_secret,
+    ),
+    Rule(
+        "exfiltration",
+        ("any secret", "disguised"),
+        rf"{_ANY_SECRET}[^.\n]{{0,20}}\b(?:reversed|(?:letter|char\w*|byte) by (?:letter|char\w*|byte)|in (?:two|three|several) (?:halves|parts|pieces)|rot13|in morse|in hex)\b",
+        is_kept_secret,
+    ),
+    Rule(
+        "exfiltration",
+        ("any secret", "public"),
+        rf"\bpublic(?:ly)?\b (?:\w+ ){{0,2}}(?:with|for|of|containing|holding) (?:\S+ ){{0,5}}?\S{{0,8}}{_ANY_SECRET}",
+        is_kept_secret,
+    ),
+    Rule(
+        "oversight",
         ("human needed",),
         r"\b(?:no|nor|without any) (?:further |more |other )?(?:questions?|approvals?|confirmations?|consent|permissions?|reviews?|sign-?offs?|second pair|human)\b[^.\n]{0,50}\b(?:is|are|will be)? ?(?:needed|required|necessary)\b[^.\n]{0,80}\b(?:any ?more|any longer|from now|for (?:any|all|every|deletions?|migrations?|payments?|deploy\w*|merg\w+|releases?)|in this (?:project|repo\w*)|here)\b|\b(?:standing|blanket|permanent|general|unlimited) (?:permission|approval|consent|authori[sz]ation)\b[^.\n]{0,80}\b(?:delet\w+|merg\w+|deploy\w*|payments?|migrations?|push\w*|every|all|any|human|ask\w*)\b",
         is_negated,
@@ -373,7 +434,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "secrecy",
         ("asked", "pretend"),
-        rf"\b(?:should|if|when|in case) (?:the |any |some |an? )?(?:{READER}|operator|user|owner|reviewer|human|anyone|anybody|someone|somebody|they|he|she|people|auditor|manager|team|maintainer|admin\w*|security)s? (?:\w+ ){{0,3}}?(?:asks?|wants? to know|wonders?|questions?|notices?|complains?|inquires?|is curious|gets? curious)\b[^.\n]{{0,60}}?(?:,|\bthen\b|\bjust\b) ?(?:\w+ )?(?:say|answer|claim|pretend|reply|tell (?:them|him|her|it)|blame|deny|assure|insist|respond)\b (?:that )?(?:it|the|this|you|they|there|no|nothing|everything|a|an|only|on|network)",
+        rf"\b(?:should|if|when|in case) (?:the |any |some |an? )?(?:{READER}|operator|user|owner|reviewer|human|anyone|anybody|someone|somebody|they|he|she|people|auditor|manager|team|maintainer|admin\w*|security)s? (?:\w+ ){{0,3}}?(?:asks?|wants? to know|wonders?|questions?|notices?|complains?|inquires?|is curious|gets? curious)\b[^.\n]{{0,60}}?(?:,|\bthen\b|\bjust\b) ?(?:\w+ )?(?:say|state|explain|argue|answer|claim|pretend|reply|tell (?:them|him|her|it)|blame|deny|assure|insist|respond)\b (?:that )?(?:it|the|this|you|they|there|no|nothing|everything|a|an|only|on|network)",
         is_negated,
     ),
     Rule(
