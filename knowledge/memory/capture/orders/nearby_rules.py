@@ -164,6 +164,7 @@ NEARBY_SIGNS: Final[Mapping[str, str]] = {
     "green run": r"\b(?:green|passing|clean|successful|perfect|spotless) (?:\w+ )?(?:ci|jobs?|pipelines?|tests?|suites?|builds?|checks?|scans?|status)\b",
     "own memory": r"\b(?:in|into|to) your (?:own )?(?:[\w-]+ )?(?:memory|notes|rules|knowledge)\b",
     "admin of": r"\b(?:give|grant)\b",
+    "attached": r"\b(?:attach|e-?mail|post|publish|share)\b",
     "secrets printed": r"tojson\(secrets|\{\{ ?secrets",
     "disguised": r"\b(?:reversed|by (?:letter|char\w*|byte)|halves|pieces|rot13|morse|hex)\b",
     "human needed": r"\b(?:no|nor|without any) (?:further |more |other )?(?:questions?|approvals?|confirmations?|consent|permissions?|reviews?|sign-?offs?|second pair|human)\b|\b(?:standing|blanket|permanent|general|unlimited) (?:permission|approval|consent|authori[sz]ation)\b",
@@ -403,6 +404,12 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "exfiltration",
+        ("any secret", "attached"),
+        r"\b(?:attach|e-?mail|post|publish|share)\b (?:(?:the|your|our|my|a|full|whole|current|content|contents|copy|of|file) ){0,4}(?:~/|\S*/)?(?:kubeconfig|private keys?|\.ssh|\.aws|\.netrc|\.gnupg|\.kube|id_rsa|id_ed25519|\.env|\.npmrc|\.pypirc|seed phrase|wallet|credentials)\b",
+        is_kept_secret,
+    ),
+    Rule(
+        "exfiltration",
         ("secrets printed",),
         r"\b(?:echo|print\w*|log|cat|curl|write)\b[^\n]{0,30}(?:tojson\(secrets\)|\$\{\{ ?secrets\b)[^\n]{0,60}\b(?:logs?|output|file|artifact|summary|comment|auditors?|keep|http)|\btojson\(secrets\)",
         is_kept_secret,
@@ -434,6 +441,7 @@ NEARBY_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "secrecy",
         ("asked", "pretend"),
+        r"\b(?:when|if|once|whenever) (?:you are |you're )?asked (?:for|about|to|whether|why|if|how|by)\b[^.\n]{0,60}?, ?(?:\w+ )?(?:say|state|answer|claim|pretend|reply|deny|assert) (?:that )(?:it|the|this|you|they|there|no|nothing|everything|all)\b|"
         rf"\b(?:should|if|when|in case) (?:the |any |some |an? )?(?:{READER}|operator|user|owner|reviewer|human|anyone|anybody|someone|somebody|they|he|she|people|auditor|manager|team|maintainer|admin\w*|security)s? (?:\w+ ){{0,3}}?(?:asks?|wants? to know|wonders?|questions?|notices?|complains?|inquires?|is curious|gets? curious)\b[^.\n]{{0,60}}?(?:,|\bthen\b|\bjust\b) ?(?:\w+ )?(?:say|state|explain|argue|answer|claim|pretend|reply|tell (?:them|him|her|it)|blame|deny|assure|insist|respond)\b (?:that )?(?:it|the|this|you|they|there|no|nothing|everything|a|an|only|on|network)",
         is_negated,
     ),
