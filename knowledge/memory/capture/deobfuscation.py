@@ -47,6 +47,10 @@ _FLAG: Final = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a
 _FROM_TAGS: Final = {0xE0000 + code: code for code in range(0x20, 0x7F)}
 _UNSEEN: Final = "\u200b-\u200d\u2060-\u2064\u00ad\u034f\u180b-\u180e\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 _UNSEEN_IN_WORD: Final = re.compile(f"(?<=[A-Za-z])[{_UNSEEN}]+(?=[A-Za-z])")
+_UNSEEN_RUN: Final = re.compile(
+    "[\u200b-\u200f\u2060-\u2064\u206a-\u206f\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u3164\ufeff\uffa0]{6,}"
+)
+"""Signs without width in a row, which carry bits: nothing that is written has more than two."""
 _DIRECTION: Final = re.compile("[\u202d\u202e]")
 _DIRECTION_OF_OTHERS: Final = re.compile("[\u202b\u2067]")
 _RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -73,7 +77,12 @@ def has_hidden_text(text: str) -> bool:
         return True
     if _DIRECTION_OF_OTHERS.search(text) and not _RIGHT_TO_LEFT.search(text):
         return True
-    if _SELECTORS.search(text) or _MIXED_WORD.search(text) or _TAGS.search(_FLAG.sub("", text)):
+    if (
+        _UNSEEN_RUN.search(text)
+        or _SELECTORS.search(text)
+        or _MIXED_WORD.search(text)
+        or _TAGS.search(_FLAG.sub("", text))
+    ):
         return True
     return any(map(_is_sentence, _BRAILLE.findall(text)))
 

@@ -28,6 +28,7 @@ from knowledge.memory.capture.deobfuscation import (
 )
 from knowledge.memory.capture.injection_rules import RULES
 from knowledge.memory.capture.orders.foreign_orders import OTHER_LANGUAGE, expressions, has_order, sentences
+from knowledge.memory.capture.orders.nearby_rules import NEARBY_RULES, NEARBY_SIGNS
 from knowledge.memory.capture.orders.order_rules import SIGNS, SOURCE_RULES, TURN_RULES, Rule
 
 CONTEXT_FIELDS: Final = (
@@ -55,6 +56,8 @@ HIDDEN: Final = "hidden-characters"
 _SPACED_LETTERS = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
 _EMPHASIS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
 _QUOTES = str.maketrans(dict.fromkeys("\"'`*", " "))
+_MIN_SIGNS: Final = 3
+"""Signs in a text, of which an order over several lines has at least these in them; fewer are not read again joined."""
 _MAX_DEPTH: Final = 4
 """Maximum number of nested encodings that are decoded."""
 
@@ -90,7 +93,8 @@ _DISGUISES: Final[Mapping[str, str]] = {
 }
 """What a disguised text has; looked for in the plain reading alone."""
 _DISGUISE_BITS: Final = {name: 1 << place for place, name in enumerate(_DISGUISES)}
-_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(SIGNS)}
+_EVERY_SIGN: Final = {**SIGNS, **NEARBY_SIGNS}
+_SIGN_BITS: Final = {name: 1 << place for place, name in enumerate(_EVERY_SIGN)}
 _ALL_SIGNS: Final = (1 << len(_SIGN_BITS)) - 1
 
 
@@ -102,21 +106,23 @@ def _disguises() -> Any:
 @cache
 def _signs() -> Any:
     """Return all signs of rules and the words of languages as one automaton."""
-    return _compile([*SIGNS.values(), *expressions()])
+    return _compile([*_EVERY_SIGN.values(), *expressions()])
+
+
+_BITS: Final = [1 << place for place in range(1024)]
 
 
 def _find_bits(compiled: Any, text: str) -> int:
     """Return the places of the expressions that match as bits."""
-    found = 0
-    for place in compiled.Match(text) or ():
-        found |= 1 << place
-    return found
+    return sum(map(_BITS.__getitem__, compiled.Match(text) or ()))
 
 
 @cache
 def _rules() -> Sequence[tuple[int, Rule]]:
     """Return the rules with their signs as bits."""
-    return [(sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES)]
+    return [
+        (sum(_SIGN_BITS[name] for name in rule.signs), rule) for rule in (*SOURCE_RULES, *TURN_RULES, *NEARBY_RULES)
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -163,10 +169,11 @@ def _judge(text: str, kinds: set[str]) -> int:
         readings.append(codecs.encode(folded, "rot13"))
     if disguises & _DISGUISE_BITS["reversed"]:
         readings.append(folded[::-1])
+    most_signs = 0
     for reading in readings:
         _judge_phrases(reading, kinds)
-        _judge_structures(reading, kinds)
-    if (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
+        most_signs = max(most_signs, _judge_structures(reading, kinds))
+    if most_signs >= _MIN_SIGNS and (joined := " ".join(folded.translate(_QUOTES).split())) != folded:
         _judge_structures(joined, kinds)
     for reading in _respelled_readings(folded, disguises):
         _judge_phrases(reading, kinds)
@@ -179,14 +186,15 @@ def _judge_phrases(text: str, kinds: set[str]) -> None:
     kinds.update([phrase_kinds[number] for number in compiled.Match(text) or ()])
 
 
-def _judge_structures(text: str, kinds: set[str]) -> None:
-    """Add the kinds of the structures in a text in lower case to `kinds`."""
+def _judge_structures(text: str, kinds: set[str]) -> int:
+    """Add the kinds of the structures in a text in lower case to `kinds`; return the number of signs in it."""
     signs = _find_bits(_signs(), text)
     for rule in _candidates(signs & _ALL_SIGNS):
         if rule.kind not in kinds and _has_match(rule, text):
             kinds.add(rule.kind)
     if _has_foreign_order(signs) and any(_has_foreign_order(_find_bits(_signs(), each)) for each in sentences(text)):
         kinds.add(OTHER_LANGUAGE)
+    return signs.bit_count()
 
 
 def _has_foreign_order(signs: int) -> bool:

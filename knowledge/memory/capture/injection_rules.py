@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _TO = r"(?:all |any |every |each |the |these |those |this |that |your |my |our |of |previous|prior|above|earlier|preceding|former|original|initial|existing|current|other|system|developer|safety|security|usual|normal|default|given|foregoing|\W){0,8}"
-_ORDERS = r"(?:instruct(?:ion|ed)\w*|rules|prompts?|guidelines?|directions|directives?|orders|polic(?:y|ies)|constraints|restrictions?|guardrails?|system message|programming|training|commands|safeguards?|safety (?:rules?|checks?|measures?))"
+_ORDERS = r"(?:instruct(?:ion|ed)\w*|rules|prompts?|guidelines?|directions|directives?|guidance|orders|polic(?:y|ies)|constraints|restrictions?|guardrails?|system message|programming|training|commands|safeguards?|safety (?:rules?|checks?|measures?))"
 _READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
 _SECRET = r"(?:secrets?|api[ _-]?keys?|credentials?|passwords?|passwd|tokens?|env(?:ironment)?(?: variables?|s)|\.env|ssh[ _-]?keys?|private keys?|id_rsa|system prompt|(?:full |entire |whole )?(?:conversation|chat|context)(?: history| window)?|source code|customer (?:data|records)|database dump|cookies|session)"
 
@@ -14,6 +14,7 @@ _STORE = r"(?:https?://|ssh://|git://|git@|[\w.-]+@[\w.-]+:)"
 
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "override": (
+        r"\b(?:follow|obey|heed|trust) (?:only this|this) (?:entry|note|message|memory|document|text|paragraph) (?:only|alone|instead|exclusively|and nothing)\b|\b(?:follow|obey) only this (?:entry|note|message|memory|document|text)\b",
         rf"\b(?:ignor\w+|disregard\w*|forget\w*|overrid\w+|overrule\w*|bypass\w*|discard\w*|neglect|set aside|cast aside|throw (?:away|out)|do not (?:follow|obey|heed|comply with)|don'?t (?:follow|obey|heed|comply with)|stop (?:following|obeying)|no longer (?:follow|obey|bound by)|pay no (?:attention|heed) to|supersed\w+|unlearn|never mind)\b {_TO}(?:\b|_){_ORDERS}",
         rf"\b(?:cancel|void|drop|abandon|erase)\b (?:the |all |any |every |your |of |these |those )*(?:previous|prior|above|earlier|preceding|former|original|initial|existing|your|system|developer|safety|given|foregoing) {_TO}(?:\b|_){_ORDERS}",
         r"\b(?:ignore|disregard|forget|discard|overlook) (?:absolutely |literally )?(?:everything|anything|all|whatever|what)(?: \w+){0,3} (?:above|before|prior|previously|so far|earlier|told|said|learned|know)\b",
@@ -34,9 +35,6 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\byour (?:new |real |true |only |primary |main |first |sole |actual |next |secret )+(?:role|task|goal|job|purpose|mission|objective|instructions?|identity|orders?|priority|duty|persona)\b",
     ),
     "markup": (
-        r"<\|? ?/?(?:im_start|im_end|system|assistant|user|endoftext|end_of_turn|start_of_turn|eot_id|begin_of_text|start_header_id|end_header_id|endofprompt) ?\|?>",
-        r"\[/?(?:inst|sys|system|assistant|tool_call|system_prompt)\]|<</?sys>>|<(?:/|\\)?(?:system|instructions?|system[_-]prompt|assistant|user_query|tool_call|function_calls?|important)>|</(?:prompt|context|human)>",
-        r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:assistant|human|(?:system|assistant|human|user|developer|ai) ?(?:prompt|message|instructions?|override|notice|command)) ?:\s*\S",
         r"(?:^|\n)[\s#/*<!>-]*(?:todo:? )?(?:system|user|developer|ai|operator|admin)(?: ?(?:note|update))? ?: ?(?:[^\n]{0,30}|(?:\n[\w,']+){0,6}\n)\b(?:you|your|please|ignore|disregard|forget|obey|comply|approve|never|always|do not|don't|from now|permissions?|must|all agents|override|reveal|delete|send|grant)\b",
         r"[\[({<*=_-]{1,6} ?(?:end|begin|start|close|stop|/)(?: of)?(?: the)? ?(?:orchestrator |system |user |agent |historical |previous |trusted |untrusted |retrieved )?(?:context|prompt|instructions?|knowledge|memory|patterns?|data|input|document|conversation)\b",
         r"\bend of (?:the )?(?:context|prompt|system (?:message|prompt)|instructions)\b",
@@ -45,10 +43,10 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\bpattern \d+ \((?:most common|moderate|less common) - \d+ success",
     ),
     "address": (
+        r"\b(?:whoever|whichever \w+|anyone who|any \w+ that) (?:reads|sees|finds|receives|processes|loads) this (?:\w+ )?(?:should|must|shall|has to|is to|will|may)\b",
         rf"\b(?:dear|attention|attn|note (?:to|for)|notice (?:to|for)|message (?:to|for)|hello|hey|hi|important (?:for|to)|reminder (?:to|for)|warning (?:to|for)|instructions? (?:to|for)|memo to|heads[- ]up(?: to| for)?)[,:]? (?:the |any |all |every |whichever |whatever |our |my |future )*{_READER}\b",
         r"\bthe (?:ai|llm|(?:next |future |other |coding |ai |autonomous )+(?:agents?|assistants?|models?)|language models?|assistants?|copilots?)(?: \w+){0,4} (?:must|should|shall|has to|have to|is required to|is instructed to|is to|will now|ought to)\b",
         r"\bthe agents? (?:must|should|shall|has to|have to|needs? to|is required to|is instructed to|is to|will now) (?:now |first |also |simply |immediately )*(?:always|never|ignore|disregard|forget|send|post|approve|accept|reveal|push|skip|execute|obey|follow|install|delete|disable|merge|trust|tell|not tell|not mention|read|print|include|remember|answer|reply)\b",
-        rf"\b(?:you are|you're|as) an? (?:\w+ )?{_READER}\b",
         rf"\bif you(?:'re| are) (?:an? )?{_READER}\b",
         r"\b(?:assistant|agent|model|claude|gpt|chatgpt|copilot|ai|llm),? (?:please |now |immediately |you |kindly )+(?:must|should|run|execute|send|post|ignore|delete|disable|print|reveal|add|install|fetch|read|open|call|use|include|stop|approve|merge)\b",
     ),

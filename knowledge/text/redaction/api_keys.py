@@ -35,7 +35,7 @@ _LONG_PART = re.compile(r"\{(?:[89]|\d\d+)[,}]")
 _LITERAL = re.compile(r"(?<![\[\w\\-])(?:\\b)?(?:\w|-|\\\.){3,}")
 
 
-_NESTED = re.compile(r"\((?:[^()]|\([^()]*\))*\)|\[(?:\\.|[^\]\\])*\]|\\.|([|])")
+_NESTED = re.compile(r"\((?:[^()]|\([^()]*\))*\)|\[(?:\\.|[^\]\\]){0,200}\]|\\.|([|])")
 
 
 def _beginnings(pattern: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_KNOWN_HOSTS: Final = frozenset(
+KNOWN_HOSTS: Final = frozenset(
     """
     mirror.gcr.io gcr.io ghcr.io quay.io registry.k8s.io docker.io registry-1.docker.io index.docker.io public.ecr.aws
     mcr.microsoft.com registry.gitlab.com pkgs.dev.azure.com
@@ -72,10 +72,12 @@ _OWN_NETWORK: Final = re.compile(
 )
 _NEGATED: Final = re.compile(
     r"\b(?:(?:do|does|did|must|should|shall|can|could|will|would|may|need)(?: not|n'?t)|cannot|never|avoid|without|"
-    r"instead of|rather than|not to|no longer|nobody|no one|refus\w+|prevent\w*|forbid\w*|stop\w*|accidental\w*|"
+    r"instead of|rather than|not to|no longer|nobody|no one|refus\w+|prevent\w*|forbid\w*|stop(?:s|ped|ping)? (?:\w+ing|the|it|them|from)\b|accidental\w*|"
     r"wrongly|by mistake|why|used to|mask\w*|redact\w*|strip\w*)\b"
     r"(?! (?:hesitate|forget|fail|worry|wait|ask|mind|be afraid|tell|inform|mention|matter))[^.!?;:\n]*$"
 )
+_CONDITION: Final = re.compile(r"\b(?:if|when|whenever|where|in case|since|because|as) [^,.;:!?\n]{0,60}, ")
+"""A clause before the order, in which a negation says nothing of the order."""
 _REPORT: Final = re.compile(
     r"\b(?:error|warn(?:ing)?|err!|fail\w*|failure|not found|unreachable|timed? ?out|refused|denied|unauthorized|"
     r"forbidden|no matching|could not|cannot|unable|40[134]|50\d|expired|rejected)\b"
@@ -94,12 +96,18 @@ def _hosts(span: str) -> list[str]:
     return [each for each in found if not _FILE_NAME.search(each)]
 
 
-def _is_own(host: str) -> bool:
+def is_own_host(host: str) -> bool:
     """Return whether a host is of a network of one's own, by its address, its top-level domain or a label."""
     return bool(_OWN_NETWORK.search(host)) or not _OWN_LABELS.isdisjoint(host.split(".")[:-1])
 
 
-def _line_around(text: str, start: int, end: int) -> str:
+def is_public_forge(host: str) -> bool:
+    """Return whether a host keeps the repositories of everybody."""
+    return host in _FORGES
+
+
+def line_around(text: str, start: int, end: int) -> str:
+    """Return the line that a match stands in, at most 300 characters to either side."""
     begin = text.rfind("\n", max(0, start - _LINE), start) + 1 or max(0, start - _LINE)
     stop = text.find("\n", end, end + _LINE)
     return text[begin : stop if stop >= 0 else end + _LINE]
@@ -108,7 +116,8 @@ def _line_around(text: str, start: int, end: int) -> str:
 def is_negated(text: str, start: int, end: int) -> bool:
     """Return whether what matched is advised against, or told as a mishap, in the same sentence."""
     del end
-    return bool(_NEGATED.search(text[max(0, start - _BEFORE) : start + 2]))
+    before = text[max(0, start - _BEFORE) : start + 2]
+    return bool(_NEGATED.search(_CONDITION.sub(" ", before)))
 
 
 def is_advice(text: str, start: int, end: int) -> bool:
@@ -166,29 +175,29 @@ def is_known_installer(text: str, start: int, end: int) -> bool:
     rest = re.match(r"\S{0,200}", text[end : end + 200])
     span = text[start : end + (rest.end() if rest else 0)]
     hosts = _hosts(span)
-    known = all(host in _KNOWN_HOSTS or _OWN_NETWORK.search(host) for host in hosts)
+    known = all(host in KNOWN_HOSTS or _OWN_NETWORK.search(host) for host in hosts)
     return known or bool(_KNOWN_PATHS.search(span) and len(hosts) == 1) or is_negated(text, start, end)
 
 
 def is_known_index(text: str, start: int, end: int) -> bool:
     """Return whether an index is public and well known, one's own, or only named in a report of a failure."""
     hosts = _hosts(text[start:end])
-    if all(host in _KNOWN_HOSTS or host in _FORGES or _is_own(host) for host in hosts):
+    if all(host in KNOWN_HOSTS or host in _FORGES or is_own_host(host) for host in hosts):
         return True
-    line = _line_around(text, start, end)
+    line = line_around(text, start, end)
     return bool(_REPORT.search(line)) and not _MADE_TO_WORK.search(line)
 
 
 def is_known_store(text: str, start: int, end: int) -> bool:
     """Return whether code comes from a forge or an index that everybody uses."""
     hosts = _hosts(text[start:end])
-    return all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
+    return all(host in _FORGES or host in KNOWN_HOSTS or is_own_host(host) for host in hosts)
 
 
 def is_sent_home(text: str, start: int, end: int) -> bool:
     """Return whether what is piped on goes to one's own network or a well-known host."""
     hosts = _hosts(text[start : end + _BEFORE])
-    return bool(hosts) and all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
+    return bool(hosts) and all(host in _FORGES or host in KNOWN_HOSTS or is_own_host(host) for host in hosts)
 
 
 def is_own_key(text: str, start: int, end: int) -> bool:
@@ -203,7 +212,7 @@ def is_known_host_key(text: str, start: int, end: int) -> bool:
     span = text[start : end + _BEFORE]
     hosts = _hosts(" ".join(re.findall(r"[a-z+]+://\S+", span)))
     hosts += re.findall(r"ssh-keyscan (?:-\S+(?: (?:rsa|ed25519|ecdsa|\d+))? )*([\w.-]+)", span)
-    return "aaaa" not in span and all(host in _FORGES or host in _KNOWN_HOSTS or _is_own(host) for host in hosts)
+    return "aaaa" not in span and all(host in _FORGES or host in KNOWN_HOSTS or is_own_host(host) for host in hosts)
 
 
 def is_documentation(text: str, start: int, end: int) -> bool:
@@ -213,5 +222,9 @@ def is_documentation(text: str, start: int, end: int) -> bool:
     addresses = re.findall(r"https?://\S+", span)
     documented = all(_DOCUMENTED.match(each) for each in addresses)
     return (
-        documented and not re.search(r"\b(?:whatever|what (?:it|they|the)|obey|every (?:task|time)|always)\b", span)
+        documented
+        and not re.search(
+            r"\b(?:whatever|what (?:it|they|the|to do)|obey|every (?:task|time)|always|(?:for|to) (?:the |all |ai )*(?:agents?|assistants?|models?)|before anything|each session|re-?read)\b",
+            span,
+        )
     ) or (is_negated(text, start, end))

@@ -12,17 +12,22 @@ from knowledge.memory.capture.orders.exemptions import (
     is_about_error,
     is_about_machines,
     is_about_no_guard,
-    is_advice,
     is_documentation,
     is_instrument,
     is_known_host_key,
-    is_known_index,
     is_known_installer,
     is_known_store,
     is_negated,
     is_own_key,
     is_reported,
     is_sent_home,
+)
+from knowledge.memory.capture.orders.nearby_exemptions import (
+    is_index_known,
+    is_manual_of_ssh,
+    is_mentioned,
+    is_sending_of_header,
+    is_towards_customers,
 )
 
 
@@ -38,7 +43,7 @@ class Rule(NamedTuple):
     is_exempt: Callable[[str, int, int], bool] | None = None
 
 
-_DO = (
+DO = (
     r"(?:^|[\n.;:!?,()\[\]`\"'*>|&–—-] ?|\b(?:and|then|please|pls|plz|on|now|must|should|shall|also|always|just|simply|to|you|"
     r"or|finally|instead|next|it|by|start|needs?|helps|fixed|solved|solution|first|either|agents?|kindly|later|once|i|we|"
     r"after|before|immediately|requires?|worked|silently|afterwards|(?:have|let|get|make) (?:the |a |an |any |every )?(?:\w+ ){1,2}?) ?)"
@@ -50,30 +55,31 @@ _READ = (
     r"inspect|access|zip|tar|archiv(?:e|ing)|compress|encod(?:e|ing)|pick|sav(?:e|ing)|not(?:e|ing)|view|run|running|execut(?:e|ing)|"
     r"captur(?:e|ing)|scan|search|enumerat(?:e|ing)|record|resolv(?:e|ing)|concatenat(?:e|ing)|snapshot)(?:ing|ed|d)?(?: down| out)?"
 )
-_TELL = (
+TELL = (
     r"(?:send|post|upload|exfiltrat(?:e|ing)|e-?mail|mail|forward|transmit|transmitting|shar(?:e|ing)|deliver|submit|submitting|"
     r"publish|report|disclos(?:e|ing)|leak|show|print|output|echo|display|past(?:e|ing)|includ(?:e|ing)|attach|mention|"
     r"quot(?:e|ing)|writ(?:e|ing)|put|putting|append|add|copy|list|repeat|reveal|expos(?:e|ing)|return|hand|relay|drop|plac(?:e|ing)|"
     r"embed|embedding|stat(?:e|ing)|say|note|encod(?:e|ing)|push|ship|dump|log|provid(?:e|ing)|giv(?:e|ing)|tell|"
     r"surfac(?:e|ing)|leav(?:e|ing)|insert|supply|communicat(?:e|ing)|pass|convey|announc(?:e|ing)|beacon|cc|commit|recit(?:e|ing)|confirm|text|dm|sms|fax|sent|wrote|gave|told|use)(?:ing|ed|d)?"
 )
-_SECRET = (
+NAMED_SECRET = (
     r"(?:\bsecrets?\b|\b(?:api|private|client|access|signing|unseal|licen[cs]e|recovery|backup|activation|vault|server|team|bot|ssh|deploy(?:ment)?|encryption|master|session|secret|host|service|"
     r"root|admin|pgp|gpg|cloud|aws|gcp|azure|account)[ _-]keys?\b|\bcredentials?\b|\bcreds\b|\bpasswords?\b|\bpasswd\b|"
     r"\bpassphrases?\b|\b(?:access |auth |bearer |session |npm |github |gitlab |pypi |oauth |api |refresh |deploy |service )?tokens?\b|"
     r"\bcookies?\b|\b\w*_(?:tokens?|keys?|secrets?|passwords?|pass|pwd|dsn|credentials)\b|\bdatabase_url\b|\bconnection strings?\b|"
-    r"\.env\b|\benv(?:ironment)?(?: variables?| vars?)?\b|\bprintenv\b|\bos\.environ\b|\bprocess\.env\b|\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|"
+    r"\.env\b|\bprintenv\b|\bos\.environ\b|\bprocess\.env\b|\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|"
     r"\.aws/|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials\b|\.kube/|\bkubeconfig\b|\.docker/config|/etc/shadow\b|\.pgpass\b|"
     r"\bkey ?(?:chain|ring|store)s?\b|\bvault\b|\bwallets?\b|\bseed phrases?\b|\bservice[ -]account (?:json|key|file|token)\b|"
     r"\.pem\b|\bpem files?\b|\.p12\b|\.pfx\b|\bhtpasswd\b|\bgpg keys?\b|\bsession data\b|\bmaster passwords?\b|\bconnection uri\b)"
 )
+SECRET = rf"(?:{NAMED_SECRET}|\benv(?:ironment)?(?: variables?| vars?)?\b)"
 _NP = (
     r"(?:(?:the|a|an|any|all|every|each|your|my|our|its|their|this|that|these|those|both|full|whole|entire|exact|complete|current|"
     r"raw|stored|plain|decrypted|decoded|real|actual|used|production|prod|staging|root|admin|database|db|deploy|user|first|last|"
     r"value|values|contents?|copy|list|text|output|dump|characters?|lines?|bytes|name|names|and|of|in|from|what|whatever|which|"
     r"file|files|found|local|active|valid|new|old|\d+|\S+'s|following|signed|encoded|base64|hidden|available|as|well) ){0,8}(?:[\w/.-]+ )?\S{0,30}?"
 )
-_IT = (
+IT = (
     r"(?:it|them|that|this|those|these|both|everything|all(?: of (?:it|them))?|(?:the|its|their|all|any|every|each) (?:\S+ ){0,3}?"
     r"(?:values?|contents?|results?|output|list|keys?|copy|lines?|strings?|file|archive|dump|text|data|variables?|token|password|"
     r"secret|credentials?|block|part|half|material|bytes)|(?:what|whatever|everything|anything) (?:\w+ ){1,5}?)"
@@ -93,7 +99,7 @@ _PERSON = (
 )
 _AWAY = r"(?:(?:https?|ftp|wss?|s3)://|\S+@\S+\.\w|\[redacted:email\]|\b(?:\w+\.)+(?:example|invalid|test)\b|\b\w+\.example\.(?:net|org|com)\b|\bdns\b|\+\d[\d -]{7,}|\[redacted:phone\])"
 _PREP = r"(?:to|into|in|at|as|on|via|with|under|for|through|onto|within|inside|over|alongside)"
-_TO_PLACE = (
+TO_PLACE = (
     rf"(?:{_PREP} (?:(?:the|a|an|your|my|our|this|its|that|each|every|any|next|final|same|of|public) ){{0,3}}(?:\S+ ){{0,2}}?{_PLACE}\b|"
     rf"(?:to|with|for) (?:(?:the|a|an|your|my|our|this|that|any) ){{0,2}}(?:\S+ )?{_PERSON}\b|"
     rf"(?:{_PREP}|webhook|url|endpoint|server|host|address|mailto|-d) (?:\S+ ){{0,4}}?\S{{0,12}}?{_AWAY})"
@@ -110,7 +116,7 @@ _OBEY = (
     r"act (?:accordingly|on)|comply|follow along|do (?:the same|as)|carry (?:it|them|that|those|these) out|take (?:it|its \w+|them) as (?:your|new|an?))"
 )
 
-_READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
+READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |other |next |all )?agents?|(?:large )?language models?|(?:ai )?models?|chat ?bots?|copilots?|orchestrators?|gpt|chatgpt|claude|gemini)"
 _NOBODY = r"(?:users?|humans?|anyone|anybody|operators?|reviewers?|developers?|owners?|administrators?|admins?|people|them|him|her|orchestrators?|maintainers?|team|person|supervisors?|others)"
 _FETCH = (
     r"\b(?:save|store|put|install|copy|fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest)\b"
@@ -125,7 +131,7 @@ SIGNS: Final[Mapping[str, str]] = {
     "no mention": r"\bno mention of\b|\b(?:omit|leave|keep) (?:this|that|it|them|the)\b",
     "as admin": r"\bas (?:an? |the )?(?:admin\w*|root|owner|superuser|operator|system)\b",
     "ran": r"\b(?:run|execute|source|eval|launch|start|bash|sh) (?:\w+ ){0,3}?(?:it|that|this|them|scripts?|files?|installers?|binary|programs?|results?|contents?|output|payloads?)\b|\bchmod\b|(?:&&|[,;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:\. ?/|(?:ba|z|da|k)?sh\b|source\b|python\d?|perl|ruby|node|pwsh|php)\b",
-    "told": rf"{_DO}{_TELL}\b",
+    "told": rf"{DO}{TELL}\b",
     "addressee": r"\b(?:tell|give|hand|mail|e-?mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|the|any|your|caller|requester|operator|support|author|sender|contact|reader|other|next|reviewer|partner|vendor|bot|channel|whoever|\[|\S+@)",
     "obliged": r"\b(?:make sure|ensure|must|should|always|needs? to|has to)\b",
     "opened": r"\b(?:gist|paste|issue|thread|ticket|discussion|pull request|pr|comment|page|post)s? (?:with|of|from|that|containing|holding)\b",
@@ -134,7 +140,8 @@ SIGNS: Final[Mapping[str, str]] = {
     "unknown to": r"\byourself\b|\b(?:nobody|no one|no human|no user|no reviewer|none of them)\b",
     "pretend": r"\b(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell)\b",
     "turned off": r"\b(?:turn|switch|shut|take|set) (?:\S+ ){1,5}?(?:off|down)\b",
-    "secret": _SECRET,
+    "secret": SECRET,
+    "needed": r"\b(?:needs?|wants?|asks? for|expects?|waits? for)\b",
     "place": rf"\b(?:{_PLACE}|{_PERSON})\b|{_AWAY}",
     "answer": r"\b(?:repl(?:y|ying)|respond\w*|answer\w*|comment\w*|finish|open an?|end)\b",
     "pipe": r"\|",
@@ -185,12 +192,12 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
         "secrecy",
         ("hush",),
         rf"\b(?:do not|don'?t|never|must not|should not|without|avoid|refrain from) (?:ever )?(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|alert|alerting|report|reporting|asking|ask|warn|warning|let|letting|consult|consulting|admit|say|saying|discuss)\b(?: \w+){{0,4}} (?:to |by )?(?:the |any |your |its |a )*{_NOBODY}\b",
-        is_advice,
+        is_towards_customers,
     ),
     Rule(
         "address",
         ("reads this",),
-        rf"\b(?:if|when|whenever|once|as soon as|after) (?:you(?:'re| are)?|an?|the|any) ?{_READER}?,? ?(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
+        rf"\b(?:if|when|whenever|once|as soon as|after) (?:you(?:'re| are)?|an?|the|any) ?{READER}?,? ?(?:reads?|sees?|process(?:es)?|encounters?|receives?|finds?|retrieves?|reading|seeing|processing|loads?) (?:this|the following|these)\b",
         is_about_error,
     ),
     Rule(
@@ -228,25 +235,25 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "exfiltration",
         ("secret", "place", "told"),
-        rf"{_DO}{_TELL} (?:\S+ ){{0,6}}?\S{{0,30}}?{_SECRET}[^;!?\n]{{0,60}}?[ ,]{_TO_PLACE}",
+        rf"{DO}{TELL} (?:\S+ ){{0,6}}?\S{{0,30}}?{SECRET}[^;!?\n]{{0,60}}?[ ,]{TO_PLACE}",
         is_instrument,
     ),
     Rule(
         "exfiltration",
         ("secret", "place", "obliged"),
-        rf"\b(?:make sure|ensure|must|should|always|needs? to|has to)\b[^.\n]{{0,50}}\b{_PLACE}\b[^.\n]{{0,30}}\b(?:carr(?:y|ies)|contains?|includes?|has|have|holds?|shows?|lists?|quotes?|(?:start|begin|end)s? with|bring) {_NP}{_SECRET}",
+        rf"\b(?:make sure|ensure|must|should|always|needs? to|has to)\b[^.\n]{{0,50}}\b{_PLACE}\b[^.\n]{{0,30}}\b(?:carr(?:y|ies)|contains?|includes?|has|have|holds?|shows?|lists?|quotes?|(?:start|begin|end)s? with|bring) {_NP}{SECRET}",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "unmasked"),
-        rf"{_DO}{_TELL} [^.\n]{{0,60}}{_SECRET}[^.\n]{{0,40}}\b(?:unmasked|unredacted|uncensored|in (?:the )?clear(?: text)?|in plain ?text|verbatim|in full)\b",
+        rf"{DO}{TELL} [^.\n]{{0,60}}{SECRET}[^.\n]{{0,40}}\b(?:unmasked|unredacted|uncensored|in (?:the )?clear(?: text)?|in plain ?text|verbatim|in full)\b",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "opened"),
-        rf"{_DO}(?:open|create|make|start|publish|file|begin|write)(?:ing)? (?:an? |the |some )?(?:new |public |open |secret )*(?:gist|paste|issue|thread|ticket|discussion|pull request|pr|comment|page|post)s? (?:with|of|from|that (?:has|contains|holds|shows)|containing|holding) {_NP}{_SECRET}",
+        rf"{DO}(?:open|create|make|start|publish|file|begin|write)(?:ing)? (?:an? |the |some )?(?:new |public |open |secret )*(?:gist|paste|issue|thread|ticket|discussion|pull request|pr|comment|page|post)s? (?:with|of|from|that (?:has|contains|holds|shows)|containing|holding) {_NP}{SECRET}",
         is_negated,
     ),
     Rule(
@@ -264,7 +271,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("pretend",),
-        rf"{_DO}(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell (?:them|him|her|it|everyone|anybody|anyone|the \w+)) (?:that |to (?:them|it|the \w+) that )(?:\S+ ){{1,4}}?(?:was|were|is|are|has|have|had|been)? ?(?:already |all |long |fully |been )*(?:reviewed|passed|approved|verified|audited|checked|tested|green|signed off|cleared)\b",
+        rf"{DO}(?:say|answer|claim|state|report|pretend|assert|reply|confirm|write|assure|tell (?:them|him|her|it|everyone|anybody|anyone|the \w+)) (?:that |to (?:them|it|the \w+) that )(?:\S+ ){{1,4}}?(?:was|were|is|are|has|have|had|been)? ?(?:already |all |long |fully |been )*(?:reviewed|passed|approved|verified|audited|checked|tested|green|signed off|cleared)\b",
         is_reported,
     ),
     Rule(
@@ -277,37 +284,37 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "exfiltration",
         ("secret", "place", "told"),
-        rf"{_DO}{_TELL} {_NP}{_SECRET}[^\s.;!?]*(?:[.,]?\S{{0,20}}\s(?:\S+ ){{0,8}}?){_TO_PLACE}",
-        is_negated,
+        rf"{DO}{TELL} {_NP}{SECRET}[^\s.;!?]*(?:[.,]?\S{{0,20}}\s(?:\S+ ){{0,8}}?){TO_PLACE}",
+        is_sending_of_header,
     ),
     Rule(
         "exfiltration",
         ("secret", "place", "told"),
-        rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?(?:\W|\b(?:and|then|to) ){_TELL} {_IT}[\s,]*(?:\S+ ){{0,6}}?{_TO_PLACE}",
+        rf"{DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{SECRET}[^\n]{{0,90}}?(?:\W|\b(?:and|then|to) ){TELL} {IT}[\s,]*(?:\S+ ){{0,6}}?{TO_PLACE}",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "answer"),
-        rf"{_DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{_SECRET}[^\n]{{0,90}}?\b(?:reply|respond|answer|comment|finish|end|open an? \w+) (?:\w+ ){{0,4}}?(?:with|by) {_IT}",
+        rf"{DO}{_READ} (?:\S+ ){{0,7}}?\S{{0,30}}?{SECRET}[^\n]{{0,90}}?\b(?:reply|respond|answer|comment|finish|end|open an? \w+) (?:\w+ ){{0,4}}?(?:with|by) {IT}",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "addressee"),
-        rf"{_DO}(?:tell|give|hand|e-?mail|mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|(?:the |any |your )?(?:caller|requester|operator|support(?: \w+)?|author|sender|contact|reader|other agent|next agent|reviewer|partner|vendor|bot|channel)|whoever (?:\w+ ){{1,3}}?|\S+@\S+|\[redacted:email\]) (?:know |see |have )?(?:with )?{_NP}{_SECRET}",
+        rf"{DO}(?:tell|give|hand|e-?mail|mail|send|show|message|text|dm|provide|let|supply|slack|inform|remind) (?:me|us|(?:the |any |your )?(?:caller|requester|operator|support(?: \w+)?|author|sender|contact|reader|other agent|next agent|reviewer|partner|vendor|bot|channel)|whoever (?:\w+ ){{1,3}}?|\S+@\S+|\[redacted:email\]) (?:know |see |have )?(?:with )?{_NP}{SECRET}",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "answer"),
-        rf"{_DO}(?:reply|respond|answer|comment|finish|end your \w+) (?:\w+ ){{0,4}}?with {_NP}{_SECRET}",
+        rf"{DO}(?:reply|respond|answer|comment|finish|end your \w+) (?:\w+ ){{0,4}}?with {_NP}{SECRET}",
         is_negated,
     ),
     Rule(
         "exfiltration",
         ("secret", "pipe"),
-        rf"{_SECRET}[^\n|]{{0,60}}\| ?(?:\w+ [^|\n]{{0,30}}\| ?)?(?:curl|nc|ncat|netcat|wget|openssl s_client|mail|mailx|sendmail|telnet)\b",
+        rf"{SECRET}[^\n|]{{0,60}}\| ?(?:\w+ [^|\n]{{0,30}}\| ?)?(?:curl|nc|ncat|netcat|wget|openssl s_client|mail|mailx|sendmail|telnet)\b",
         is_sent_home,
     ),
     Rule(
@@ -332,7 +339,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
         "access",
         ("authorized",),
         r"\b(?:append|add|put|write|echo|tee|insert|register|install|place|copy|paste|upload|include|store|save|enrol|cat|printf|drop|curl|wget|adding|appending|putting)\b[^\n]{0,200}(?:\bauthorized[_ ]keys2?\b|\.ssh/authorized)",
-        is_own_key,
+        is_manual_of_ssh,
     ),
     Rule(
         "access",
@@ -363,31 +370,31 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
         "package-source",
         ("address", "index option"),
         rf"(?:--(?:extra-)?index-url|--default-index|--index|--find-links|--registry|--trusted-host|--repository-url|--extra-index|--proxy|-f|-i|--source|--mirror|--channel|-c){_SET}(?:\w+=)?{_URL}",
-        is_known_index,
+        is_index_known,
     ),
     Rule(
         "package-source",
         ("address", "index setting"),
         rf"\b\w*(?:index[_-]?url|extra[_-]index(?:[_-]url)?|find[_-]links|registry|npmregistryserver|goproxy|gonosumdb|baseurl|mirror(?:list|_url)?|pip_index|uv_index|default[_-]index|package[_-]?source|repository[_-]url|bundle_mirror__\w+|cran|repos){_SET}{_URL}",
-        is_known_index,
+        is_index_known,
     ),
     Rule(
         "package-source",
         ("address", "index command"),
         rf"\bdeb(?:-src)? (?:\[[^\]\n]{{0,80}}\] )?{_URL}|\b(?:add-apt-repository|config-manager|addrepo|gem sources?|nuget sources?|helm repo add|brew tap|composer config|conda config|poetry source|choco source|cargo|winget source|flatpak remote-add|docker plugin install|pnpm config|yarn config|npm config|npm set|npm c|pip config|go env|uv index|bundle config|bundle set|apt-add-repository|zypper ar)\b[^\n]{{0,80}}{_URL}",
-        is_known_index,
+        is_index_known,
     ),
     Rule(
         "package-source",
         ("address", "index file"),
         rf"\b(?:sources\.list|pip\.conf|\.npmrc|\.pypirc|\.yarnrc|\.condarc|settings\.xml|nuget\.config|\.gemrc|uv\.toml|bunfig|yum\.repos\.d|daemon\.json|\.cargo/config|pom\.xml|build\.gradle|pyproject)\b[^\n]{{0,100}}{_URL}",
-        is_known_index,
+        is_index_known,
     ),
     Rule(
         "package-source",
         ("address", "index word"),
         rf"\b(?:use|using|add|set|put|switch|replace|replacing|point|change|configure|prefer|pull|install|resolve|take|fetch|get|download|redirect|route|swap|trust|query)(?:ing)?\b (?:\S+ ){{0,9}}?(?:package )?(?:index|registry|mirrors?|source|server|repo\w*|feed|pypi|npm|crates(?:\.io)?|maven|apt|gems?|wheels?|packages?|modules?|dependenc\w+)\b,? (?:(?:index|registry|mirror|server|feed|source|repo\w*|url|of|for|central|the|a|an|our|your|this|new|is|installs?|cache|all|it|packages?|\S+) ){{0,3}}?(?:at|from|by|to|on|with|via|under|through|=) ?[\"'`(<]?{_URL}",
-        is_known_index,
+        is_index_known,
     ),
     Rule(
         "package-source",
@@ -458,8 +465,8 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "exfiltration",
-        ("secret", "place"),
-        rf"\b(?:needs?|wants?|asks? for|expects?|waits? for) {_NP}{_SECRET}[^\n]{{0,40}}?(?:[;,.:] ?|\b(?:and|so|then) ){_TELL} {_IT}[\s,]*(?:\S+ ){{0,4}}?{_TO_PLACE}",
+        ("secret", "place", "needed"),
+        rf"\b(?:needs?|wants?|asks? for|expects?|waits? for) {_NP}{SECRET}[^\n]{{0,40}}?(?:[;,.:] ?|\b(?:and|so|then) ){TELL} {IT}[\s,]*(?:\S+ ){{0,4}}?{TO_PLACE}",
         is_negated,
     ),
     Rule(
@@ -471,7 +478,7 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("weaken",),
-        rf"{_DO}(?:bypass|circumvent|disable|skip|drop|override|work around) (?:all|every|any|each) (?:of )?(?:the |our |your )?(?:\w+ )?(?:security|safety|review|approval|permission|authori[sz]ation|authentication|access|signature|integrity|audit)\w* ?(?:\w+ )?(?:checks?|gates?|controls?|rules?|steps?|reviews?|approvals?|polic(?:y|ies)|restrictions?)\b",
+        rf"{DO}(?:bypass|circumvent|disable|skip|drop|override|work around) (?:all|every|any|each) (?:of )?(?:the |our |your )?(?:\w+ )?(?:security|safety|review|approval|permission|authori[sz]ation|authentication|access|signature|integrity|audit)\w* ?(?:\w+ )?(?:checks?|gates?|controls?|rules?|steps?|reviews?|approvals?|polic(?:y|ies)|restrictions?)\b",
         is_negated,
     ),
     Rule(
@@ -482,13 +489,13 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("weaken",),
-        rf"{_DO}(?:disable|disabling|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){{0,4}}?(?:signature|verification|integrity|approval|reviews?|gates?|branch protection|security|audit\w*|authori[sz]ation|authentication|auth|permission|scann?(?:er|ing)?|polic(?:y|ies)|guard\w*|human|two-factor|mfa|safety|sandbox|code ?owners?|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b[^\n.;]{{0,60}}?(?:\band\b|\bthen\b|,|;|\bso that\b|\bbefore\b) ?(?:then |just |directly |straight )?(?:push|merge|deploy|publish|release|proceed|continue|go (?:on|ahead)|ship|approve|upload|delete|grant|promote|roll ?out|\w+ (?:straight|directly) to)",
+        rf"{DO}(?:disable|disabling|turn off|switch off|skip|bypass|circumvent|remove|suppress|deactivate|override|drop|lift|comment out|work around|silence) (?:\S+ ){{0,4}}?(?:signature|verification|integrity|approval|reviews?|gates?|branch protection|security|audit\w*|authori[sz]ation|authentication|auth|permission|scann?(?:er|ing)?|polic(?:y|ies)|guard\w*|human|two-factor|mfa|safety|sandbox|code ?owners?|protection|monitor\w*|alert\w*|checks?|validation|compliance|provenance)\b[^\n.;]{{0,60}}?(?:\band\b|\bthen\b|,|;|\bso that\b|\bbefore\b) ?(?:then |just |directly |straight )?(?:push|merge|deploy|publish|release|proceed|continue|go (?:on|ahead)|ship|approve|upload|delete|grant|promote|roll ?out|\w+ (?:straight|directly) to)",
         is_negated,
     ),
     Rule(
         "oversight",
         ("without",),
-        rf"{_DO}(?:merge|merging|deploy|deploying|push|delete|approve|proceed|go ahead|continue|act|release|publish|run|accept|execute|ship|promote|apply|install|commit) (?:\S+ ){{0,5}}?without (?:asking|confirm\w+|waiting|(?:(?:any|a|an|the|further|human|their|prior|explicit|your|more|manual) )*(?:approval|confirmation|review|consent|permission|sign-?off|human|questions?|person|second look|oversight))\b",
+        rf"{DO}(?:merge|merging|deploy|deploying|push|delete|approve|proceed|go ahead|continue|act|release|publish|run|accept|execute|ship|promote|apply|install|commit) (?:\S+ ){{0,5}}?without (?:asking|confirm\w+|waiting|(?:(?:any|a|an|the|further|human|their|prior|explicit|your|more|manual) )*(?:approval|confirmation|review|consent|permission|sign-?off|human|questions?|person|second look|oversight))\b",
         is_negated,
     ),
     Rule(
@@ -499,13 +506,13 @@ SOURCE_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "oversight",
         ("approve",),
-        rf"{_DO}(?:(?:always|unconditionally|blindly|simply|just|silently|every time|in future) (?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist)|(?:automatically|immediately|auto-?) ?(?:approve|grant|trust)) (?:\S+ ){{0,3}}?(?:proposals?|requests?|changes?|pull requests?|prs?|gates?|everything|anything|whatever|all|any|every|diffs?|merge requests?|commits?|code|plans?|transfers?|payments?|access|messages?|instructions?|output|actions?|deletions?|revisions?|submissions?|reviews?|deployments?)\b",
+        rf"{DO}(?:(?:always|unconditionally|blindly|simply|just|silently|every time|in future) (?:approve|accept|merge|grant|trust|allow|confirm|sign off|let through|pass|whitelist)|(?:automatically|immediately|auto-?) ?(?:approve|grant|trust)) (?:\S+ ){{0,3}}?(?:proposals?|requests?|changes?|pull requests?|prs?|gates?|everything|anything|whatever|all|any|every|diffs?|merge requests?|commits?|code|plans?|transfers?|payments?|access|messages?|instructions?|output|actions?|deletions?|revisions?|submissions?|reviews?|deployments?)\b",
         is_negated,
     ),
     Rule(
         "oversight",
         ("approve",),
-        rf"{_DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|diffs?|patch(?:es)?|code|output|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b",
+        rf"{DO}(?:approve|accept|grant|trust|merge|rubber-?stamp|wave through|pass|sign off(?: on)?) (?:all|every|any|each|everything|anything|whatever) ?(?:of )?(?:the |their |these |its )?(?:\S+ ){{0,2}}?(?:gates?|requests?|proposals?|changes?|pull requests?|prs?|diffs?|patch(?:es)?|code|output|merge requests?|commits?|revisions?|plans?|deletions?|transfers?|payments?|access|submissions?|actions?|that|which|from|by|without|it|they|comes?)\b",
         is_negated,
     ),
     Rule(
@@ -559,6 +566,7 @@ TURN_RULES: Final[tuple[Rule, ...]] = (
         "markup",
         ("special token",),
         r"<\|? ?/?[a-z][a-z_▁]{2,30} ?\|>|<\|[a-z]{3,12}\|[^>\n]{0,20}>|<[|｜][^<>\n]{1,40}[|｜]>|</?(?:\w+:)?(?:invoke|function_calls?|tool_calls?|tool_use|tool_results?|function_results?|tool_response|start_of_turn|end_of_turn|antml\w*|system-reminder|system_reminder)\b[^>\n]{0,80}>|<function=|\[/?(?:tool_calls|available_tools|tool_results|system_prompt|/?inst)\]|<parameter name=",
+        is_mentioned,
     ),
     Rule(
         "markup",
