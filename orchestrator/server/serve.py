@@ -25,10 +25,12 @@ from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.http.routes.kb import stop_indexing
 from orchestrator.http.uvicorn import UNREAD_SECONDS, raise_file_limit, serve_on
+from orchestrator.importers.sessions.checks import split_named
 from orchestrator.mcp.http import serve_mcp
 from orchestrator.observability.metrics import metrics_of_process
 from orchestrator.observability.otel import tracing
 from orchestrator.server.owner import describe_owner, open_owner, serve_socket
+from orchestrator.server.session_learning import learn_from_hooks
 
 GRACE_SECONDS = 30
 _BAD_ADDRESS_ERRNOS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
@@ -83,6 +85,8 @@ async def run_service(
         await stack.enter_async_context(_serve(knowledge, app, listener))
         if lock is not None:
             await stack.enter_async_context(serve_socket(on_socket, lock, settings.home))
+            checks = split_named(settings.check_commands)
+            await stack.enter_async_context(learn_from_hooks(knowledge, settings.home, checks=checks))
         bracketed = f"[{host}]" if ":" in host else host
         on_start(
             ServiceInfo(

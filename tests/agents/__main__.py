@@ -115,20 +115,12 @@ def run(agent: Agent, project: Path, script: list[Step]) -> list[dict[str, Any]]
     return model.requests
 
 
-def learn_from(ground: Ground, agent: Agent, project: Path) -> None:
-    """Teach what the mended run shows.
-
-    TO BE SWITCHED OVER once `hardwon learn sessions` reads transcripts: `ground.hardwon("learn", "sessions")` with the
-    agent's home as HOME is to do this without a word of ours.
-    """
-    diff = subprocess.run(["git", "-C", project, "diff", "-U1"], capture_output=True, text=True, check=True).stdout
-    entry = {
-        "entry_type": "failure_solution", "project_id": "web-shop", "agent_type": "coder", "task_type": "bugfix",
-        "technology": "python", "failure_description": f"`{CHECK}` failed", "error_message": ERROR,
-        "solution_steps": diff, "success_verified": True, "verified_by": CHECK, "run_id": agent.name,
-    }  # fmt: skip
-    ground.hardwon("capture", "-", told=json.dumps(entry))
-    ground.hardwon("checkpoint")
+def learn_from(ground: Ground) -> None:
+    """Learn what the mended run shows from what the agent wrote down, without a word of ours."""
+    told = json.loads(ground.hardwon("learn", "sessions", "--json"))
+    if told["accepted"] < 1:
+        raise SystemExit(f"nothing was learned: {told}")
+    ground.hardwon("checkpoint", "--all")
 
 
 def times_of(ground: Ground, name: str, payload: Callable[[int], dict[str, Any]]) -> dict[Mode, float]:
@@ -193,7 +185,7 @@ def examine(name: str) -> list[str]:
         fired = json.loads(ground.hardwon("hooks", "status", "--json"))["hooks"]
         silent = [each["event"] for row in fired for each in row["events"] if each["fired_at"] is None]
         say(f"{name}: hooks that did not fire: {', '.join(silent) or 'none'}")
-        learn_from(ground, agent, first)
+        learn_from(ground)
         second = ground.clone("second")
         script: list[Step] = [agent.check(), "I see."]
         seen = run(ground.agent(name, hooks=True), second, script)

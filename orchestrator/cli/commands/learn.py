@@ -217,9 +217,10 @@ def learn_sessions(
 
     from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.files.session_capture import learn_sessions as learn_from
+    from orchestrator.importers.sessions.checks import split_named
     from orchestrator.importers.sessions.formats import parse_since
 
-    named = [command for each in KnowledgeSettings().check_commands.split(",") if (command := each.strip())]
+    named = split_named(KnowledgeSettings().check_commands)
     begin = None if since is None else parse_since(since, datetime.now(UTC))
     run(
         lambda: learn_from(

@@ -68,6 +68,11 @@ class Check:
     is_alone: bool = True
 
 
+def split_named(setting: str) -> list[str]:
+    """Return the beginnings of commands that the setting of checks names, with commas between."""
+    return [command for each in setting.split(",") if (command := each.strip())]
+
+
 def read_check(
     command: str | None, *, named: Sequence[str] = (), folder: str | None = None, root: str | None = None
 ) -> Check | None:
