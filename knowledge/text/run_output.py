@@ -61,9 +61,8 @@ def strip_run(text: str, *, root: str | None = None) -> str:
     An output that has nothing else is returned with its own lines.
     """
     plain = text if text.isprintable() else _CONTROL.sub("", text)
-    if "\r" in plain:
-        plain = "\n".join(map(_last_written, plain.split("\n")))
-    bare = _OUTPUT_LABEL.sub("", _WRAPPER_LINES.sub("", plain))
+    bare = "\n".join(map(_last_written, plain.split("\n"))) if "\r" in plain else plain
+    bare = _OUTPUT_LABEL.sub("", _WRAPPER_LINES.sub("", bare))
     if "/" in bare or "\\" in bare:
         bare = _relative(bare, root)
     return next(filter(str.strip, (bare, plain)), text)

@@ -119,8 +119,11 @@ async def _serve_until_idle(lock: OwnerLock, settings: KnowledgeSettings, report
     activity = Activity()
     async with open_owner(settings, lock) as (knowledge, app):
         from jobs.scheduler import run_scheduler  # noqa: PLC0415
+        from orchestrator.importers.sessions.checks import split_named  # noqa: PLC0415
+        from orchestrator.server.session_learning import learn_from_hooks  # noqa: PLC0415
 
-        async with run_scheduler(knowledge), serve_socket(activity.watch(app), lock, settings.home):
+        learning = learn_from_hooks(knowledge, home, checks=split_named(settings.check_commands))
+        async with run_scheduler(knowledge), serve_socket(activity.watch(app), lock, settings.home), learning:
             os.close(report)
             log.info("owner_serving", home=str(home))
             while lock.is_in_place(home) and not activity.is_over(IDLE_SECONDS, busy=bool(app.state.indexing)):  # noqa: ASYNC110

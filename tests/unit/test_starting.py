@@ -25,6 +25,8 @@ def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> 
         "hardwon.models.ids",
         "orchestrator",
         "hardwon.client.paging",
+        "orchestrator.agent_hooks",
+        "orchestrator.agent_hooks.hook_tools",
     }
     assert not modules & (HEAVY | {"asyncio", "httpx", "pydantic_settings", "rich", "structlog"})
 

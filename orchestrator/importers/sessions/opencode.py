@@ -148,12 +148,11 @@ def _state(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def _read_sessions(connection: sqlite3.Connection) -> Iterator[Session]:
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(session)")}
-    chosen = [
-        name if name in columns else f"NULL AS {name}"
-        for name in ("id", "parent_id", "directory", "version", "permission")
-    ]
-    rows = connection.execute(f"SELECT {', '.join(chosen)} FROM session").fetchall()  # noqa: S608 # names of our own
+    cursor = connection.execute("SELECT * FROM session")
+    names = [column[0] for column in cursor.description]
+    found = (dict(zip(names, row, strict=True)) for row in cursor)
+    wanted = ("id", "parent_id", "directory", "version", "permission")
+    rows = [tuple(row.get(name) for name in wanted) for row in found]
     known = {_text(row[0]): row for row in rows if isinstance(row[0], str)}
     families: dict[str, list[str]] = {}
     for session_id in known:
