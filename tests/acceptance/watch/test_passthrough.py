@@ -57,6 +57,7 @@ def test_random_programs_run_as_they_do_alone(environment: dict[str, str]) -> No
 
 
 @pytest.mark.long
+@pytest.mark.harness
 @pytest.mark.timeout(1800)
 def test_a_thousand_random_programs_run_as_they_do_alone(environment: dict[str, str]) -> None:
     assert differences(range(1000, 2000), environment, start_alone) == []
