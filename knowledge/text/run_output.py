@@ -119,7 +119,7 @@ _HUNK = re.compile(r"@@+ -\d+(?:,\d+)? (?:-\d+(?:,\d+)? )*\+\d+(?:,\d+)? @@+")
 _OLD_FILE = re.compile(r"--- (?P<path>[^\t\n]+)")
 _NEW_FILE = re.compile(r"\+\+\+ (?P<path>[^\t\n]+)")
 _HEADER = re.compile(
-    r"diff --(?:git|cc|combined) |index [0-9a-f]{4,}|Index: |={60,}$|(?:new|deleted) file mode |old mode |new mode "
+    r"diff --(?:git|cc|combined) |index [0-9a-f]{4,}|Index: |={60,100}$|(?:new|deleted) file mode |old mode |new mode "
     r"|similarity index |rename (?:from|to) |copy (?:from|to) |Binary files |\\ No newline at end of file"
 )
 _CHANGE = re.compile(r"[+-](?![+-]{2} )")

@@ -338,6 +338,8 @@ class _Child:
     def _stop(self, number: int) -> None:
         """Stop this process by the signal that stopped the command, and let it go on when this process does."""
         if number in _STOPS:
+            if number in signal.sigpending():  # the job's own, which would stop this process once more than it goes on
+                signal.sigwait({number})
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             os.kill(os.getpid(), number)
             signal.pthread_sigmask(signal.SIG_BLOCK, {number} & self.signals)
