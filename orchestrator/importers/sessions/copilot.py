@@ -21,6 +21,7 @@ from orchestrator.importers.sessions.steps import (
     StepOutcome,
     TextBudget,
     edits_of_diff,
+    edits_of_replacement,
     parse_objects,
     parse_time,
 )
@@ -162,10 +163,7 @@ def _edits_of_arguments(reading: _Reading, arguments: Mapping[str, Any]) -> tupl
     path = _text(arguments.get("path"))
     old = _text(arguments.get("old_str"))
     new = _text(arguments.get("new_str")) or _text(arguments.get("file_text"))
-    if not path or not (old or new):
-        return ()
-    rows = ["@@", *(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
-    return (Edit(path=path, diff=reading.budget.cut("\n".join(rows), _MAX_EDIT_BYTES)),)
+    return edits_of_replacement(path, old, new, reading.budget, _MAX_EDIT_BYTES)
 
 
 def _read_permission(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any]) -> None:

@@ -31,6 +31,7 @@ from orchestrator.importers.sessions.steps import (
     Step,
     StepOutcome,
     TextBudget,
+    edits_of_replacement,
     parse_objects,
     parse_time,
 )
@@ -156,10 +157,7 @@ def _edits_of_arguments(reading: _Reading, arguments: Mapping[str, Any]) -> tupl
     path = text_of(arguments.get("file_path"))
     old = text_of(arguments.get("old_string"))
     new = text_of(arguments.get("new_string")) or text_of(arguments.get("content"))
-    if not path or not (old or new):
-        return ()
-    rows = ["@@", *(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
-    return (Edit(path=path, diff=reading.budget.cut("\n".join(rows), MAX_EDIT_BYTES)),)
+    return edits_of_replacement(path, old, new, reading.budget, MAX_EDIT_BYTES)
 
 
 def _read_result(reading: _Reading, line: Mapping[str, Any], part: object) -> None:

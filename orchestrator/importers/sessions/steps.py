@@ -116,6 +116,14 @@ class TextBudget:
         return shown
 
 
+def edits_of_replacement(path: str, old: str, new: str, budget: TextBudget, limit: int) -> tuple[Edit, ...]:
+    """Return the change of a file that a tool told as an old and a new text; nothing without a path and a text."""
+    if not path or not (old or new):
+        return ()
+    rows = ["@@", *(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
+    return (Edit(path=path, diff=budget.cut("\n".join(rows), limit)),)
+
+
 def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects of lines; count the lines that hold none."""
     for line in lines:
