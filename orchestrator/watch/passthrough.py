@@ -338,10 +338,9 @@ class _Child:
     def _stop(self, number: int) -> None:
         """Stop this process by the signal that stopped the command, and let it go on when this process does."""
         if number in _STOPS:
-            if number in signal.sigpending():  # the job's own, which would stop this process once more than it goes on
-                signal.sigwait({number})
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+            # Sent while it is blocked, it is one with the job's own stop: two would need two continuations.
             os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             signal.pthread_sigmask(signal.SIG_BLOCK, {number} & self.signals)
         else:
             os.kill(os.getpid(), signal.SIGSTOP)

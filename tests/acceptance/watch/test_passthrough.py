@@ -9,6 +9,7 @@ import pty
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -91,8 +92,25 @@ def test_a_command_that_handles_a_signal_ends_as_it_likes(environment: dict[str,
     assert (process.communicate(timeout=30)[0], process.returncode) == (b"bye\n", 9)
 
 
+STOPPED_TWICE = """
+import os, signal
+from orchestrator.watch.passthrough import _Child
+signals = {signal.SIGTSTP, signal.SIGCONT, signal.SIGCHLD}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+command = os.posix_spawnp("true", ["true"], os.environ)
+os.kill(os.getpid(), signal.SIGTSTP)
+_Child(pid=command, signals=signals, terminals=[], woken=-1)._stop(signal.SIGTSTP)
+"""
+
+
+def write_around_a_pause(exit_code: int) -> str:
+    """Return a script that can be stopped at any time: a shell that starts a program by vfork cannot."""
+    program = f"import time; print('ready', flush=True); time.sleep(0.3); print('done'); raise SystemExit({exit_code})"
+    return f'exec {sys.executable} -S -c "{program}"'
+
+
 def test_a_stop_and_a_continuation_of_the_job_reach_both(environment: dict[str, str]) -> None:
-    process = start("echo ready; sleep 0.3; echo done; exit 3", environment)
+    process = start(write_around_a_pause(3), environment)
     assert read_line(process) == b"ready\n"
     os.killpg(process.pid, signal.SIGTSTP)
     _, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -103,12 +121,22 @@ def test_a_stop_and_a_continuation_of_the_job_reach_both(environment: dict[str, 
 
 
 def test_a_stop_of_the_watching_process_alone_stops_the_command(environment: dict[str, str]) -> None:
-    process = start("echo ready; sleep 0.3; echo done", environment)
+    process = start(write_around_a_pause(0), environment)
     assert read_line(process) == b"ready\n"
     process.send_signal(signal.SIGTSTP)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     process.send_signal(signal.SIGCONT)
     assert (process.communicate(timeout=30)[0], process.returncode) == (b"done\n", 0)
+
+
+def test_a_stop_that_waits_already_and_one_of_the_command_stop_the_watching_process_once() -> None:
+    process = subprocess.Popen([sys.executable, "-c", STOPPED_TWICE], process_group=0)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    process.send_signal(signal.SIGCONT)
+    try:
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
 
 
 def test_the_command_ends_though_a_background_child_holds_its_output(environment: dict[str, str]) -> None:
