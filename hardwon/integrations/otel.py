@@ -80,15 +80,7 @@ class HardwonSpanProcessor(BatchSpanProcessor):
     def shutdown(self) -> None:
         """Send what waits, for three seconds at most, and end."""
         self._sender.close(_SHUTDOWN_SECONDS)
-        super().shutdown()  # type: ignore[no-untyped-call] # the SDK's own has no types
-
-    def force_flush(self, timeout_millis: int | None = None) -> bool:
-        """Send what waits; return whether that was possible."""
-        try:
-            return super().force_flush(timeout_millis)
-        except Exception as error:  # noqa: BLE001 - as above
-            log.debug("spans were not sent: %s", type(error).__name__)
-            return False
+        self._batch_processor.shutdown(timeout_millis=int(_SHUTDOWN_SECONDS * 1000))  # the SDK's default is 30 s
 
 
 def _strip(span: ReadableSpan) -> ReadableSpan:

@@ -28,6 +28,7 @@ _OF_ANY_SPAN: Final = frozenset(
     {*_KINDS, *AGENT_NAME, *CONVERSATION, "span.type", "decision", "source", "success", "error.type"}
 )
 _OF_TOOLS: Final = frozenset({*TOOL_NAME, *CALL_ID, *COMMAND, *ARGUMENTS, *RESULT, "gen_ai.tool.type", RETRY_CAUSE})
+OF_SPANS: Final = _OF_ANY_SPAN | _OF_TOOLS
 RESOURCE: Final = frozenset({*REPOSITORY, FOLDER})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from google.protobuf.json_format import ParseDict
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -25,6 +27,7 @@ from hardwon.models.access import EntryFilter
 from knowledge.models import EntryType
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
+from orchestrator.http.openapi.document import ANSWERS, REQUESTS
 from orchestrator.importers.sessions.spans import spool as spools
 from orchestrator.server.span_learning import SpanLearning
 from tests.support.clients import auth_of, http_of
@@ -162,6 +165,12 @@ async def test_spans_without_a_tool_and_prompts_leave_nothing_behind(
     assert "THE PROMPT" not in files(knowledge)[0].read_text("utf-8")
 
 
+async def test_the_example_of_the_api_s_document_is_taken(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/traces", json=REQUESTS["export_traces"])
+    assert (answer.status_code, answer.json()) == (200, {})
+    ParseDict(ANSWERS["export_traces"], ExportTraceServiceResponse())
+
+
 async def test_spans_that_are_not_kept_are_told(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = await http.post("/v1/traces", json=request(FAIL | {"traceId": "12"}, PASS))
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
@@ -276,11 +285,20 @@ def test_the_span_processor_sends_to_the_owner_of_the_data_directory(commands: C
         assert "THE PROMPT" not in file.read_text("utf-8")
 
 
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
 def test_the_span_processor_is_quick_and_silent_where_nobody_answers(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, silent_server: str, *, is_there: bool
 ) -> None:
     provider = TracerProvider()
-    settings = {"HARDWON_API_URL": "http://127.0.0.1:9", "HARDWON_HOME": str(tmp_path)}
+    url = silent_server if is_there else "http://127.0.0.1:9"
+    settings = {"HARDWON_API_URL": url, "HARDWON_HOME": str(tmp_path)}
     provider.add_span_processor(HardwonSpanProcessor(settings=settings))
     begun = time.process_time()
     for _ in range(300):

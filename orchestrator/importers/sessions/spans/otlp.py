@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from hardwon.errors import InvalidInput
-from hardwon.integrations.span_attributes import EXCEPTION, RESOURCE, is_tool_span, wanted_attributes
+from hardwon.integrations.span_attributes import EXCEPTION, OF_SPANS, RESOURCE, is_tool_span, wanted_attributes
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.text.redaction import redact
 from orchestrator.importers.sessions.steps import parse_objects
@@ -85,6 +85,8 @@ def parse_json(content: bytes | str) -> ExportTraceServiceRequest:
         raise InvalidInput("body", f"has more than the {MAX_SPANS:,} spans allowed: send them in several requests")
     for span in spans:
         span.pop("links", None)
+        if isinstance(told := span.get("attributes"), list):  # those of requests to models are most of a trace
+            span["attributes"] = [each for each in told if not _is_unwanted(each)]
         for name in ("traceId", "spanId", "parentSpanId"):
             span[name] = _base64_of_hex(span.get(name))
     try:
@@ -92,6 +94,11 @@ def parse_json(content: bytes | str) -> ExportTraceServiceRequest:
     except (ParseError, TypeError, ValueError, RecursionError, AttributeError) as error:
         raise InvalidInput("body", f"is no ExportTraceServiceRequest of OTLP in JSON: {str(error)[:200]}") from error
     return request
+
+
+def _is_unwanted(attribute: object) -> bool:
+    name = attribute.get("key") if isinstance(attribute, dict) else None
+    return isinstance(name, str) and name not in OF_SPANS
 
 
 def _json_spans(value: Mapping[str, Any]) -> Iterator[Any]:

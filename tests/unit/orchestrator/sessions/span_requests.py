@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.importers.sessions.spans.otlp import parse_json
+
 TRACE = "5b8efff798038103d269b633813fc60c"
 ROOT = "00000000000000a0"
 SECOND = 1_000_000_000
@@ -64,8 +66,6 @@ def request(*spans: Mapping[str, Any], resource: Mapping[str, object] | None = N
 
 def as_protobuf(body: Mapping[str, Any]) -> bytes:
     """Return a request in protobuf."""
-    from orchestrator.importers.sessions.spans.otlp import parse_json  # noqa: PLC0415 - it knows how ids are written
-
     parsed: bytes = parse_json(json.dumps(body)).SerializeToString()
     return parsed
 

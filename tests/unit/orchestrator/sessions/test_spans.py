@@ -18,9 +18,7 @@ from tests.unit.orchestrator.sessions.span_requests import (
     ERROR,
     FAIL,
     PASS,
-    ROOT,
     RUN,
-    TRACE,
     agent,
     request,
     span,
@@ -208,5 +206,3 @@ def test_spans_in_a_circle_end(tmp_path: Path) -> None:
     call = tool(4, "run_tests", CHECK, ERROR, is_error=True)
     call["parentSpanId"] = f"{1:016x}"
     assert [step.agent for step in read_spans(tmp_path, request(call, *told)).steps] == ["main"]
-    assert ROOT
-    assert TRACE
