@@ -6,6 +6,7 @@ so that `hardwon learn sessions` reads them, too. A caller reaches no trace of a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -100,7 +101,9 @@ class SpanSpool:
             _write_caller(path.parent, caller)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         try:
-            os.write(descriptor, line)
+            if os.write(descriptor, line) != len(line):
+                os.write(descriptor, b"\n")  # the next line is to be whole
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(descriptor)
         usage.size += len(line)
