@@ -60,7 +60,7 @@ class SpanLearning:
         await asyncio.to_thread(spool.remove_old)
         stored = 0
         for folder, caller in await asyncio.to_thread(lambda: list(spool.callers())):
-            ended = await asyncio.to_thread(ended_traces, folder)
+            ended = await asyncio.to_thread(ended_traces, folder, self._seen)
             if all(self._seen.get(path) == state for path, state in ended.items()):
                 continue
             principal = await self._principal_of(caller)
@@ -93,6 +93,9 @@ class SpanLearning:
                 for session in await asyncio.to_thread(partial(reader.read, files)):
                     await learner.learn(session)
                 learner.mark_read(files, reader.unread)
+                for file in files:
+                    if file.session_id == file.path.stem:  # no conversation, which might go on in another trace
+                        await asyncio.to_thread(file.path.unlink, missing_ok=True)
         stored = sum(each.entry_id is not None for each in captured)
         log.info("spans_learned", lessons=stored, unread=len(reader.unread))
         return stored

@@ -198,7 +198,7 @@ async def test_bad_bodies_get_a_sentence(http: httpx.AsyncClient) -> None:
     nested: Any = {"stringValue": "x"}
     for _ in range(150):
         nested = {"arrayValue": {"values": [nested]}}
-    tall = json.dumps(request(FAIL | {"attributes": [{"key": "a", "value": nested}]})).encode()
+    tall = json.dumps(request(FAIL | {"attributes": [{"key": "error.type", "value": nested}]})).encode()
     json_type = {"Content-Type": "application/json"}
     cases: list[tuple[bytes, dict[str, str], int]] = [
         (b"not protobuf", PROTOBUF, 400),
@@ -263,10 +263,16 @@ async def test_a_revoked_key_teaches_nothing_more(
     assert files(knowledge) == []
 
 
-async def test_old_files_are_removed(knowledge: Knowledge, http: httpx.AsyncClient, learning: SpanLearning) -> None:
+async def test_files_are_removed_when_they_can_teach_nothing_more(
+    knowledge: Knowledge, http: httpx.AsyncClient, learning: SpanLearning
+) -> None:
     await http.post("/v1/traces", json=request(*RUN))
-    (file,) = files(knowledge)
     assert await learning.learn_pending() == 1
+    assert files(knowledge) == [], "it cannot go on"
+    talk = [tool(4, "deploy", {}, "done", also={"gen_ai.conversation.id": "talk"}), agent()]
+    await http.post("/v1/traces", json=request(*talk))
+    assert await learning.learn_pending() == 0
+    (file,) = files(knowledge)
     long_ago = time.time() - spools.KEPT_SECONDS - 1
     os.utime(file, (long_ago, long_ago))
     assert await learning.learn_pending() == 0

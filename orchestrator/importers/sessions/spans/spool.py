@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,8 @@ from orchestrator.importers.sessions.spans.otlp import ENDED, Span, redact_span,
 QUIET_SECONDS = 300.0
 """Time without news after which a trace whose first span never came counts as ended: its program was killed, or it
 began in another service; ours."""
-KEPT_SECONDS = 7 * 24 * 3600.0
-"""Age at which a file is removed: a conversation may go on in another trace until then; ours."""
+KEPT_SECONDS = 24 * 3600.0
+"""Age at which the file of a conversation is removed, which may go on in another trace until then; ours."""
 MAX_TRACE_BYTES = 8 * 1024 * 1024
 MAX_CALLER_BYTES = 64 * 1024 * 1024
 MAX_CALLER_TRACES = 5_000
@@ -135,13 +135,14 @@ class SpanSpool:
             remove_files(folder, older_than=time.time() - KEPT_SECONDS)
 
 
-def ended_traces(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Return the files of a folder whose traces have ended, with size and time of change."""
+def ended_traces(folder: Path, known: Mapping[Path, tuple[int, int]]) -> dict[Path, tuple[int, int]]:
+    """Return the files of a folder whose traces have ended, with size and time of change; `known`: some of them."""
     now = time.time()
     ended = {}
     for path, size, modified_ns in _files(folder):
-        if now - modified_ns / 1e9 >= QUIET_SECONDS or _has_ended(path):
-            ended[path] = size, modified_ns
+        state = size, modified_ns
+        if known.get(path) == state or now - modified_ns / 1e9 >= QUIET_SECONDS or _has_ended(path):
+            ended[path] = state
     return ended
 
 
