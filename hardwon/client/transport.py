@@ -47,6 +47,9 @@ BATCH_PATH = "/v1/entries:batch"
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """A little more than the largest document, so that a larger one gets the error of documents."""
+SPANS_PATH = "/v1/traces"
+MAX_SPANS_BYTES = 4 * 1024 * 1024
+"""Largest body with spans, with gzip and without: what gRPC takes by default, so that collectors keep to it."""
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 ENTRIES_PATH = "/v1/archive/entries"

@@ -35,6 +35,7 @@ from orchestrator.http.routes.kb import add_kb
 from orchestrator.http.routes.maintenance import add_upkeep
 from orchestrator.http.routes.metrics import add_metrics
 from orchestrator.http.routes.operations import add_operations
+from orchestrator.http.routes.otlp import add_otlp
 from orchestrator.http.routes.outcomes import add_outcomes
 from orchestrator.http.table_routes import add_rows
 
@@ -81,6 +82,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     _add_contexts(app)
     add_outcomes(app)
     add_hook_contexts(app)
+    add_otlp(app)
     add_operations(app)
     add_upkeep(app)
     add_metrics(app)

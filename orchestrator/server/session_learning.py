@@ -17,6 +17,7 @@ from orchestrator.agent_hooks.spool import clear_sessions, pending_sessions
 from orchestrator.importers.sessions.formats import find_transcripts
 from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader, select_changed
 from orchestrator.importers.sessions.lessons.read_marks import open_marks
+from orchestrator.server.span_learning import SpanLearning
 
 log = get_logger(__name__)
 
@@ -26,7 +27,7 @@ POLL_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def learn_from_hooks(knowledge: Knowledge, home: Path, *, checks: Sequence[str] = ()) -> AsyncIterator[None]:
-    """Learn for a block from the sessions that hooks note in the spool of a data directory.
+    """Learn for a block from the sessions that hooks note, and from the spans that are received, in a data directory.
 
     `checks`: the beginnings of commands that a setting makes checks. A session that cannot be read is logged and left.
     """
@@ -40,9 +41,11 @@ async def learn_from_hooks(knowledge: Knowledge, home: Path, *, checks: Sequence
 
 
 async def _learn_forever(knowledge: Knowledge, home: Path, checks: Sequence[str]) -> None:
+    spans = SpanLearning(knowledge=knowledge, home=home, checks=checks)
     while True:
         try:
             await learn_pending(knowledge, home, checks=checks)
+            await spans.learn_pending()
         except (HardwonError, OSError, sqlite3.Error) as error:
             log.warning("sessions_not_learned", error=str(error))
         await asyncio.sleep(POLL_SECONDS)

@@ -19,8 +19,10 @@ from hardwon.client.transport import (
     MAX_BODY_BYTES,
     MAX_DOCUMENT_BYTES,
     MAX_MCP_BYTES,
+    MAX_SPANS_BYTES,
     MAX_TEXTS_BYTES,
     MCP_PATH,
+    SPANS_PATH,
 )
 from hardwon.errors import InvalidInput, Overloaded
 from orchestrator.http.middleware.problems import problem_response
@@ -67,6 +69,8 @@ def max_body_bytes(path: str) -> int | None:
         return MAX_DOCUMENT_BYTES
     if path == BATCH_PATH:
         return MAX_BATCH_BYTES
+    if path == SPANS_PATH:
+        return MAX_SPANS_BYTES
     if path.removesuffix("/") == MCP_PATH:
         return MAX_MCP_BYTES
     return MAX_TEXTS_BYTES if _TEXTS.fullmatch(path) else MAX_BODY_BYTES

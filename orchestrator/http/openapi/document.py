@@ -75,8 +75,9 @@ def _complete_operation(route: APIRoute, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         _add_example(parameter)
     if "requestBody" in operation and name in REQUESTS:
-        for content in operation["requestBody"]["content"].values():
-            content["example"] = REQUESTS[name]
+        for kind, content in operation["requestBody"]["content"].items():
+            if isinstance(REQUESTS[name], str) or kind == "application/json":
+                content["example"] = REQUESTS[name]
     responses = operation["responses"]
     for status in [*_problem_statuses(route, performs, operation), 500]:
         responses[str(status)] = {

@@ -291,7 +291,8 @@ def judge(step: Step, check: Check) -> Verdict:
     text = _ANSI.sub("", step.text)
     failed = find_failure(text)
     if step.exit_code is None:
-        tells = failed or (step.outcome is StepOutcome.FAILED and (check.is_alone or bool(_HINT.search(text))))
+        is_told = step.outcome is StepOutcome.FAILED and bool(text.strip())  # without a word there is nothing to find
+        tells = failed or (is_told and (check.is_alone or bool(_HINT.search(text))))
         return Verdict.FAILED if tells else Verdict.NOTHING
     if step.exit_code == 0:
         return _judge_success(text, check, failed=failed)

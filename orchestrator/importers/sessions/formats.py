@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from hardwon.errors import InvalidInput
 from orchestrator.importers.sessions import claude_code, codex, copilot, gemini, opencode, qwen
+from orchestrator.importers.sessions.spans import reader as spans
 from orchestrator.importers.sessions.steps import Session, parse_time
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -58,6 +59,7 @@ FORMATS: Final = (
     Format(tool="claude-code", module="claude_code", matches=lambda head, _: claude_code.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda head, _: opencode.matches(head)),
     Format(tool="opencode", module="opencode", matches=lambda _, raw: _is_database(raw), has_databases=True),
+    Format(tool="otel", module="spans.reader", matches=spans.matches, has_databases=True),
     Format(tool="aider", module="aider", matches=lambda _, raw: b"# aider chat started at" in raw, has_databases=True),
 )
 """In the order in which they are asked: the fields of the later ones stand in the earlier ones too."""
@@ -210,6 +212,8 @@ def _session_id(known: Format, head: Head, path: Path) -> str | None:
         return gemini.session_id_of(head, path.parent.name)
     if known.tool == "opencode":
         return opencode.session_id_of(head)
+    if known.tool == "otel":
+        return spans.session_id_of(path)
     if known.tool == "codex":
         metas = (each["payload"] for each in head if each.get("type") == "session_meta")
         meta = next((each for each in metas if isinstance(each, Mapping)), {})

@@ -28,6 +28,7 @@ WORDLESS = "refusals without a reason"
 TOOL_TROUBLE = "tool errors and time limits"
 SEARCHES = "searches without a match"
 REPEATED = "the same refusal again"
+HIDDEN_CHANGES = "it passed afterwards, and the run does not show what was changed"
 OTHERS_EDITS = "passes that another agent's edits may have caused"
 
 
@@ -131,7 +132,8 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
 
 def _follow_step(state: _State, step: Step) -> None:
     session = state.session
-    check = read_check(step.command, named=state.named, folder=step.folder, root=session.folder)
+    named = (*state.named, step.tool) if step.is_check else state.named
+    check = read_check(step.command, named=named, folder=step.folder, root=session.folder)
     for change in changes_of(step, root=session.folder, check=check):
         own = check if check is not None and change.program in check.programs else None
         state.changes.append((step.agent, change, own))
@@ -186,6 +188,9 @@ def _pass(state: _State, step: Step, check: Check) -> None:
         del state.open[agent, check.key]
         had_others = len(state.changes) > is_open.seen
         is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
+        if state.session.may_hide_changes and not state.changes:
+            state.fixes[check.key].append(_open_lesson(state, is_open, HIDDEN_CHANGES))
+            continue
         if not any(failure.changes for failure in is_open.failures):
             state.left_out[OTHERS_EDITS if had_others else FLAKY] += 1
             state.dropped += [failure.step for failure in is_open.failures]
@@ -280,7 +285,7 @@ def _signature(step: Step) -> tuple[str, frozenset[str]]:
     return _NUMBERS.sub("0", mask_volatile(lines)), names
 
 
-def _open_lesson(state: _State, is_open: _Open) -> Lesson:
+def _open_lesson(state: _State, is_open: _Open, why_open: str = "it never passed afterwards") -> Lesson:
     """Return the lesson of a check that still fails: its latest run, and what was tried in vain."""
     failures = is_open.failures
     tried = tuple(render_changes(each.changes) for each in failures[:-1] if each.changes)
@@ -288,7 +293,7 @@ def _open_lesson(state: _State, is_open: _Open) -> Lesson:
         kind=LessonKind.OPEN,
         step=failures[0].step,
         check=failures[0].check,
-        why_open="it never passed afterwards",
+        why_open=why_open,
         dead_ends=tried,
         files=(),
         is_outside=state.is_outside,

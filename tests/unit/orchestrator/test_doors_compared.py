@@ -23,6 +23,7 @@ _UNAIDED = "what came of a task without a hint is reported, too: it says how wel
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
 ROUTES: Mapping[str, str] = {
+    "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
     "Added": _NAMES,

@@ -74,9 +74,9 @@ class LessonEntry:
 
 
 def project_of(session: Session, given: str | None) -> str:
-    """Return the project of a session: the one given, else that of its folder's repository, else the folder's name."""
-    if given is not None:
-        return given
+    """Return the project of a session: the one given, else the one it names, else that of its folder."""
+    if given is not None or session.project is not None:
+        return given or key(session.project or "") or "unknown"
     return _project_of_folder(session.folder) if session.folder else "unknown"
 
 
