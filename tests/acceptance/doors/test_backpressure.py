@@ -59,6 +59,7 @@ def rss_mb(pid: int) -> float:
     raise AssertionError("the process is gone")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process as Linux tells it")
 async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknowledged_is_stored_once(
     commands: Commands, database_url: str

@@ -220,6 +220,7 @@ def test_dead_entries_are_shown_with_their_reasons_and_staged_again(
     assert commands.here("retry-dead") == {"staged": 0}
 
 
+@pytest.mark.long
 def test_what_was_stored_without_redaction_is_redacted_again_in_one_workspace_and_in_all(
     alone: Commands, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

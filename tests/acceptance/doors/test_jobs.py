@@ -423,6 +423,7 @@ def test_a_job_says_what_it_dealt_with(database_url: str, home: Path) -> None:
     assert said == ["index: 0 documents\n", "reconcile: 0 differences\n"]
 
 
+@pytest.mark.long
 def test_four_processes_on_one_postgres_run_a_slot_once(expired: None, database_url: str, home: Path) -> None:
     """Each has an index of its own, so that none is a client of another."""
     with OpenAIServer() as endpoint, ExitStack() as running:

@@ -340,6 +340,7 @@ async def test_what_is_valid_elsewhere_is_not_too_large_for_mcp(knowledge: Knowl
     assert answer.json()["result"]["isError"] is False, answer.text[:500]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_t21_a_page_of_another_site_gets_no_answer_of_the_mcp_server(commands: Commands) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

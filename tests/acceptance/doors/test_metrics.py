@@ -83,6 +83,7 @@ async def test_captures_are_counted_by_what_became_of_them_one_by_one_and_in_bat
     assert await series.since("hardwon_captures_total", outcome="refused") == 3
 
 
+@pytest.mark.long
 async def test_a_whole_loop_shows_in_every_metric_of_it(
     http: httpx.AsyncClient, knowledge: Knowledge, series: Series, embedder: HashingEmbedder
 ) -> None:

@@ -93,6 +93,7 @@ class Truth:
         assert again.already_resolved is bool(resolved)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(_EVENTS, min_size=3, max_size=14))
 async def test_no_event_resolves_two_failures_or_one_of_another_task_or_run(

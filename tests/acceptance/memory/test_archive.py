@@ -272,6 +272,7 @@ EDITS: list[tuple[str, dict[str, str]]] = [
 """Values as COPY writes them that no hardwon could read again, or that Postgres does not take."""
 
 
+@pytest.mark.long
 async def test_rows_that_could_not_be_read_again_are_refused_by_the_name_of_their_part_and_nothing_is_written(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:

@@ -177,6 +177,7 @@ async def test_it_goes_along_in_an_archive_and_is_never_lifted_by_one(
         assert await second.in_workspace("free").upkeep.local_only()
 
 
+@pytest.mark.long
 def test_the_command_says_and_changes_it(home: Path, database_url: str, endpoint: OpenAIServer) -> None:
     commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
     local, free = ({"workspace": "ours", "local_only": on} for on in (True, False))

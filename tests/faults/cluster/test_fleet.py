@@ -80,6 +80,7 @@ async def test_no_context_is_silent_or_late_with_one_node_dead_and_one_hanging(
         assert await slowest(60) < whole + 0.3
 
 
+@pytest.mark.long
 async def test_a_layout_is_taken_without_a_moment_without_answers(cluster: QdrantClusterProcess, opens: Opens) -> None:
     """And what is captured, deleted and checkpointed meanwhile is in the new one."""
     urls = ",".join(cluster.urls)
@@ -126,6 +127,7 @@ async def test_a_layout_is_taken_without_a_moment_without_answers(cluster: Qdran
 STEPS = ["build_layout", "write_rest", "drop_older_layouts"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_change_of_layout_that_is_killed_goes_on_when_it_is_called_again_or_by_the_clock(
     step: str, cluster: QdrantClusterProcess, opens: Opens, monkeypatch: pytest.MonkeyPatch

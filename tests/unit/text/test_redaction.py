@@ -304,6 +304,7 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         assert MAKERS[kind](Random(seed)) in told.text
 
 
+@pytest.mark.long
 @over(
     "unit",
     [
