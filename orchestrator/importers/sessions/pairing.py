@@ -104,6 +104,8 @@ class _State:
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     fixes: defaultdict[str, list[Lesson]] = field(default_factory=lambda: defaultdict(list))
     """By the key of the check."""
+    hidden: dict[tuple[str, str], Lesson] = field(default_factory=dict)
+    """Checks that passed after changes that the session does not tell, by agent and key."""
     dropped: list[Step] = field(default_factory=list)
     is_outside: bool = False
 
@@ -125,7 +127,7 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
     still_open = [_open_lesson(state, each) for each in state.open.values()]
     rejections = _find_rejections(state, steps)
     fixes = [fix for of_key in state.fixes.values() for fix in of_key]
-    lessons = sorted([*fixes, *still_open, *rejections], key=lambda lesson: lesson.step.order)
+    lessons = sorted([*fixes, *still_open, *state.hidden.values(), *rejections], key=lambda lesson: lesson.step.order)
     return Pairing(lessons=tuple(lessons), left_out=state.left_out, dropped=tuple(state.dropped))
 
 
@@ -187,6 +189,10 @@ def _pass(state: _State, step: Step, check: Check) -> None:
         had_others = len(state.changes) > is_open.seen
         is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
         if not any(failure.changes for failure in is_open.failures):
+            if state.session.hides_changes and (agent, check.key) not in state.hidden:
+                state.hidden[agent, check.key] = _open_lesson(state, is_open, "what was changed is not in the run")
+                state.dropped += [failure.step for failure in is_open.failures[1:]]
+                continue
             state.left_out[OTHERS_EDITS if had_others else FLAKY] += 1
             state.dropped += [failure.step for failure in is_open.failures]
             continue
@@ -280,7 +286,7 @@ def _signature(step: Step) -> tuple[str, frozenset[str]]:
     return _NUMBERS.sub("0", mask_volatile(lines)), names
 
 
-def _open_lesson(state: _State, is_open: _Open) -> Lesson:
+def _open_lesson(state: _State, is_open: _Open, why_open: str = "it never passed afterwards") -> Lesson:
     """Return the lesson of a check that still fails: its latest run, and what was tried in vain."""
     failures = is_open.failures
     tried = tuple(render_changes(each.changes) for each in failures[:-1] if each.changes)
@@ -288,7 +294,7 @@ def _open_lesson(state: _State, is_open: _Open) -> Lesson:
         kind=LessonKind.OPEN,
         step=failures[0].step,
         check=failures[0].check,
-        why_open="it never passed afterwards",
+        why_open=why_open,
         dead_ends=tried,
         files=(),
         is_outside=state.is_outside,

@@ -85,6 +85,7 @@ class Session:
 
     `handed_out`: texts that hooks put into the agent's context, to tell our own words from the agent's. `passed_over`:
     number of lines by the reason why they are no part of it (half a line, an unknown type). `prompts`: by task.
+    `hides_changes`: what its tools change is not always told, so that a check may pass after a change nobody sees.
     """
 
     tool: str
@@ -96,6 +97,7 @@ class Session:
     handed_out: list[str] = field(default_factory=list)
     prompts: dict[str, str] = field(default_factory=dict)
     passed_over: Counter[str] = field(default_factory=Counter)
+    hides_changes: bool = False
 
 
 _TEXT_BYTES = 8 * 1024

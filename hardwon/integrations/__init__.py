@@ -1,0 +1,1 @@
+"""Integrations of agent frameworks and telemetry; each needs its own extra, such as `hardwon[langgraph]`."""
