@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import UUID, uuid4
 
@@ -21,9 +21,7 @@ from langgraph import prebuilt
 from langgraph.errors import GraphInterrupt
 from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, Op, PutOp, Result, SearchItem, SearchOp
 
-from hardwon.blocking import EventLoopThread
-from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.connection import connect
+from hardwon.blocking import BlockingKnowledge, connect_sync
 from hardwon.errors import InvalidInput, NotFound
 from hardwon.integrations.recorder import (
     RunRecorder,
@@ -234,14 +232,16 @@ class MemoryStore(BaseStore):
     """
 
     def __init__(self, *, workspace: str = DEFAULT_WORKSPACE, settings: Mapping[str, str] | None = None) -> None:
-        self._connect = lambda: connect(workspace=workspace, settings=settings)
+        self._workspace = workspace
+        self._settings = settings
         self._open = contextlib.ExitStack()
-        self._loop: EventLoopThread | None = None
-        self._knowledge: KnowledgeClient | None = None
+        self._lock = threading.Lock()
+        self._connected: BlockingKnowledge | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations one after the other, and wait."""
-        return self._thread().run(self._do_all(list(ops)))
+        knowledge = self._knowledge()
+        return [_do(knowledge, op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations one after the other."""
@@ -249,8 +249,8 @@ class MemoryStore(BaseStore):
 
     def close(self) -> None:
         """Close the connection."""
+        self._connected = None
         self._open.close()
-        self._loop = self._knowledge = None
 
     def __enter__(self) -> Self:
         """Use it for a block."""
@@ -260,68 +260,67 @@ class MemoryStore(BaseStore):
         """Close the connection."""
         self.close()
 
-    def _thread(self) -> EventLoopThread:
-        if self._loop is None:
-            loop = self._open.enter_context(EventLoopThread())
-            connection = self._connect()
-            self._knowledge = loop.run(connection.__aenter__())
-            self._open.callback(lambda: loop.run(connection.__aexit__(None, None, None)))
-            self._loop = loop
-        return self._loop
-
-    async def _do_all(self, ops: Sequence[Op]) -> list[Result]:
-        assert self._knowledge is not None  # noqa: S101 - for the checker
-        return [await _do(self._knowledge, op) for op in ops]
+    def _knowledge(self) -> BlockingKnowledge:
+        with self._lock:
+            if self._connected is None:
+                connection = connect_sync(workspace=self._workspace, settings=self._settings)
+                self._connected = self._open.enter_context(connection)
+            return self._connected
 
 
 _PATTERNS, _FAILURES = ("patterns",), ("failures",)
 
 
-async def _do(knowledge: KnowledgeClient, op: Op) -> Result:
+def _do(knowledge: BlockingKnowledge, op: Op) -> Result:
     match op:
         case SearchOp():
-            return await _search(knowledge, op)
+            return _search(knowledge, op)
         case GetOp(namespace=namespace, key=key):
-            return await _get(knowledge, namespace, key)
+            return _get(knowledge, namespace, key)
         case PutOp():
-            await _put(knowledge, op)
+            _put(knowledge, op)
             return None
         case ListNamespacesOp(limit=limit, offset=offset):
-            return [_PATTERNS, _FAILURES][offset : offset + limit]
+            namespaces: list[tuple[str, ...]] = [_PATTERNS, _FAILURES]
+            return namespaces[offset : offset + limit]
     raise InvalidInput("op", f"{type(op).__name__} is not an operation of this store")
 
 
-async def _search(knowledge: KnowledgeClient, op: SearchOp) -> list[SearchItem]:
+def _search(knowledge: BlockingKnowledge, op: SearchOp) -> list[SearchItem]:
     if not op.query or op.namespace_prefix not in {(), _PATTERNS, _FAILURES}:
         return []
     wanted = {name: value for name, value in (op.filter or {}).items() if name in {"agent_type", "task_type"}}
     most = min(op.limit + op.offset, MAX_RESULTS)
     if op.namespace_prefix == _FAILURES:
-        found = await knowledge.queries.query_for_failure(op.query, op.query, max_results=most, **wanted)
+        found = knowledge.queries.query_for_failure(op.query, op.query, max_results=most, **wanted)
     else:
         technology = (op.filter or {}).get("technology")
-        found = await knowledge.queries.query_for_task(op.query, technology=technology, max_results=most, **wanted)
-    return [_item(SearchItem, each, score=each.relevance) for each in found[op.offset :]]
+        found = knowledge.queries.query_for_task(op.query, technology=technology, max_results=most, **wanted)
+    return [SearchItem(**_fields(each), score=each.relevance) for each in found[op.offset :]]
 
 
-async def _get(knowledge: KnowledgeClient, namespace: tuple[str, ...], key: str) -> Item | None:
+def _get(knowledge: BlockingKnowledge, namespace: tuple[str, ...], key: str) -> Item | None:
     if namespace not in {_PATTERNS, _FAILURES}:
         return None
     try:
-        return _item(Item, await knowledge.queries.get(PatternId(UUID(key))))
+        return _item(knowledge.queries.get(PatternId(UUID(key))))
     except (NotFound, ValueError):
         return None
 
 
-async def _put(knowledge: KnowledgeClient, op: PutOp) -> None:
+def _put(knowledge: BlockingKnowledge, op: PutOp) -> None:
     if op.value is None:
         raise InvalidInput("value", "is required: what was learned is taken back with `hardwon revoke`")
     if op.namespace in {_PATTERNS, _FAILURES} or len(op.namespace) != 1:
         raise InvalidInput("namespace", "must be the project of the entry: patterns are made of entries")
-    await knowledge.capture.capture({"project_id": op.namespace[0], "idempotency_key": op.key, **op.value})
+    knowledge.capture.capture({"project_id": op.namespace[0], "idempotency_key": op.key, **op.value})
 
 
-def _item(kind: type[Any], pattern: Pattern, **more: Any) -> Any:
+def _item(pattern: Pattern) -> Item:
+    return Item(**_fields(pattern))
+
+
+def _fields(pattern: Pattern) -> dict[str, Any]:
     value = {
         "problem": pattern.problem,
         "solution": pattern.solution,
@@ -330,12 +329,11 @@ def _item(kind: type[Any], pattern: Pattern, **more: Any) -> Any:
         "attempt_count": pattern.attempt_count,
         "entry_type": str(pattern.entry_type),
     }
-    now = datetime.now(UTC)
-    return kind(
-        namespace=_PATTERNS,
-        key=str(pattern.pattern_id),
-        value=value,
-        created_at=pattern.founded_at,
-        updated_at=now,
-        **more,
-    )
+    at = pattern.founded_at
+    return {
+        "namespace": _PATTERNS,
+        "key": str(pattern.pattern_id),
+        "value": value,
+        "created_at": at,
+        "updated_at": at,
+    }

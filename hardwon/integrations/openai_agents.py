@@ -94,7 +94,7 @@ class _Watcher:
         return wrapped
 
     def _wrap_formatter(self, formatter: Any) -> Any:
-        async def format_error(context: RunContextWrapper[Any], error: Exception) -> str:
+        async def format_error(context: RunContextWrapper[Any], error: Exception) -> Any:
             shown = formatter(context, error)
             shown = await shown if inspect.isawaitable(shown) else shown
             return await self.note_failure(context, error, shown)

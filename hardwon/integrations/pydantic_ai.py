@@ -43,13 +43,19 @@ class Hardwon(AbstractCapability[Any]):
     workspace: str = DEFAULT_WORKSPACE
     checks: Sequence[str] = ()
     settings: Mapping[str, str] | None = None
-    recorder: RunRecorder = field(default=None, repr=False)  # type: ignore[assignment]
+    recorder: RunRecorder | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Make a recorder where none is given."""
-        self.recorder = self.recorder or RunRecorder(
-            FRAMEWORK, project=self.project, workspace=self.workspace, checks=self.checks, settings=self.settings
-        )
+        if self.recorder is None:
+            self.recorder = RunRecorder(
+                FRAMEWORK, project=self.project, workspace=self.workspace, checks=self.checks, settings=self.settings
+            )
+
+    @property
+    def _told(self) -> RunRecorder:
+        assert self.recorder is not None  # noqa: S101 - for the checker
+        return self.recorder
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -57,10 +63,16 @@ class Hardwon(AbstractCapability[Any]):
         return None
 
     async def wrap_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: Any, args: dict[str, Any], handler: Any  # noqa: ARG002
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: Any,  # noqa: ARG002
+        args: dict[str, Any],
+        handler: Any,
     ) -> Any:
         """Run a tool, and tell what came of it."""
-        self.recorder.start()
+        self._told.start()
         session = _session(ctx)
         try:
             result = await handler(args)
@@ -78,9 +90,9 @@ class Hardwon(AbstractCapability[Any]):
             context = await self._fail(session, call, args, show_result(part.content))
             raise (ToolFailedError(_with_context(part, context)) if context else error) from error.__cause__
         except Exception as error:
-            self.recorder.add(session, failed_call(call.tool_call_id, call.tool_name, args, error))
+            self._told.add(session, failed_call(call.tool_call_id, call.tool_name, args, error))
             raise
-        self.recorder.add(session, finished_call(call.tool_call_id, call.tool_name, args, result))
+        self._told.add(session, finished_call(call.tool_call_id, call.tool_name, args, result))
         return result
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
@@ -97,8 +109,8 @@ class Hardwon(AbstractCapability[Any]):
             outcome=ToolOutcome.FAILED,
             text=text,
         )
-        self.recorder.add(session, failed)
-        return await self.recorder.find_context_async(session, failed)
+        self._told.add(session, failed)
+        return await self._told.find_context_async(session, failed)
 
     def _note_denials(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> None:
         calls = {
@@ -113,7 +125,7 @@ class Hardwon(AbstractCapability[Any]):
                 if not isinstance(part, ToolReturnPart) or part.outcome != "denied":
                     continue
                 call, run_id = calls.get(part.tool_call_id, (None, None))
-                if call is None or self.recorder.knows(_session(ctx), part.tool_call_id):
+                if call is None or self._told.knows(_session(ctx), part.tool_call_id):
                     continue
                 denied = ToolCall(
                     id=part.tool_call_id,
@@ -123,7 +135,7 @@ class Hardwon(AbstractCapability[Any]):
                     text="" if part.content == _NO_REASON else show_result(part.content),
                     by_person=run_id is not None and run_id != message.run_id,
                 )
-                self.recorder.add(_session(ctx), denied)
+                self._told.add(_session(ctx), denied)
 
 
 _NO_REASON = "The tool call was denied."

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hardwon.client.knowledge_client import KnowledgeClient
@@ -104,10 +104,10 @@ class RunRecorder:
     def add(self, session: str, call: ToolCall) -> None:
         """Add a call of a session; one that is told again replaces what was told before."""
         self.start()
+        call = _plain_call(call)
         with self._changed:
             run = self._run(session)
-            run.calls.pop(call.id[:_MAX_ID], None)
-            run.calls[call.id[:_MAX_ID]] = call
+            run.calls[call.id] = call
             while len(run.calls) > _CALLS:
                 run.calls.popitem(last=False)
             run.changes += 1
@@ -241,18 +241,17 @@ class RunRecorder:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _body(self, session: str, run: _Run, calls: Sequence[ToolCall]) -> dict[str, Any]:
-        bodies: list[dict[str, Any]] = []
+        sent: list[ToolCall] = []
         room = _REQUEST_BYTES
         for call in reversed(calls):
-            body = _call_body(call)
-            room -= len(json.dumps(body))
+            room -= len(json.dumps(asdict(call)))
             if room < 0:
                 break
-            bodies.append(body)
+            sent.append(call)
         return {
             "framework": self.framework,
             "session_id": _reported_id(session),
-            "calls": bodies[::-1],
+            "calls": sent[::-1],
             "folder": os.getcwd(),  # noqa: PTH109 - its text
             "project_id": self.project,
             "checks": self.checks or None,
@@ -264,29 +263,32 @@ def _reported_id(session: str) -> str:
     return escape_unstorable(session).strip()[:_MAX_ID] or "unknown"
 
 
-def _call_body(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": escape_unstorable(call.id)[:_MAX_ID] or "unknown",
-        "tool": escape_unstorable(call.tool)[:_MAX_ID] or "unknown",
-        "arguments": _plain_arguments(call.arguments),
-        "outcome": call.outcome,
-        "text": truncate_middle(escape_unstorable(call.text), _TEXT_BYTES, "\n[...]\n"),
-        "exit_code": call.exit_code,
-        "proposal": truncate_middle(escape_unstorable(call.proposal), _TEXT_BYTES),
-        "by_person": call.by_person,
-    }
+def _plain_call(call: ToolCall) -> ToolCall:
+    """Return a call as it is kept and sent: texts without their middle where they are long, arguments as JSON has."""
+    return ToolCall(
+        id=escape_unstorable(call.id)[:_MAX_ID] or "unknown",
+        tool=escape_unstorable(call.tool)[:_MAX_ID] or "unknown",
+        arguments={_cut(str(name), _MAX_ID): _plain_value(value) for name, value in call.arguments.items()},
+        outcome=call.outcome,
+        text=_cut(call.text, _TEXT_BYTES),
+        exit_code=call.exit_code,
+        proposal=_cut(call.proposal, _TEXT_BYTES),
+        by_person=call.by_person,
+    )
 
 
-def _plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON can hold them, long texts without their middle."""
-    plain = {}
-    for name, value in arguments.items():
-        shown = value if isinstance(value, str) else json.dumps(value, default=str)
-        if len(shown.encode("utf-8", "replace")) > _ARGUMENT_BYTES or isinstance(value, str):
-            plain[escape_unstorable(str(name))] = truncate_middle(escape_unstorable(shown), _ARGUMENT_BYTES)
-        else:
-            plain[escape_unstorable(str(name))] = json.loads(shown)
-    return plain
+def _plain_value(value: object) -> Any:
+    shown = show_result(value)
+    is_plain = not isinstance(value, str) and len(shown) <= _ARGUMENT_BYTES
+    with contextlib.suppress(ValueError, RecursionError):
+        if is_plain and (plain := json.loads(shown)) is not None:
+            return plain
+    return _cut(shown, _ARGUMENT_BYTES)
+
+
+def _cut(text: str, limit: int) -> str:
+    ends = text if len(text) <= 4 * limit else text[: 2 * limit] + text[-2 * limit :]
+    return truncate_middle(escape_unstorable(ends), limit, "\n[...]\n")
 
 
 def parse_arguments(arguments: object) -> dict[str, Any]:
@@ -298,13 +300,15 @@ def parse_arguments(arguments: object) -> dict[str, Any]:
 
 
 def show_result(value: object) -> str:
-    """Return the result of a tool as text."""
+    """Return the result of a tool, or an argument, as text; whatever it is, this raises nothing."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping | list | tuple):
-        with contextlib.suppress(TypeError, ValueError, RecursionError):
+    try:
+        if isinstance(value, Mapping | list | tuple | bool | int | float):
             return json.dumps(value, default=str)
-    return "" if value is None else str(value)
+        return "" if value is None else str(value)
+    except Exception:  # noqa: BLE001 - a program's own objects: what they do when they are shown is theirs
+        return f"<{type(value).__name__}>"
 
 
 def failed_call(call_id: str, tool: str, arguments: object, error: BaseException) -> ToolCall:
@@ -320,7 +324,7 @@ def failed_call(call_id: str, tool: str, arguments: object, error: BaseException
         tool=tool,
         arguments=parse_arguments(arguments),
         outcome=ToolOutcome.TOOL_ERROR if is_trouble else ToolOutcome.FAILED,
-        text=output or f"{name}: {error}",
+        text=output or f"{name}: {show_result(error)}",
         exit_code=exit_code if isinstance(exit_code, int) else None,
     )
 

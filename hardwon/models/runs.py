@@ -1,4 +1,4 @@
-"""Tool calls of an agent's run, as the program that runs the agent tells them, and what was learned from them."""
+"""Tool calls of an agent's run, as the program that runs the agent tells them, and the lessons of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRun:
-    """What a run taught: new lessons, those that were known already, and what was left out, by the reason."""
+    """The lessons of a run: the number of new ones and of known ones, and what was left out, by the reason."""
 
     captured: int
     known: int
