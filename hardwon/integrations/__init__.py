@@ -1,1 +1,1 @@
-"""Integrations of agent frameworks and telemetry; each needs its own extra, such as `hardwon[langgraph]`."""
+"""Ways into hardwon for other libraries, each a module that only those who have the library import."""

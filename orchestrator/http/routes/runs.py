@@ -18,7 +18,7 @@ from orchestrator.http.table_routes import add_rows
 from orchestrator.importers.sessions.checks import split_named
 from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader
 from orchestrator.importers.sessions.lessons.read_marks import open_marks
-from orchestrator.importers.sessions.tool_calls import check_tools, make_session
+from orchestrator.importers.sessions.program_runs import make_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _CallerRuns:
         contexts: list[str] | None = None,
     ) -> LearnedRun:
         settings = self.knowledge.settings
-        named = [*split_named(settings.check_commands), *(checks or ()), *check_tools(calls)]
+        named = [*split_named(settings.check_commands), *(checks or ())]
         session = make_session(framework, session_id, calls, folder=folder, contexts=contexts or ())
         reader = SessionReader(project=project_id, named=named)
         results: list[CaptureResult] = []

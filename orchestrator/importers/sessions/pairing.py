@@ -28,6 +28,7 @@ WORDLESS = "refusals without a reason"
 TOOL_TROUBLE = "tool errors and time limits"
 SEARCHES = "searches without a match"
 REPEATED = "the same refusal again"
+HIDDEN_CHANGES = "it passed afterwards, and the run does not show what was changed"
 OTHERS_EDITS = "passes that another agent's edits may have caused"
 
 
@@ -104,8 +105,6 @@ class _State:
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     fixes: defaultdict[str, list[Lesson]] = field(default_factory=lambda: defaultdict(list))
     """By the key of the check."""
-    hidden: dict[tuple[str, str], Lesson] = field(default_factory=dict)
-    """Checks that passed after changes that the session does not tell, by agent and key."""
     dropped: list[Step] = field(default_factory=list)
     is_outside: bool = False
 
@@ -127,13 +126,14 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
     still_open = [_open_lesson(state, each) for each in state.open.values()]
     rejections = _find_rejections(state, steps)
     fixes = [fix for of_key in state.fixes.values() for fix in of_key]
-    lessons = sorted([*fixes, *still_open, *state.hidden.values(), *rejections], key=lambda lesson: lesson.step.order)
+    lessons = sorted([*fixes, *still_open, *rejections], key=lambda lesson: lesson.step.order)
     return Pairing(lessons=tuple(lessons), left_out=state.left_out, dropped=tuple(state.dropped))
 
 
 def _follow_step(state: _State, step: Step) -> None:
     session = state.session
-    check = read_check(step.command, named=state.named, folder=step.folder, root=session.folder)
+    named = (*state.named, step.tool) if step.is_check else state.named
+    check = read_check(step.command, named=named, folder=step.folder, root=session.folder)
     for change in changes_of(step, root=session.folder, check=check):
         own = check if check is not None and change.program in check.programs else None
         state.changes.append((step.agent, change, own))
@@ -188,11 +188,10 @@ def _pass(state: _State, step: Step, check: Check) -> None:
         del state.open[agent, check.key]
         had_others = len(state.changes) > is_open.seen
         is_open.failures[-1].changes += _take_changes(state, is_open, step.agent)
+        if state.session.may_hide_changes and not state.changes:
+            state.fixes[check.key].append(_open_lesson(state, is_open, HIDDEN_CHANGES))
+            continue
         if not any(failure.changes for failure in is_open.failures):
-            if state.session.hides_changes and (agent, check.key) not in state.hidden:
-                state.hidden[agent, check.key] = _open_lesson(state, is_open, "what was changed is not in the run")
-                state.dropped += [failure.step for failure in is_open.failures[1:]]
-                continue
             state.left_out[OTHERS_EDITS if had_others else FLAKY] += 1
             state.dropped += [failure.step for failure in is_open.failures]
             continue

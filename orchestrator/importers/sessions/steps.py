@@ -56,7 +56,8 @@ class Step:
     the step put out, without the tool's own wrapper lines. `reason`: the words of a denial. `is_search`: the tool says
     that it only looked for something, so that finding nothing is no failure. `is_outside`: `text` comes from outside of
     the machine (a web page, a server of tools). `proposal`: what was to be done, where it is neither a command nor an
-    edit, such as a plan. `folder`: where it was done, if another than the session's.
+    edit, such as a plan. `folder`: where it was done, if another than the session's. `is_check`: the tool itself
+    checks, and `command` is its call.
     """
 
     order: int
@@ -75,6 +76,7 @@ class Step:
     is_outside: bool = False
     proposal: str = ""
     folder: str | None = None
+    is_check: bool = False
     task: str | None = None
     at: datetime | None = None
 
@@ -85,7 +87,7 @@ class Session:
 
     `handed_out`: texts that hooks put into the agent's context, to tell our own words from the agent's. `passed_over`:
     number of lines by the reason why they are no part of it (half a line, an unknown type). `prompts`: by task.
-    `hides_changes`: what its tools change is not always told, so that a check may pass after a change nobody sees.
+    `project`: where the run names it. `may_hide_changes`: not all that the agent changed need be among the steps.
     """
 
     tool: str
@@ -97,7 +99,8 @@ class Session:
     handed_out: list[str] = field(default_factory=list)
     prompts: dict[str, str] = field(default_factory=dict)
     passed_over: Counter[str] = field(default_factory=Counter)
-    hides_changes: bool = False
+    project: str | None = None
+    may_hide_changes: bool = False
 
 
 _TEXT_BYTES = 8 * 1024

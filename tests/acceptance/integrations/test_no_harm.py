@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -150,3 +151,13 @@ def test_a_call_that_is_refused_does_not_stop_those_after_it(server: Server) -> 
     told = RunRecorder("Not A Framework", project="shop", **server.options)
     told.add("T-1", ToolCall(id="a", tool="t", arguments={}, outcome=ToolOutcome.OK))
     assert told.flush(60), "it would be refused again"
+
+
+def test_the_snippets_of_the_documentation_run() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "integrations.md").read_text()
+    names: dict[str, Any] = {}
+    snippets = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(snippets) == 4
+    for snippet in snippets:
+        exec(snippet, names)  # noqa: S102 - our own
+    assert {"graph", "orchestrator", "agent", "developer"} <= names.keys()

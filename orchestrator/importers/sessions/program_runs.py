@@ -65,13 +65,8 @@ def make_session(
         folder=folder,
         steps=[_step(order, call, budget) for order, call in enumerate(told.values())],
         handed_out=list(contexts),
-        hides_changes=True,
+        may_hide_changes=True,
     )
-
-
-def check_tools(calls: Iterable[ToolCall]) -> list[str]:
-    """Return the names of the tools that check something, as far as their names say so."""
-    return list(dict.fromkeys(call.tool for call in calls if _is_check(call.tool) and _command(call.arguments) is None))
 
 
 def _is_check(tool: str) -> bool:
@@ -102,6 +97,7 @@ def _step(order: int, call: ToolCall, budget: TextBudget) -> Step:
         reason=call.text if outcome is StepOutcome.DENIED else "",
         proposal=call.proposal,
         folder=_text(call.arguments, _FOLDERS),
+        is_check=command is None and not edits and _is_check(call.tool),
     )
 
 
