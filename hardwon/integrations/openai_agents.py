@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from agents import Agent, AgentHooks, FunctionTool, RunConfig, RunContextWrapper, get_current_trace
+from agents.exceptions import AgentsException
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool import set_function_tool_failure_error_function
 from agents.tool_context import ToolContext
@@ -184,7 +185,13 @@ class _RejectionHooks(AgentHooks[Any]):
         """Tell the calls that were rejected since the last request."""
         try:
             self._note_rejections(context, input_items)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version of the SDK
+        except (
+            AgentsException,
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+        ) as error:  # another version of the SDK
             log.warning("rejections_not_told", reason=type(error).__name__)
         if self._hooks is not None:
             await self._hooks.on_llm_start(context, agent, system_prompt, input_items)

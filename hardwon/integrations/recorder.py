@@ -94,7 +94,7 @@ class RunRecorder:
         """Start the thread where it does not run yet, also in a process that was forked from this one."""
         if self._pid == os.getpid():
             return
-        with contextlib.suppress(RuntimeError):  # the interpreter ends
+        with contextlib.suppress(RuntimeError, OSError):  # the interpreter ends, or has no descriptor left
             self._pid, self._knowledge = os.getpid(), None
             self._changed = threading.Condition()
             self._loop, self._wake = asyncio.new_event_loop(), asyncio.Event()

@@ -15,7 +15,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
-from hardwon.integrations.langgraph import MemoryStore, ToolNode
+from hardwon.integrations.langgraph import MemoryStore, ToolNode, _rejection
 from hardwon.models.ids import CONTEXT_OPENING
 from tests.acceptance.integrations.conftest import FAILURE, Server, connect, settle
 
@@ -155,6 +155,27 @@ def test_a_rejection_is_told_by_another_process_than_the_question(server: Server
     settle(graphs[1][1].recorder)
     (rejection,) = server.open_entries("shop")
     assert rejection["human_feedback"] == "not on Friday"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"ok": False, "why": "no"}, "no"),
+        ({"approved": False, "feedback": "use staging"}, "use staging"),
+        ({"decisions": [{"type": "reject", "message": "too late"}]}, "too late"),
+        ([{"type": "ignore", "args": None}], None),
+        ({"action": "Denied", "reason": "cost"}, "cost"),
+        (False, ""),
+        (True, None),
+        ({"ok": True, "why": "fine"}, None),
+        ("no, use staging", None),
+        ({"decisions": [{"type": "approve"}, {"type": "reject", "message": "x"}]}, None),
+        (None, None),
+        (0, None),
+    ],
+)
+def test_an_answer_is_a_no_only_where_it_says_so(answer: object, reason: str | None) -> None:
+    assert _rejection(answer) == reason
 
 
 def test_other_tools_and_wrong_arguments_teach_nothing(server: Server) -> None:

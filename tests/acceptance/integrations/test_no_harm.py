@@ -111,8 +111,8 @@ def test_anything_a_tool_takes_and_returns_is_told(server: Server) -> None:
 def test_errors_that_say_that_nothing_was_tried_are_no_failures() -> None:
     for error in (TimeoutError(), ConnectionResetError(), subprocess.TimeoutExpired("x", 1)):
         assert failed_call("a", "run_tests", {}, error).outcome is ToolOutcome.TOOL_ERROR
-    error = subprocess.CalledProcessError(3, "pytest", output=b"1 failed", stderr="no")
-    call = failed_call("a", "run_tests", {}, error)
+    ended = subprocess.CalledProcessError(3, "pytest", output=b"1 failed", stderr="no")
+    call = failed_call("a", "run_tests", {}, ended)
     assert (call.outcome, call.exit_code, call.text) == (ToolOutcome.FAILED, 3, "1 failed\nno")
 
 
@@ -159,5 +159,5 @@ def test_the_snippets_of_the_documentation_run() -> None:
     snippets = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(snippets) == 4
     for snippet in snippets:
-        exec(snippet, names)  # noqa: S102 - our own
+        exec(snippet, names)
     assert {"graph", "orchestrator", "agent", "developer"} <= names.keys()
