@@ -284,6 +284,12 @@ def find_failure(text: str) -> bool:
     return bool(_FAILURE.search("\n".join(line for line in text.split("\n") if _FAILURE_WORD.search(line))))
 
 
+def hints_at_failure(text: str) -> bool:
+    """Return whether a text says that something failed, and not that something passed."""
+    text = _ANSI.sub("", text)
+    return find_failure(text) or bool(_HINT.search(text) and not _RAN_SOME.search(text))
+
+
 def judge(step: Step, check: Check) -> Verdict:
     """Return what a check came to; what stopped it, a tool's trouble and a search say nothing."""
     if step.outcome in {StepOutcome.DENIED, StepOutcome.TOOL_ERROR} or step.is_search or step.exit_code in _STOPPED:

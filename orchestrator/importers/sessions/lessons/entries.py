@@ -152,7 +152,8 @@ def _describe(command: str, names: Sequence[str], output: str) -> str:
 
 def _rejection(lesson: Lesson, session: Session, project: str, task: str | None) -> NewEntry:
     step = lesson.step
-    proposal = tidy(step.command or step.proposal or "\n".join(each.diff for each in step.edits), session.folder)
+    words = "\n".join(filter(None, (step.command, step.proposal)))
+    proposal = tidy(words or "\n".join(each.diff for each in step.edits), session.folder)
     return NewEntry(
         entry_type=EntryType.GATE_REJECTION,
         project_id=key(project),

@@ -20,6 +20,7 @@ from orchestrator.importers.sessions.formats import Found, Transcript, read_sess
 from orchestrator.importers.sessions.lessons.entries import LessonEntry, identity_of, make_entry, project_of
 from orchestrator.importers.sessions.lessons.read_marks import KnownLesson, ReadMarks
 from orchestrator.importers.sessions.pairing import LessonKind, pair
+from orchestrator.importers.sessions.steps import Session
 
 ECHO = "solutions that repeat what hardwon handed out"
 UNCHANGED = "sessions that were read before"
@@ -87,16 +88,20 @@ class SessionReader:
         """Return what the sessions in some transcripts teach."""
         learned = []
         for session in read_sessions(transcripts, self.unread):
-            pairing = pair(session, named=self.named)
-            self.left_out += pairing.left_out
             self.left_out.update({f"lines: {reason}": count for reason, count in session.passed_over.items()})
-            project = project_of(session, self.project)
-            lessons = (
-                make_entry(each, session, project=project, with_prompts=self.with_prompts) for each in pairing.lessons
-            )
-            dropped = tuple(identity_of(step, session) for step in pairing.dropped)
-            learned.append(LearnedSession(session_id=session.session_id, lessons=tuple(lessons), dropped=dropped))
+            learned.append(self.find_lessons(session))
         return learned
+
+    def find_lessons(self, session: Session) -> LearnedSession:
+        """Return what a session teaches."""
+        pairing = pair(session, named=self.named)
+        self.left_out += pairing.left_out
+        project = project_of(session, self.project)
+        lessons = (
+            make_entry(each, session, project=project, with_prompts=self.with_prompts) for each in pairing.lessons
+        )
+        dropped = tuple(identity_of(step, session) for step in pairing.dropped)
+        return LearnedSession(session_id=session.session_id, lessons=tuple(lessons), dropped=dropped)
 
 
 def select_changed(found: Found, marks: ReadMarks) -> list[list[Transcript]]:
@@ -127,9 +132,12 @@ class SessionLearner:
         new: dict[str, list[LessonEntry]] = defaultdict(list)
         for lesson in session.lessons:
             known = self.marks.find(lesson.identity)
-            if known is not None:
+            if known is not None and not (lesson.is_echo and known.kind == LessonKind.OPEN):
                 await self._settle(lesson, known)
-            elif not lesson.is_echo:
+                continue
+            if known is not None:  # it was told open, before the agent was handed what mended it
+                await self._delete(known)
+            if not lesson.is_echo:
                 new[lesson.reporter].append(lesson)
             elif (context := await self._find_context(lesson, session)) is not None:
                 task_id, run_id = context
@@ -186,17 +194,19 @@ class SessionLearner:
     async def _withdraw(self, session: LearnedSession) -> None:
         """Delete the entries of failures that teach nothing by now, such as of a fix that fails again later."""
         for identity in session.dropped:
-            known = self.marks.find(identity)
-            if known is None:
-                continue
-            try:
-                await self.knowledge.capture.delete(EntryId(as_id("entry_id", known.entry_id)))
-            except AccessDenied:
-                self.left_out[KEPT] += 1
-                continue
-            except NotFound:
-                pass
-            self.marks.forget(identity)
+            if (known := self.marks.find(identity)) is not None:
+                await self._delete(known)
+
+    async def _delete(self, known: KnownLesson) -> None:
+        """Delete the entry of a lesson that no longer holds, as far as this key may."""
+        try:
+            await self.knowledge.capture.delete(EntryId(as_id("entry_id", known.entry_id)))
+        except AccessDenied:
+            self.left_out[KEPT] += 1
+            return
+        except NotFound:
+            pass
+        self.marks.forget(known.identity)
 
     async def _find_context(self, lesson: LessonEntry, session: LearnedSession) -> tuple[str, str] | None:
         """Return the task and run of the latest context with patterns that the session was handed; None if unknown."""
