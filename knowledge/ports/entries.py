@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -93,6 +93,7 @@ class EntryStore(Protocol):
         verified_by: str | None = None,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
         by: Provenance = TRUSTED,
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.
@@ -120,6 +121,13 @@ class EntryStore(Protocol):
         Nothing of the old resolution stays, nor the lease of a checkpoint that is embedding it. Returns None, and
         changes nothing, if the entry is neither staged nor quarantined, belongs to a pattern, or was not resolved by
         that key.
+        """
+        ...
+
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        """Return what was tried in the situations of patterns and did not help: each text once, at most five a pattern.
+
+        Of their embedded entries, the most trusted first.
         """
         ...
 

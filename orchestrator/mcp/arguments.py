@@ -34,6 +34,7 @@ class ResolutionArguments:
     applies_when: Annotated[AppliesWhen | None, Field(description="Facts without which it does not apply at all.")] = (
         None
     )
+    dead_ends: Annotated[tuple[str, ...], Field(description="What was tried before and did not help.")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

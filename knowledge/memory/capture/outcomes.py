@@ -41,7 +41,7 @@ _DENIAL_WORDS = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding",
 
 _SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
 _CONTEXT_LABELS = re.compile(
-    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Verify|Alternative to): .*$"
+    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Verify|Did not help|Alternative to): .*$"
     r"|- (?:Problem|Solution|When to try): )"
 )
 """The labels around a pattern's texts in a context."""

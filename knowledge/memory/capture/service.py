@@ -70,10 +70,12 @@ class KnowledgeCaptureService(EntryCapture):
         verified_by: str,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
     ) -> EntryId:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
 
         `applies_when` replaces the conditions captured with the failure; a low-trust key may set it on its own entries.
+        `dead_ends`: what was tried before and did not help, in place of what was captured with the failure.
 
         Returns the entry's id. A solution that was handed out for this very task is an outcome of its pattern, not new
         evidence: returns the id of the entry it repeats. A trusted key's solution replaces an agent's; where the
@@ -87,6 +89,7 @@ class KnowledgeCaptureService(EntryCapture):
             verified_by=self._preparer.clean_text("verified_by", verified_by),
             when_to_try=when_to_try,
             applies_when=applies_when,
+            dead_ends=self._preparer.clean_dead_ends(dead_ends),
         )
 
     @coerce_arguments
@@ -215,6 +218,7 @@ class KnowledgeCaptureService(EntryCapture):
         verified_by: str | None,
         when_to_try: str | None,
         applies_when: AppliesWhen | None,
+        dead_ends: Sequence[str] = (),
     ) -> EntryId:
         """Set the resolution `field` of an open entry and stage it; return the id of the entry that is evidence."""
         entry_id = EntryId(as_id("entry_id", entry_id))
@@ -236,10 +240,10 @@ class KnowledgeCaptureService(EntryCapture):
             if getattr(current, field) != resolution and await can_overrule(self.by, self.keys, current):
                 entry = await self._overrule(current, changes)
             else:
-                texts = (resolution, verified_by, when_to_try)
+                texts = (resolution, verified_by, when_to_try, *dead_ends)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
                 by = await self._assess_with_earlier(_with_resolution(current, field, resolution), by)
-                entry = await entries.resolve(entry_id, **changes, by=by)
+                entry = await entries.resolve(entry_id, **changes, dead_ends=dead_ends, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
         except Conflict:

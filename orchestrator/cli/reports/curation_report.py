@@ -83,6 +83,8 @@ def print_whole_entry(entry: Entry, *, as_json: bool) -> None:
     for name in ("project_id", "captured_by", "resolved_by", *CONTEXT_FIELDS):
         if value := getattr(entry, name):
             print_text(f"{name}:\n   " + sanitize(str(value)).replace("\n", "\n   "))
+    for text in entry.dead_ends:
+        print_text("did not help:\n   " + sanitize(text).replace("\n", "\n   "))
 
 
 def print_decision(entry_id: UUID, what: str, *, as_json: bool) -> None:

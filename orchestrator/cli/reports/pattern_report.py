@@ -49,6 +49,8 @@ def print_details(details: PatternDetails, *, as_json: bool) -> None:
         print_json(details)
         return
     _print_pattern(details.pattern)
+    for text in details.pattern.dead_ends:
+        out.print(f"     Did not help: {_short(text)}")
     for entry in details.entries:
         _print_entry(entry)
     for name, pairs in (("likely the same", details.twins), ("another way out", details.rivals)):

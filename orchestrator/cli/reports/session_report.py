@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from hardwon.context.sanitize import sanitize
 from knowledge.memory.capture.redaction import redact_entry
-from knowledge.text.redaction import redact
 from orchestrator.cli.support.terminal import notes, out, print_json
 from orchestrator.importers.sessions.lessons.entries import OUTSIDE
 
@@ -56,7 +55,7 @@ def _describe(each: LessonEntry) -> dict[str, Any]:
         "verified_by": verified_by,
         "verified": entry.success_verified,
         "why_open": lesson.why_open or None,
-        "dead_ends": [redact(text).text for text in lesson.dead_ends],
+        "dead_ends": list(entry.dead_ends),
         "outside_text": lesson.is_outside,
         "task_description": entry.task_description,
     }

@@ -36,7 +36,10 @@ class BatchBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionBody:
-    """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
+    """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection.
+
+    `dead_ends`: what was tried for the failure before and did not help.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     solution_steps: str | None = None
@@ -44,6 +47,7 @@ class ResolutionBody:
     verified_by: str | None = None
     when_to_try: str | None = None
     applies_when: AppliesWhen | None = None
+    dead_ends: tuple[str, ...] = ()
 
 
 def add_entries(app: FastAPI) -> None:

@@ -13,6 +13,7 @@ from hardwon.errors import InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.memory.capture.outcomes import repeats
+from knowledge.memory.rules.validation import MAX_DEAD_END_BYTES, MAX_DEAD_ENDS
 from knowledge.models import EntryType, NewEntry
 from knowledge.text.error_summary import error_lines
 from knowledge.text.fitting import fit_ends
@@ -133,10 +134,17 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         solution_steps=tidy(lesson.solution, session.folder) or None,
         success_verified=is_fix,
         verified_by=proof[:_MAX_VERIFIED_BY] if is_fix and proof else None,
+        dead_ends=_dead_ends(lesson, session),
         task_id=_task_id(check.key if check else lesson.step.id, session),
         run_id=key(f"{session.session_id}/{lesson.step.id}"),
         idempotency_key=key(f"{lesson.step.id}@{session.session_id}"),
     )
+
+
+def _dead_ends(lesson: Lesson, session: Session) -> tuple[str, ...]:
+    """Return what was tried and did not help, each once, the last ones where they are many."""
+    texts = dict.fromkeys(tidy(text, session.folder) for text in lesson.dead_ends)
+    return tuple(truncate_middle(text, MAX_DEAD_END_BYTES, "\n[...]\n") for text in texts if text)[-MAX_DEAD_ENDS:]
 
 
 def _describe(command: str, names: Sequence[str], output: str) -> str:

@@ -34,7 +34,9 @@ class Capture(Protocol):
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture entries, each on its own, in order."""
 
-    async def resolve_failure(self, entry_id: EntryId, *, solution_steps: str, verified_by: str) -> EntryId:
+    async def resolve_failure(
+        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, dead_ends: Sequence[str]
+    ) -> EntryId:
         """Give an open failure its verified solution."""
 
     async def resolve_gate_rejection(self, entry_id: EntryId, *, revision_approach: str) -> EntryId:
@@ -170,7 +172,10 @@ class SessionLearner:
         try:
             if kind is LessonKind.FIX and known.kind == LessonKind.OPEN and entry.solution_steps:
                 await capture.resolve_failure(
-                    entry_id, solution_steps=entry.solution_steps, verified_by=entry.verified_by or "the same check"
+                    entry_id,
+                    solution_steps=entry.solution_steps,
+                    verified_by=entry.verified_by or "the same check",
+                    dead_ends=entry.dead_ends,
                 )
             elif kind is LessonKind.REJECTION and known.kind != _kind_of(lesson) and entry.revision_approach:
                 await capture.resolve_gate_rejection(entry_id, revision_approach=entry.revision_approach)
