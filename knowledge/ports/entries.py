@@ -73,6 +73,13 @@ class EntryStore(Protocol):
         """
         ...
 
+    async def replace_dead_ends(self, entry_id: EntryId, entry: Entry) -> None:
+        """Replace the dead ends of an entry by those of the same one as it is told again.
+
+        Only the key of low trust that captured an entry may, or a trusted caller.
+        """
+        ...
+
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         """Revive an abandoned entry because a trusted caller sent the same one again; return whether it was revived.
 

@@ -15,7 +15,7 @@ from knowledge.access.keys import KeyStore
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.injection import suspicions
 from knowledge.memory.capture.orders.split_orders import MAX_EARLIER, hold_split_order, may_be_piece
-from knowledge.memory.capture.outcomes import find_echoed_entry, record_echo
+from knowledge.memory.capture.outcomes import find_echoed_entry, record_dead_ends, record_echo
 from knowledge.memory.capture.preparation import EntryPreparer
 from knowledge.memory.capture.trust import can_overrule, hide_status, is_reported_by_agent
 from knowledge.memory.index.reconcile import settle_if_possible
@@ -187,6 +187,10 @@ class KnowledgeCaptureService(EntryCapture):
 
     async def _follow_up(self, entry: Entry, answer: CaptureResult) -> CaptureResult:
         """Turn an echo into an outcome, reopen an abandoned duplicate, or let a trusted key vouch for a waiting one."""
+        if entry.dead_ends and not entry.suspicions and answer.entry_id is not None:
+            if answer.outcome is CaptureOutcome.DUPLICATE:  # of a run that went on
+                await self.stores.entries.replace_dead_ends(answer.entry_id, entry)
+            await record_dead_ends(self.stores, replace(entry, entry_id=answer.entry_id))
         if answer.informed and not entry.suspicions:
             return await self._convert_to_outcome(entry, answer)
         if entry.low_trust or answer.outcome is not CaptureOutcome.DUPLICATE or answer.entry_id is None:
@@ -252,6 +256,7 @@ class KnowledgeCaptureService(EntryCapture):
             raise
         if entry.status is not EntryStatus.STAGED:
             return entry.entry_id
+        await record_dead_ends(self.stores, entry)
         return await record_echo(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
 
     async def _overrule(self, current: Entry, changes: Mapping[str, Any]) -> Entry:

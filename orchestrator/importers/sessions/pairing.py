@@ -85,11 +85,15 @@ class _Failure:
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """A check that fails: its runs, the first one first. `seen`: number of changes before the last run."""
+    """A check that fails: its runs, the first one first. `seen`: number of changes before the last run.
+
+    `withdrawn`: solutions after which it passed, and then failed again in the same way.
+    """
 
     agent: str
     failures: list[_Failure]
     seen: int
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,15 +162,20 @@ def _count_noise(state: _State, step: Step) -> None:
 
 def _fail(state: _State, step: Step, check: Check) -> None:
     fixes = state.fixes[check.key]
+    withdrawn: list[str] = []
     for fix in list(fixes):
         if _is_near(state, step.agent, fix.step.agent) or (fix.proof and _is_near(state, step.agent, fix.proof.agent)):
             fixes.remove(fix)
             state.dropped.append(fix.step)
             state.left_out[WITHDRAWN] += 1
+            if _signature(fix.step) == _signature(step):
+                withdrawn.append(fix.solution)
     failure = _Failure(step=step, check=check)
     is_open = state.open.get((step.agent, check.key))
     if is_open is None:
-        state.open[step.agent, check.key] = _Open(agent=step.agent, failures=[failure], seen=len(state.changes))
+        state.open[step.agent, check.key] = _Open(
+            agent=step.agent, failures=[failure], seen=len(state.changes), withdrawn=tuple(withdrawn)
+        )
         return
     last = is_open.failures[-1]
     last.changes += _take_changes(state, is_open, step.agent)
@@ -259,7 +268,7 @@ def _fix(state: _State, is_open: _Open, proof: Step, check: Check) -> Lesson:
         proof=proof,
         proof_check=check,
         why_open=why_open,
-        dead_ends=tuple(render_changes(failure.changes) for failure in tried),
+        dead_ends=(*is_open.withdrawn, *(render_changes(failure.changes) for failure in tried)),
         files=_files(changes),
         is_outside=state.is_outside,
     )
@@ -289,7 +298,7 @@ def _open_lesson(state: _State, is_open: _Open) -> Lesson:
         step=failures[0].step,
         check=failures[0].check,
         why_open="it never passed afterwards",
-        dead_ends=tried,
+        dead_ends=(*is_open.withdrawn, *tried),
         files=(),
         is_outside=state.is_outside,
     )

@@ -28,10 +28,10 @@ STILL = Call(id="call_000011", command="pytest", exit_code=1, text=FAIL.text)
 TRIED = ("cart.py: start the total at None", "restart the database")
 
 
-async def learn(knowledge: Knowledge, home: Path, *paths: Path) -> list[EntryId]:
+async def learn(knowledge: Knowledge, home: Path, *paths: Path, project: str = "shop") -> list[EntryId]:
     """Learn from transcripts in process; return the ids of the entries."""
     stored: list[Any] = []
-    reader = SessionReader(project="shop")
+    reader = SessionReader(project=project)
     with open_marks(home, knowledge.workspace, for_writing=True) as marks:
         learner = SessionLearner(knowledge=knowledge, marks=marks, tell=stored.append, left_out=reader.left_out)
         for files in select_changed(find_transcripts(paths), marks):

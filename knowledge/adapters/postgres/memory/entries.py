@@ -125,6 +125,16 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         )
         return bool(await self._write(update))
 
+    async def replace_dead_ends(self, entry_id: EntryId, entry: Entry) -> None:
+        theirs = (_E.captured_by == entry.captured_by,) if entry.low_trust else ()
+        texts = list(entry.dead_ends)
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.dead_ends != texts, *theirs)
+            .values(dead_ends=texts)
+        )
+        await self._write(update)
+
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         update = (
             sa.update(knowledge_staging)

@@ -135,7 +135,7 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         success_verified=is_fix,
         verified_by=proof[:_MAX_VERIFIED_BY] if is_fix and proof else None,
         dead_ends=_dead_ends(lesson, session),
-        task_id=_task_id(check.key if check else lesson.step.id, session),
+        task_id=task_id_of(check.key if check else lesson.step.id, session.folder),
         run_id=key(f"{session.session_id}/{lesson.step.id}"),
         idempotency_key=key(f"{lesson.step.id}@{session.session_id}"),
     )
@@ -170,15 +170,15 @@ def _rejection(lesson: Lesson, session: Session, project: str, task: str | None)
         proposal=fit_ends(f"{step.tool}: {proposal}".strip(), "cut: it goes on here"),
         human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here"),
         revision_approach=tidy(lesson.solution, session.folder) or None,
-        task_id=_task_id(f"{step.tool}: {proposal}", session),
+        task_id=task_id_of(f"{step.tool}: {proposal}", session.folder),
         run_id=key(f"{session.session_id}/{step.id}"),
         idempotency_key=key(f"{step.id}@{session.session_id}"),
     )
 
 
-def _task_id(text: str, session: Session) -> str:
-    """Return an id without secrets, such as those in variables of a command: ids are not redacted when stored."""
-    return key(redact(tidy(text, session.folder)).text)
+def task_id_of(text: str, folder: str | None) -> str:
+    """Return the id of a task, which is a check: without secrets, as in variables, since ids are not redacted."""
+    return key(redact(tidy(text, folder)).text)
 
 
 def _technology(lesson: Lesson) -> str | None:
