@@ -1,4 +1,4 @@
-"""A watched command in normal form, and the commands whose exit status proves nothing."""
+"""The end of a watched command: the exit statuses that are failures, and those that prove nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
-_CHANGE_FOLDER = re.compile(r"^\s*cd\s+(?:\"[^\"]*\"|'[^']*'|[^\s;&|]+)\s*&&\s*")
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "["})
 """Programs that say by exit code 1 that they found nothing."""
 _NOT_RUN = frozenset({124, 126, 127})
@@ -22,19 +21,6 @@ _FAILURE_WORDS = re.compile(
     re.MULTILINE,
 )
 """Words of test runners and compilers for a failure, though they ended with 0."""
-
-
-def normalise_command(command: Sequence[str], *, work_tree: Path, folder: Path) -> str:
-    """Return a command as one line, the same in every clone: paths from the work tree on, and the folder it runs in."""
-    script = shell_script(command)
-    line = _CHANGE_FOLDER.sub("", script).strip() if script is not None else shlex.join(command)
-    root = str(work_tree)
-    line = re.sub(rf"{re.escape(root)}(?:/|(?![\w.-]))", lambda match: "" if match[0].endswith("/") else ".", line)
-    try:
-        inside = folder.relative_to(work_tree).as_posix()
-    except ValueError:
-        inside = "."
-    return line if inside == "." else f"cd {shlex.quote(inside)} && {line}"
 
 
 def shell_script(command: Sequence[str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +18,9 @@ from knowledge.text.error_summary import error_lines, error_signature
 from knowledge.text.redaction import redact
 from orchestrator.importers.commit_messages import is_test
 from orchestrator.importers.fields import key, main_technology
-from orchestrator.watch.command import hides_its_status, is_failure, normalise_command, says_failure
+from orchestrator.importers.sessions.checks import read_command
+from orchestrator.importers.sessions.lessons.entries import task_id_of
+from orchestrator.watch.command import hides_its_status, is_failure, says_failure
 from orchestrator.watch.open_failures import FailureLog, OpenFailure, failure_key
 from orchestrator.watch.passthrough import Ending
 from orchestrator.watch.work_tree import Change, Snapshot, WorkTree
@@ -81,8 +84,8 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
     tree = WorkTree.open(run.folder, objects=log.folder)
     root = tree.root if tree is not None else run.folder.resolve()
     project = run.project or (tree.project_id if tree is not None else key(root.name or "root"))
-    command = normalise_command(run.command, work_tree=root, folder=run.folder.resolve())
-    name = failure_key(project, command, str(root))
+    check = read_command(shlex.join(run.command), folder=str(run.folder.resolve()), root=str(root))
+    name = failure_key(project, check.key, str(root))
     if ended_well and log.find(name) is None:
         return RunResult.PASSED  # as most runs do: nothing is written
     tree = None if tree is None else replace(tree, objects=log.objects_of(name))
@@ -95,7 +98,8 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
             failure = OpenFailure(
                 key=name,
                 project=project,
-                command=redact(command).text,
+                command=redact(check.shown).text,
+                task=task_id_of(check.key, str(root)),
                 work_tree=str(root),
                 exit_code=run.ending.shell_code,
                 output=output,
@@ -200,7 +204,7 @@ def _make_entry(
         solution_steps=solution,
         success_verified=is_verified,
         verified_by=shown if is_verified else None,
-        task_id=key(known.command),
+        task_id=known.task or key(known.command),
         run_id=f"watch {known.failed_at}#{digest}",
         idempotency_key=f"watch-{digest}",
     )
