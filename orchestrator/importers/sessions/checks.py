@@ -173,12 +173,13 @@ def _key(words: tuple[str, ...], command: SimpleCommand, where: str, root: str |
 
 
 def _show(command: SimpleCommand, where: str) -> str:
-    text = " ".join([*command.variables, *(_quote(word) for word in command.words)])
+    text = " ".join([*command.variables, *(quote_word(word) for word in command.words)])
     return f"cd {where} && {text}" if where else text
 
 
-def _quote(word: str) -> str:
-    return word if re.fullmatch(r"[\w@%+=:,./*\[\]~^!-]+", word) else shlex.quote(word)
+def quote_word(word: str) -> str:
+    """Return a word as it can be typed again; patterns of files and variables stay what they are."""
+    return word if re.fullmatch(r"[\w@%+=:,./*\[\]~^!${}-]+", word) else shlex.quote(word)
 
 
 def _plain_path(word: str, root: str | None) -> str:

@@ -117,6 +117,16 @@ def test_installs_migrations_and_rewriting_commands_are_changes() -> None:
         )
 
 
+def test_a_command_that_changes_something_can_be_typed_again_as_it_is_told() -> None:
+    for command in (
+        """sed -i 's/item\\["price"\\] for/(item["price"] or 0) for/' cart.py""",
+        "rm build/*.o",
+        "pip install $EXTRA 'requests>2'",
+    ):
+        lesson = only(ran("pytest", 1, TYPE_ERROR), ran(command), ran("pytest", 0, "1 passed in 0.1s"))
+        assert lesson.solution == f"$ {command}"
+
+
 def test_an_install_in_the_line_of_the_check_is_a_change_too() -> None:
     lesson = only(ran("pytest", 1, TYPE_ERROR), ran("pip install requests && pytest", 0, "1 passed in 0.1s"))
     assert (lesson.kind, lesson.solution) == (LessonKind.FIX, "$ pip install requests")
