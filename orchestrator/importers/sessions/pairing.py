@@ -312,7 +312,11 @@ _COMMON_WORDS = frozenset({"the", "and", "for", "with", "sudo", "bash", "python"
 
 
 def _find_rejections(state: _State, steps: Sequence[Step]) -> list[Lesson]:
-    """Return what a person or a named rule refused with a reason, with what was accepted in its place."""
+    """Return what a person or a named rule refused, with what was accepted in its place.
+
+    Without a reason only a person's refusal with a revision teaches something: what passes by a rule that says nothing
+    may be the way around it.
+    """
     rejections: list[Lesson] = []
     seen: set[tuple[str, str, str]] = set()
     by_agent: dict[str, list[Step]] = defaultdict(list)
@@ -323,13 +327,14 @@ def _find_rejections(state: _State, steps: Sequence[Step]) -> list[Lesson]:
             continue
         if step.decided_by not in _DECIDERS:
             state.left_out[HEADLESS] += 1
-        elif not step.reason.strip():
+            continue
+        revision = _find_revision(step, by_agent[step.agent])
+        if not step.reason.strip() and (revision is None or step.decided_by is not Decider.PERSON):
             state.left_out[WORDLESS] += 1
         elif (identity := (step.tool, _proposal(step), step.reason)) in seen:
             state.left_out[REPEATED] += 1
         else:
             seen.add(identity)
-            revision = _find_revision(step, by_agent[step.agent])
             rejections.append(_rejection(state, step, revision))
     return rejections
 

@@ -28,6 +28,7 @@ SESSIONS = "sessions"
 """First part of the names of the runs that are learned from."""
 OUTSIDE = ".outside"
 """Behind the tool's name where text from outside of the machine was read before."""
+_WORDLESS = "refused by a person without a word"
 _SHOWN_CHARS = 500
 _REASON_LINES = 2
 _READ_BYTES = 3 * 1024
@@ -168,7 +169,7 @@ def _rejection(lesson: Lesson, session: Session, project: str, task: str | None)
         gate_type="permission",
         task_description=task,
         proposal=fit_ends(f"{step.tool}: {proposal}".strip(), "cut: it goes on here"),
-        human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here"),
+        human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here") or _WORDLESS,
         revision_approach=tidy(lesson.solution, session.folder) or None,
         task_id=task_id_of(f"{step.tool}: {proposal}", session.folder),
         run_id=key(f"{session.session_id}/{step.id}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from orchestrator.importers.sessions.lessons.changes import MAX_BYTES, changes_of, is_of_check, render_changes
+from orchestrator.importers.sessions.lessons.entries import make_entry
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind, Pairing, pair
 from orchestrator.importers.sessions.steps import MAIN, Decider, Edit, Session, Step, StepOutcome
 
@@ -156,6 +157,19 @@ def test_the_next_accepted_call_towards_the_same_aim_is_the_revision() -> None:
     planned = denied(None, "smaller steps", tool="ExitPlanMode", proposal="rewrite all")
     accepted = ran(None, tool="ExitPlanMode", proposal="one module first")
     assert only(planned, accepted).solution == "one module first"
+
+
+def test_a_persons_refusal_without_a_word_teaches_by_what_was_accepted_then() -> None:
+    steps = (denied("rm cart.py", ""), ran("ls"), ran("mv cart.py attic/cart.py"))
+    (lesson,) = learn(*steps).lessons
+    assert (lesson.kind, lesson.solution) == (LessonKind.REJECTION, "mv cart.py attic/cart.py")
+    entry = make_entry(lesson, Session(tool="t", session_id="s"), project="p").entry
+    assert (entry.human_feedback, entry.revision_approach) == (
+        "refused by a person without a word",
+        "mv cart.py attic/cart.py",
+    )
+    for decider in (Decider.RULE, Decider.NOBODY):
+        assert learn(denied("rm cart.py", "", decider), *steps[1:]).lessons == (), "it may be the way around a guard"
 
 
 def test_refusals_without_a_word_or_with_nobody_there_teach_nothing() -> None:
