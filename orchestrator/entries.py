@@ -99,6 +99,7 @@ class EntryResolver(Protocol):
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution."""
 
@@ -124,6 +125,7 @@ async def resolve_entry(
     when_to_try: str | None,
     applies_when: AppliesWhen | None = None,
     dead_ends: Sequence[str] = (),
+    outside_text: bool = False,
 ) -> EntryId:
     """Resolve an open entry with a solution or a revision; return the id of the entry that holds the evidence.
 
@@ -131,8 +133,9 @@ async def resolve_entry(
     raises.
     """
     if revision_approach is not None and solution_steps is None:
-        if dead_ends:
-            raise InvalidInput("dead_ends", "does not belong to a gate_rejection")
+        for name, given in (("dead_ends", dead_ends), ("outside_text", outside_text)):
+            if given:
+                raise InvalidInput(name, "does not belong to the resolution of a gate_rejection")
         return await capture.resolve_gate_rejection(
             entry_id,
             revision_approach=revision_approach,
@@ -153,6 +156,7 @@ async def resolve_entry(
         when_to_try=when_to_try,
         applies_when=applies_when,
         dead_ends=dead_ends,
+        outside_text=outside_text,
     )
 
 

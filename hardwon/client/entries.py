@@ -57,10 +57,11 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution."""
         body: dict[str, Any] = {"solution_steps": solution_steps, "verified_by": verified_by}
-        body |= {"when_to_try": when_to_try, "dead_ends": [*dead_ends]}
+        body |= {"when_to_try": when_to_try, "dead_ends": [*dead_ends], "outside_text": outside_text}
         return await self._resolve(entry_id, body, applies_when)
 
     @coerce_arguments

@@ -101,6 +101,7 @@ class EntryStore(Protocol):
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
         by: Provenance = TRUSTED,
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.

@@ -116,6 +116,7 @@ knowledge_staging = sa.Table(
     sa.Column("dead_ends", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("success_verified", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("verified_by", sa.String(500)),
+    sa.Column("outside_text", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("task_id", sa.String(200)),
     sa.Column("run_id", sa.String(200)),
     sa.Column("idempotency_key", sa.String(200)),

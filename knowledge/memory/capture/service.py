@@ -71,11 +71,13 @@ class KnowledgeCaptureService(EntryCapture):
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
 
         `applies_when` replaces the conditions captured with the failure; a low-trust key may set it on its own entries.
         `dead_ends`: what was tried before and did not help, in place of what was captured with the failure.
+        `outside_text`: the run had read text from outside before the solution.
 
         Returns the entry's id. A solution that was handed out for this very task is an outcome of its pattern, not new
         evidence: returns the id of the entry it repeats. A trusted key's solution replaces an agent's; where the
@@ -90,6 +92,7 @@ class KnowledgeCaptureService(EntryCapture):
             when_to_try=when_to_try,
             applies_when=applies_when,
             dead_ends=self._preparer.clean_dead_ends(dead_ends),
+            outside_text=outside_text,
         )
 
     @coerce_arguments
@@ -223,6 +226,7 @@ class KnowledgeCaptureService(EntryCapture):
         when_to_try: str | None,
         applies_when: AppliesWhen | None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Set the resolution `field` of an open entry and stage it; return the id of the entry that is evidence."""
         entry_id = EntryId(as_id("entry_id", entry_id))
@@ -247,7 +251,8 @@ class KnowledgeCaptureService(EntryCapture):
                 texts = (resolution, verified_by, when_to_try, *dead_ends)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
                 by = await self._assess_with_earlier(_with_resolution(current, field, resolution), by)
-                entry = await entries.resolve(entry_id, **changes, dead_ends=dead_ends, by=by)
+                more: dict[str, Any] = {"dead_ends": dead_ends, "outside_text": outside_text}
+                entry = await entries.resolve(entry_id, **changes, **more, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
         except Conflict:

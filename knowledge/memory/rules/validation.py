@@ -39,7 +39,7 @@ _REQUIRED_FIELDS = {
 }
 _COMMON_FIELDS = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology"} | {
     "task_description", "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by",
-    "success_verified",
+    "success_verified", "outside_text",
 }  # fmt: skip
 _TYPE_FIELDS = {
     EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
@@ -71,6 +71,7 @@ def validate(entry: NewEntry) -> None:
     if entry.applies_when is not None:
         check_conditions(entry.applies_when)
     check_flag("success_verified", entry.success_verified)
+    check_flag("outside_text", entry.outside_text)
     if entry.dead_ends and entry_type is not EntryType.FAILURE_SOLUTION:
         raise InvalidInput("dead_ends", f"does not belong to a {entry_type}")
     check_dead_ends(entry.dead_ends)
@@ -100,14 +101,14 @@ def first_status(entry: NewEntry) -> EntryStatus:
     return EntryStatus.STAGED if ready else EntryStatus.OPEN
 
 
-_NOT_HASHED_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key", "dead_ends"}
+_NOT_HASHED_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key", "dead_ends", "outside_text"}
 _HASHED_FIELDS = tuple(field.name for field in fields(NewEntry) if field.name not in _NOT_HASHED_FIELDS)
 
 
 def content_hash(entry: NewEntry) -> str:
-    """Return the sha256 of an entry's content: all fields but workspace, project, task, run, key and dead ends.
+    """Return the sha256 of an entry's content: all but workspace, project, task, run, key and what a run adds later.
 
-    A failure that is told again with more attempts is the same event.
+    A failure that is told again with more attempts, or after text from outside was read, is the same event.
     """
     content = {name: value for name in _HASHED_FIELDS if (value := getattr(entry, name)) is not None}
     if entry.applies_when is not None:

@@ -38,7 +38,8 @@ class BatchBody:
 class ResolutionBody:
     """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection.
 
-    `dead_ends`: what was tried for the failure before and did not help.
+    `dead_ends`: what was tried for the failure before and did not help. `outside_text`: the run had read text from
+    outside of the machine before the solution.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
@@ -48,6 +49,7 @@ class ResolutionBody:
     when_to_try: str | None = None
     applies_when: AppliesWhen | None = None
     dead_ends: tuple[str, ...] = ()
+    outside_text: bool = False
 
 
 def add_entries(app: FastAPI) -> None:

@@ -35,7 +35,13 @@ LIMITS = {
     "project_id": 200, "workspace": 200, "agent_type": 100, "task_type": 100, "technology": 100, "gate_type": 50,
     "verified_by": 500, "task_id": 200, "run_id": 200, "idempotency_key": 200,
 }  # fmt: skip
-TEXTS = {field.name for field in fields(NewEntry)} - {"entry_type", "success_verified", "applies_when", "dead_ends"}
+TEXTS = {field.name for field in fields(NewEntry)} - {
+    "entry_type",
+    "success_verified",
+    "applies_when",
+    "dead_ends",
+    "outside_text",
+}
 TAKEN = [(entry, name) for entry in ENTRIES for name in sorted(EVERYWHERE | OWN[entry.entry_type])]
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60)
 

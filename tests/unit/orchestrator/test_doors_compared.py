@@ -22,7 +22,7 @@ _REASON = "a context says why it shows what it does, and is on record with the n
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
-_LESSON = "an entry says what was tried and did not help"
+_LESSON = "an entry says what was tried and did not help, and that text from outside was read before"
 ROUTES: Mapping[str, str] = {
     "Entry": _LESSON,
     "POST /v1/entries capture": _LESSON,

@@ -167,6 +167,7 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
         dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
         by: Provenance = TRUSTED,
     ) -> Entry:
         resolution: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
@@ -179,6 +180,7 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             .values(
                 **resolution | ({} if applies_when is None else {"applies_when": conditions_row(applies_when)}),
                 **tried,
+                outside_text=sa.or_(_E.outside_text, sa.literal(outside_text)),
                 status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_QUARANTINED,
                 resolved_by=by.key_id,
                 **({"agent_key": by.source} if by.low_trust else {}),

@@ -35,7 +35,7 @@ class Capture(Protocol):
         """Capture entries, each on its own, in order."""
 
     async def resolve_failure(
-        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, dead_ends: Sequence[str]
+        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, dead_ends: Sequence[str], outside_text: bool
     ) -> EntryId:
         """Give an open failure its verified solution."""
 
@@ -185,6 +185,7 @@ class SessionLearner:
                     solution_steps=entry.solution_steps,
                     verified_by=entry.verified_by or "the same check",
                     dead_ends=entry.dead_ends,
+                    outside_text=entry.outside_text,
                 )
             elif kind is LessonKind.REJECTION and known.kind != _kind_of(lesson) and entry.revision_approach:
                 await capture.resolve_gate_rejection(entry_id, revision_approach=entry.revision_approach)
