@@ -69,6 +69,18 @@ def test_a_change_that_led_to_another_error_is_a_part_of_the_solution() -> None:
     assert [step.id for step in result.dropped] == ["1"]
 
 
+def test_a_change_that_the_solution_replaces_is_a_dead_end_where_it_was_tested_after_it_was_made() -> None:
+    attempt = edited("cart.py", "@@\n-a\n+get(a)")
+    failed, passed = ran("pytest", 1, TYPE_ERROR), ran("pytest", 0, "1 passed in 0.1s")
+    assert only(attempt, failed, edited("cart.py", "@@\n-get(a)\n+a or 0"), passed).dead_ends == (
+        "cart.py:\n-a\n+get(a)",
+    )
+    for fix in (edited("cart.py", "@@\n-other\n+a or 0"), edited("shop.py", "@@\n-get(a)\n+a or 0")):
+        assert only(attempt, failed, fix, passed).dead_ends == (), "it stands in what passed"
+    before = (attempt, ran("pytest", 0, "1 passed in 0.1s"))
+    assert only(*before, failed, edited("cart.py", "@@\n-get(a)\n+a or 0"), passed).dead_ends == (), "it had passed"
+
+
 def test_a_failure_that_never_passes_keeps_what_was_tried() -> None:
     lesson = only(
         ran("pytest", 1, TYPE_ERROR), edited("cart.py"), ran("pytest", 1, TYPE_ERROR), edited("cart.py", "@@\n+c")
