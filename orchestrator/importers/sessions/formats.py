@@ -181,6 +181,9 @@ def _examine(path: Path, found: Found) -> Transcript | None:
         return None
     with path.open("rb") as stream:
         raw = stream.read(_HEAD_BYTES)
+    if raw.startswith(_SQLITE):
+        with suppress(OSError), _log_of(path).open("rb") as stream:  # that of a new database may hold all of it
+            raw += stream.read(_HEAD_BYTES)
     head = _objects(raw)
     known = next((each for each in FORMATS if each.matches(head, raw)), None)
     if known is None:
@@ -188,7 +191,7 @@ def _examine(path: Path, found: Found) -> Transcript | None:
     size, modified_ns = facts.st_size, facts.st_mtime_ns
     if _is_database(raw):
         with suppress(OSError):  # what is new may stand in SQLite's log alone
-            log = path.with_name(f"{path.name}-wal").stat()
+            log = _log_of(path).stat()
             size, modified_ns = size + log.st_size, max(modified_ns, log.st_mtime_ns)
     return Transcript(
         path=path,
@@ -197,6 +200,11 @@ def _examine(path: Path, found: Found) -> Transcript | None:
         size=size,
         modified_ns=modified_ns,
     )
+
+
+def _log_of(path: Path) -> Path:
+    """Return the write-ahead log of a database."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def _objects(raw: bytes) -> Head:

@@ -13,8 +13,7 @@ import pytest
 
 from orchestrator.importers.sessions.checks import read_check, read_command
 from orchestrator.importers.sessions.lessons.entries import task_id_of
-from orchestrator.watch.command import hides_its_status, is_failure
-from orchestrator.watch.lesson import MAX_DIFF_BYTES, RunResult, WatchedRun, note_run
+from orchestrator.watch.lesson import MAX_DIFF_BYTES, RunResult, WatchedRun, hides_its_status, is_failure, note_run
 from orchestrator.watch.open_failures import FailureLog
 from orchestrator.watch.passthrough import Ending, OutputEnds
 
