@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
+    from hardwon.client.lists import RemoteLists
     from hardwon.client.maintenance import (
         RemoteArchives,
         RemotePruning,
@@ -73,6 +74,7 @@ SERVICES: Final = {
     "journal": ("hardwon.client.documents", "RemoteJournal"),
     "kb": ("hardwon.client.documents", "RemoteKnowledgeBases"),
     "keys": ("hardwon.client.keys", "RemoteKeys"),
+    "lists": ("hardwon.client.lists", "RemoteLists"),
     "outcomes": ("hardwon.client.events", "RemoteOutcomes"),
     "pruning": ("hardwon.client.maintenance", "RemotePruning"),
     "queries": ("hardwon.client.queries", "RemoteQueries"),
@@ -123,6 +125,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     journal: RemoteJournal
     kb: RemoteKnowledgeBases
     keys: RemoteKeys
+    lists: RemoteLists
     outcomes: RemoteOutcomes
     pruning: RemotePruning
     queries: RemoteQueries

@@ -20,6 +20,8 @@ from knowledge.ports.entries import Claim as Claim
 from knowledge.ports.entries import EntryStore as EntryStore
 from knowledge.ports.entries import Selection as Selection
 from knowledge.ports.index import VectorIndex as VectorIndex
+from knowledge.ports.lists import EntryQuery as EntryQuery
+from knowledge.ports.lists import ListStore as ListStore
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
 from knowledge.ports.maintenance import Origin as Origin
 from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
@@ -61,6 +63,7 @@ class Stores:
     contexts: ContextStore
     records: RecordStore
     spending: SpendingStore
+    lists: ListStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock

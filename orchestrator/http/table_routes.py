@@ -87,7 +87,7 @@ def add_row(
     returns = row.answer or return_type(row)
     app.add_api_route(
         row.path,
-        performs(row.permission, problems=row.problems)(endpoint),
+        performs(row.permission, problems=row.problems, strict=True)(endpoint),
         methods=[row.verb],
         name=row.operation_id,
         tags=[row.tag],

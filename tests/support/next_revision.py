@@ -32,6 +32,7 @@ def add_next_revision(folder: Path) -> Path:
 
 _FUNCTIONS = "count_knowledge_staging, count_patterns, count_points, count_checkpoints, count_vectors"
 _INDEXES = (
+    "ix_knowledge_staging_latest",
     "ix_knowledge_staging_decided",
     "ix_points_page",
     "ix_checkpoints_finished",

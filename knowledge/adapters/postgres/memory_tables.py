@@ -182,6 +182,13 @@ sa.Index(
     postgresql_where=sa.text("status = 'staged'"),
 )
 sa.Index(
+    "ix_knowledge_staging_latest",
+    _entries.workspace,
+    _entries.timestamp.desc(),
+    _entries.id,
+    postgresql_include=["project_id"],
+)
+sa.Index(
     "ix_knowledge_staging_out_of_reach",
     _entries.workspace,
     _entries.pattern_id,
