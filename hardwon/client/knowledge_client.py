@@ -16,6 +16,7 @@ from hardwon.client.operations import Envelope, Operation, Service, Wire, shorte
 from hardwon.client.transport import DEADLINE_HEADER, LIMITS, Api
 from hardwon.errors import InvalidInput, OwnerUnavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE
+from hardwon.models.maintenance import JobState
 from hardwon.models.reports import WorkspaceStats
 from hardwon.models.tasks import Context, Task
 from hardwon.settings import ClientSettings, ContextSettings
@@ -239,6 +240,10 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     )
     async def run_job(self, name: Annotated[str, Wire(field="job")], *, once_per_slot: bool = False) -> int | None:
         """Run a job of the scheduler now; with `once_per_slot`, null if another process runs or ran this slot."""
+
+    @Operation("GET", "/v1/jobs", scopes=("admin",), whole_store=True)
+    async def list_jobs(self) -> list[JobState]:
+        """Return the jobs of the scheduler with their schedules, last runs and next times."""
 
     async def healthy(self) -> bool:
         """Return whether the server answers at all."""

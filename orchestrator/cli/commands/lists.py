@@ -46,3 +46,13 @@ def add_lists(app: typer.Typer) -> None:
             },
         ),
     )
+    add_command(
+        app,
+        "trends",
+        OperationCommand(
+            "lists.trends",
+            "list_report:print_trends",
+            "Show what was captured, handed out and worked, day by day.",
+            options={"days": Annotated[int, typer.Option(help="7, 30 or 90.")]},
+        ),
+    )

@@ -25,6 +25,19 @@ _AGAIN = "what was stored before there was a rule for it is redacted again"
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
 ROUTES: Mapping[str, str] = {
     "GET /v1/entries list_entries": _LISTS,
+    "GET /v1/jobs list_jobs": _LISTS,
+    "JobRun": _LISTS,
+    "JobState": _LISTS,
+    "GET /v1/trends show_trends": _LISTS,
+    "DayTrend": _LISTS,
+    "ProjectTrend": _LISTS,
+    "TrendCounts": _LISTS,
+    "Trends": _LISTS,
+    "GET /v1/patterns browse": _LISTS,
+    "GET /v1/patterns list_patterns": _LISTS,
+    "ListedPattern": _LISTS,
+    "PatternFacets": _LISTS,
+    "PatternPage": _LISTS,
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
     "Added": _NAMES,
@@ -117,6 +130,9 @@ _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP t
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
     "hardwon recent": _LISTS,
+    "hardwon jobs list": _LISTS,
+    "hardwon trends": _LISTS,
+    "hardwon patterns list": _LISTS,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,
