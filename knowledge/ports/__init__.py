@@ -43,6 +43,7 @@ from knowledge.ports.patterns import PatternStore as PatternStore
 from knowledge.ports.patterns import RegroupingTransaction as RegroupingTransaction
 from knowledge.ports.points import DirtyPoints as DirtyPoints
 from knowledge.ports.points import PointStore as PointStore
+from knowledge.ports.records import ContextQuery as ContextQuery
 from knowledge.ports.records import RecordStore as RecordStore
 from knowledge.ports.runs import CANCELLED as CANCELLED
 from knowledge.ports.runs import RUN_RETENTION as RUN_RETENTION

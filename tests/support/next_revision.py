@@ -50,6 +50,7 @@ BEFORE_COUNTERS = (
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",
+    "ALTER TABLE contexts DROP COLUMN near",
     "ALTER TABLE job_run DROP COLUMN began_at, DROP COLUMN dealt_with",
     "UPDATE alembic_version SET version_num = '0030'",
 )

@@ -501,11 +501,12 @@ contexts = sa.Table(
     sa.Column("situation_key", sa.String(64)),
     sa.Column("point_id", UUID(as_uuid=True)),
     sa.Column("choice", JSONB(none_as_null=True)),
+    sa.Column("near", JSONB(none_as_null=True)),
 )
 """The patterns handed out for a task, and the entries that supported them then; none where the task got no hint.
 
 `reason`: the rule that decided; `point_id`: the situation nearest to the task's; `choice`: the numbers of the choice.
-All three are NULL in contexts of before revision 0027.
+All three are NULL in contexts of before revision 0027. `near`: the candidates where none was near enough for a choice.
 """
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)

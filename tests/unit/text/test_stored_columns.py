@@ -22,7 +22,7 @@ _WITHOUT_TEXTS = {
     "match_keys": {"why"},
     "links": {"why"},
     "distillations": {"model"},
-    "contexts": {"choice"},  # numbers
+    "contexts": {"choice", "near"},  # numbers, and our own words
     "embedding_spaces": {"space", "calibration"},
     "answer_cache": {"partitions"},
     "kb_documents": {"mark"},  # of git
