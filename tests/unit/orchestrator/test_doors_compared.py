@@ -31,6 +31,8 @@ ROUTES: Mapping[str, str] = {
     "POST /v1/undo/{deed_id} undo": _DEEDS,
     "GET /v1/deeds list_deeds": _DEEDS,
     "Deed": _DEEDS,
+    "DeedKind": _DEEDS,
+    "DeedState": _DEEDS,
     "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
     "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
     "EntryDetails": _CORRECTED,
