@@ -287,7 +287,9 @@ async def run_job(knowledge: Knowledge | RemoteJobs, name: str, *, once_per_slot
         return await knowledge.run_job(name, once_per_slot=once_per_slot)
     knowledge.principal.require("run_job")
     now = knowledge.stores.clock.now()
-    slot = slot_of(job, now) if once_per_slot else now  # a run out of turn keeps no other from running
+    slot = slot_of(job, now)
+    if not once_per_slot:  # a run out of turn takes no other's slot
+        slot = now if now != slot else now + timedelta(microseconds=1)
     tried = await knowledge.jobs.begin(
         name, slot, takeover_after=TAKEOVER_AFTER, retry_after=job.retry_after, tries=MAX_TRIES
     )
