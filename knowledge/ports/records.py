@@ -95,6 +95,10 @@ class RecordStore(Protocol):
         """Store the workspace's weights."""
         ...
 
+    async def forget_weights(self) -> None:
+        """Let the prior hold in the workspace again."""
+        ...
+
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
         """Return up to `limit` records without an arm, each with the texts of the entry that it stands for."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import os
 import sys
 from contextlib import suppress
@@ -112,8 +113,8 @@ def main() -> None:
 
 @app.command()
 def demo(*, as_json: Json = False) -> None:
-    """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
-    from orchestrator.cli.reports.memory_report import print_demo
+    """Show in half a minute what memory does. A story with tests that run, then figures over real violations."""
+    from orchestrator.cli.reports.memory_report import print_demo, print_story_step
     from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
     from orchestrator.evaluation.demo import run_demo
@@ -121,7 +122,13 @@ def demo(*, as_json: Json = False) -> None:
     async def work() -> None:
         async with connect() as knowledge:
             with stages(quiet=as_json) as progress:
-                report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
+                numbers = itertools.count(1)
+                report = await run_demo(
+                    knowledge,
+                    repository=Path.cwd(),
+                    progress=progress,
+                    show=lambda step: None if as_json else print_story_step(next(numbers), step),
+                )
         print_demo(report, as_json=as_json)
 
     run(work)

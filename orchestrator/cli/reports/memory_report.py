@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -55,9 +56,11 @@ if TYPE_CHECKING:
     from orchestrator.evaluation.learning import Interval, LearningReport
     from orchestrator.evaluation.merging import MergingReport
     from orchestrator.evaluation.retrieval import AbstentionReport, RetrievalReport
+    from orchestrator.evaluation.story import StoryStep
     from orchestrator.server.serve import ServiceInfo
 
 _MAX_SHOWN = 50
+_STORY_COLUMNS = 100
 _MAX_MEMORY_BYTES = 1024 * 1024
 _CAPTURED_FIELDS = tuple(each.name for each in fields(CaptureResult))
 
@@ -585,29 +588,29 @@ def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport,
     print_pairs(title, {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
+def print_story_step(number: int, step: StoryStep) -> None:
+    """Print a step of the demo's story, and its result without memory beside that with it."""
+    print_text(f"{number}. {step.title}")
+    for line in step.lines:
+        print_text(textwrap.fill(line, _STORY_COLUMNS, initial_indent="   ", subsequent_indent="     "))
+    print_text(f"   without memory: {step.without:<16} with memory: {step.with_memory}\n\n")
+
+
 def print_demo(report: DemoReport, *, as_json: bool) -> None:
-    """Print the results of the demo, and one whole context."""
+    """Print the figures of the demo, beside keywords, and where to see what was learned in the story."""
     if as_json:
         print_json(report)
         return
-    commits = f" and {report.commits:,} fix commits" if report.commits else ""
     print_text(
-        f"Learned {count_of(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
-        f" {count_of(report.patterns, 'pattern')}; {report.stored:,} new this time,"
-        f" {report.already_known:,} known already"
-        + (f"; {report.entries_per_second:,.1f} entries/s embedded." if report.stored else ".")
+        f"The same over {report.violations:,} real violations of {report.rules:,} lint rules in installed packages,"
+        f" among {count_of(report.entries, 'entry')} ({report.stored:,} new):\n"
+        f"  right rule first      {report.hit_at_1:6.1%}   keywords alone (BM25) {report.keyword_hit_at_1:6.1%}\n"
+        f"  among the first three {report.hit_at_3:6.1%}   keywords alone (BM25) {report.keyword_hit_at_3:6.1%}\n"
+        f"  answered in           {report.query_p50_ms:.1f} ms (p50), {report.query_p95_ms:.1f} ms (p95)\n\n"
+        "See what the story left, pattern by pattern, with its evidence:"
     )
-    print_text(
-        f"Met {report.violations:,} real violations of {report.rules:,} rules in installed packages, code and name"
-        " removed:\n"
-        f"  right rule first          {report.hit_at_1:6.1%}\n"
-        f"  among the first three     {report.hit_at_3:6.1%}\n"
-        f"  right first hits that the failure threshold lets through  {report.surviving_right_hits:6.1%}\n"
-        f"  query time                p50 {report.query_p50_ms:.1f} ms, p95 {report.query_p95_ms:.1f} ms\n"
-    )
-    print_text("One context, as an agent gets it:\n")
-    print_text(report.context)
-    print_text(f"\nAsk it yourself: {_program_name()} query failure --workspace demo 'mutable default argument'")
+    shown = next((step.pattern_id for step in report.story if step.pattern_id), None)
+    print_text(f"  {_program_name()} serve, then http://127.0.0.1:8420/w/{report.workspace}/patterns/{shown or ''}")
 
 
 def _program_name() -> str:

@@ -500,6 +500,11 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         async with autocommit(self._engine) as connection:
             await connection.execute(updated)
 
+    async def forget_weights(self) -> None:
+        fitted = sa.and_(workspaces.c.workspace == self._workspace, workspaces.c.hint_weights.is_not(None))
+        async with autocommit(self._engine) as connection:
+            await connection.execute(sa.update(workspaces).where(fitted).values(hint_weights=None))
+
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
         some = (
             sa.select(_R.id, _R.entry_id, _O.pattern_id)
