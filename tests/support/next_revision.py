@@ -51,6 +51,7 @@ BEFORE_COUNTERS = (
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",
     "ALTER TABLE contexts DROP COLUMN near",
+    "ALTER TABLE knowledge_staging DROP COLUMN dead_ends, DROP COLUMN outside_text",
     "ALTER TABLE job_run DROP COLUMN began_at, DROP COLUMN dealt_with",
     "UPDATE alembic_version SET version_num = '0030'",
 )

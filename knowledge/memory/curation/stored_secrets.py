@@ -158,7 +158,7 @@ def _redact_entry(entry: Entry, found: _Found) -> RedactedEntry | None:
     return make_rewrite(entry, changed, conditions)
 
 
-def make_rewrite(entry: Entry, changed: Mapping[str, str], conditions: AppliesWhen | None) -> RedactedEntry:
+def make_rewrite(entry: Entry, changed: Mapping[str, str | list[str]], conditions: AppliesWhen | None) -> RedactedEntry:
     """Return the rewrite of an entry with other texts: its hash and its keys are those of the new ones."""
     after = replace(entry, **changed, applies_when=conditions)  # type: ignore[arg-type]  # texts alone
     return RedactedEntry(

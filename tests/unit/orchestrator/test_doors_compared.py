@@ -152,6 +152,7 @@ _ORDER = "the options come in the order that the arguments of the method have; a
 _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP takes it"
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
+    "hardwon demo": "a story shows what memory does before the figures do",
     "hardwon recent": _LISTS,
     "hardwon deeds": _DEEDS,
     "hardwon undo": _DEEDS,
