@@ -269,14 +269,14 @@ async def run_job(knowledge: Knowledge | RemoteJobs, name: str, *, once_per_slot
     if isinstance(knowledge, RemoteJobs):
         return await knowledge.run_job(name, once_per_slot=once_per_slot)
     knowledge.principal.require("run_job")
-    if not once_per_slot:
-        return await job.work(knowledge)
-    slot = slot_of(job, knowledge.stores.clock.now())
+    now = knowledge.stores.clock.now()
+    slot = slot_of(job, now) if once_per_slot else now  # a run out of turn keeps no other from running
     tried = await knowledge.jobs.begin(
         name, slot, takeover_after=TAKEOVER_AFTER, retry_after=job.retry_after, tries=MAX_TRIES
     )
     if tried is None:
-        return None
+        return None if once_per_slot else await job.work(knowledge)
+    done: int | None = None
     error: str | None = CANCELLED
     try:
         async with _send_heartbeats(knowledge.jobs, name, slot, tried):
@@ -286,7 +286,7 @@ async def run_job(knowledge: Knowledge | RemoteJobs, name: str, *, once_per_slot
         error = f"{type(failure).__name__}: {failure}"
         raise
     finally:
-        await knowledge.jobs.finish(name, slot, tried, error)
+        await knowledge.jobs.finish(name, slot, tried, error, done)
     log.info("job_finished", job=name, slot=slot.isoformat(), dealt_with=done)
     return done
 

@@ -16,6 +16,7 @@ from hardwon.client.operations import Envelope, Operation, Service, Wire, shorte
 from hardwon.client.transport import DEADLINE_HEADER, LIMITS, Api
 from hardwon.errors import InvalidInput, OwnerUnavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE
+from hardwon.models.maintenance import JobState
 from hardwon.models.reports import WorkspaceStats
 from hardwon.models.tasks import Context, Task
 from hardwon.settings import ClientSettings, ContextSettings
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
+    from hardwon.client.lists import RemoteLists
     from hardwon.client.maintenance import (
         RemoteArchives,
         RemotePruning,
@@ -73,6 +75,7 @@ SERVICES: Final = {
     "journal": ("hardwon.client.documents", "RemoteJournal"),
     "kb": ("hardwon.client.documents", "RemoteKnowledgeBases"),
     "keys": ("hardwon.client.keys", "RemoteKeys"),
+    "lists": ("hardwon.client.lists", "RemoteLists"),
     "outcomes": ("hardwon.client.events", "RemoteOutcomes"),
     "pruning": ("hardwon.client.maintenance", "RemotePruning"),
     "queries": ("hardwon.client.queries", "RemoteQueries"),
@@ -123,6 +126,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     journal: RemoteJournal
     kb: RemoteKnowledgeBases
     keys: RemoteKeys
+    lists: RemoteLists
     outcomes: RemoteOutcomes
     pruning: RemotePruning
     queries: RemoteQueries
@@ -236,6 +240,10 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     )
     async def run_job(self, name: Annotated[str, Wire(field="job")], *, once_per_slot: bool = False) -> int | None:
         """Run a job of the scheduler now; with `once_per_slot`, null if another process runs or ran this slot."""
+
+    @Operation("GET", "/v1/jobs", scopes=("admin",), whole_store=True)
+    async def list_jobs(self) -> list[JobState]:
+        """Return the jobs of the scheduler with their schedules, last runs and next times."""
 
     async def healthy(self) -> bool:
         """Return whether the server answers at all."""

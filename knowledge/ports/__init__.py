@@ -20,6 +20,13 @@ from knowledge.ports.entries import Claim as Claim
 from knowledge.ports.entries import EntryStore as EntryStore
 from knowledge.ports.entries import Selection as Selection
 from knowledge.ports.index import VectorIndex as VectorIndex
+from knowledge.ports.lists import DayCounts as DayCounts
+from knowledge.ports.lists import DayKey as DayKey
+from knowledge.ports.lists import EntryQuery as EntryQuery
+from knowledge.ports.lists import ListStore as ListStore
+from knowledge.ports.lists import PatternPage as PatternPage
+from knowledge.ports.lists import PatternQuery as PatternQuery
+from knowledge.ports.lists import PatternRow as PatternRow
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
 from knowledge.ports.maintenance import Origin as Origin
 from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
@@ -61,6 +68,7 @@ class Stores:
     contexts: ContextStore
     records: RecordStore
     spending: SpendingStore
+    lists: ListStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock

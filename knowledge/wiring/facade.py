@@ -33,6 +33,7 @@ from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
 from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.index.embedding_space import space_in_use
+from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
@@ -65,6 +66,7 @@ class Knowledge:
     queries: RAGQueryService
     pruning: KnowledgePruningService
     contexts: ContextLog
+    lists: ListService
     outcomes: OutcomeService
     events: TaskEventService
     grouping: PatternGroupingService
@@ -190,6 +192,7 @@ SERVICES = (
     "queries",
     "pruning",
     "contexts",
+    "lists",
     "outcomes",
     "events",
     "grouping",

@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
+from knowledge.adapters.postgres.lists.store import PostgresLists
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
 from knowledge.adapters.postgres.memory.distillations import PostgresDistillations
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
@@ -42,6 +43,7 @@ from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
 from knowledge.memory.curation.stored_secrets import StoredSecretsService
+from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
@@ -77,6 +79,7 @@ def make_stores(
         contexts=PostgresContexts(engine, workspace),
         records=PostgresRecords(engine, workspace),
         spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
+        lists=PostgresLists(engine, workspace),
         index=index,
         embedder=embedder,
         clock=clock,
@@ -119,6 +122,7 @@ def make_knowledge(
         queries=_queries(settings, stores),
         pruning=_pruning(settings, engine, stores, answering.journal, audit),
         contexts=ContextLog(stores=stores),
+        lists=ListService(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
         grouping=PatternGroupingService(

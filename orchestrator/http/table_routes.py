@@ -32,6 +32,7 @@ from hardwon.client.operations import (
     parameters_of,
     return_type,
 )
+from jobs.scheduler import list_jobs
 from jobs.table import run_job
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.operation_route import CallerKnowledge, ProgressCallback, performs
@@ -43,7 +44,7 @@ def link_next(request: Request, response: Response, **query: object) -> None:
     response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job}
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job, "list_jobs": list_jobs}
 """Operations that are functions of `Knowledge`, not its methods."""
 Callback = Callable[[Any], None]
 """Called with the service of a route after its method has returned."""
@@ -87,7 +88,7 @@ def add_row(
     returns = row.answer or return_type(row)
     app.add_api_route(
         row.path,
-        performs(row.permission, problems=row.problems)(endpoint),
+        performs(row.permission, problems=row.problems, strict=True)(endpoint),
         methods=[row.verb],
         name=row.operation_id,
         tags=[row.tag],

@@ -182,6 +182,13 @@ sa.Index(
     postgresql_where=sa.text("status = 'staged'"),
 )
 sa.Index(
+    "ix_knowledge_staging_latest",
+    _entries.workspace,
+    _entries.timestamp.desc(),
+    _entries.id,
+    postgresql_include=["project_id"],
+)
+sa.Index(
     "ix_knowledge_staging_out_of_reach",
     _entries.workspace,
     _entries.pattern_id,
@@ -294,10 +301,28 @@ patterns = sa.Table(
     sa.Column("attempt_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("project_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("founded_at", TIME, nullable=False),
+    # what lists are sorted and filtered by
+    sa.Column("last_seen_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("technologies", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("agents", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction."""
+"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction.
+
+So are `last_seen_at`, the time of the last entry or outcome, `trusted`, and the names that up to 50 of its entries'
+technologies, types of agents and projects have.
+"""
+_seen = patterns.c.last_seen_at
+sa.Index(
+    "ix_patterns_seen",
+    patterns.c.workspace,
+    _seen.desc(),
+    patterns.c.id,
+    postgresql_where=sa.text("success_count > 0"),
+)
 
 points = sa.Table(
     "points",
@@ -594,8 +619,13 @@ job_run = sa.Table(
     sa.Column("finished_at", TIME),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="1"),
     sa.Column("error", sa.Text),
+    sa.Column("began_at", TIME),
+    sa.Column("dealt_with", sa.BigInteger),
 )
-"""One row a job and slot: lets one of many replicas run it. `started_at` is updated while it runs."""
+"""One row a job and slot: lets one of many replicas run it. `started_at` is updated while it runs.
+
+A run out of turn has the time it began as its slot.
+"""
 
 embedding_spaces = sa.Table(
     "embedding_spaces",

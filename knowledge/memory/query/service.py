@@ -278,14 +278,6 @@ class RAGQueryService:
         """
         return to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
 
-    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
-        """Return live patterns by id, starting after `after`, with relevance 1; for people to browse."""
-        after = None if after is None else PatternId(as_id("after", after))
-        page = await self.stores.patterns.page(
-            after=after, limit=_parse_limit(limit, "limit"), now=self.stores.clock.now()
-        )
-        return [to_pattern(evidence) for evidence in page]
-
     def _where(self) -> PointFilter:
         return PointFilter(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 

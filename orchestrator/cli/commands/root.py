@@ -24,6 +24,7 @@ from orchestrator.cli.commands.jobs import jobs
 from orchestrator.cli.commands.kb import kb
 from orchestrator.cli.commands.keys import keys
 from orchestrator.cli.commands.learn import capture_and_report, learn
+from orchestrator.cli.commands.lists import add_lists
 from orchestrator.cli.commands.maintenance import add_upkeep
 from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
@@ -354,6 +355,7 @@ def migrate(*, as_json: Json = False) -> None:
 
 add_mcp(app)
 add_watch(app)
+add_lists(app)
 add_upkeep(app)
 add_custody(app)
 add_answers(evaluate)

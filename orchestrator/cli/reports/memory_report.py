@@ -325,7 +325,7 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
     fields = asdict(stats)
     fields.pop("workspace")
     fields.pop("dead_entries")
-    fields["lift"] = _describe_lift(stats.lift)
+    fields["lift"] = describe_lift(stats.lift)
     if stats.tokens_per_day is None:
         del fields["tokens_today"], fields["tokens_per_day"]
     print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in fields.items()})
@@ -337,7 +337,7 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
         notes.print("nothing is captured here yet: try hardwon demo, or begin with hardwon capture FILE")
 
 
-def _describe_lift(lift: Lift | None) -> str:
+def describe_lift(lift: Lift | None) -> str:
     """Return how much hints help, in words."""
     if lift is None or not lift.hinted + lift.held_out:
         return "unknown: no task has a reported outcome"

@@ -32,17 +32,6 @@ def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> N
         out.print()
 
 
-def print_pattern_list(patterns: Sequence[Pattern], *, as_json: bool) -> None:
-    """Print a list of patterns."""
-    if as_json:
-        print_json({"patterns": [asdict(pattern) for pattern in patterns]})
-        return
-    if not patterns:
-        print_text("there is no pattern yet: hardwon checkpoint makes them from captured entries")
-    for pattern in patterns:
-        _print_pattern(pattern)
-
-
 def print_details(details: PatternDetails, *, as_json: bool) -> None:
     """Print a pattern with its entries, likely duplicates and rivals."""
     if as_json:

@@ -22,7 +22,22 @@ _REASON = "a context says why it shows what it does, and is on record with the n
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
+_LISTS = "people look through what the memory holds, filtered, sorted and counted"
 ROUTES: Mapping[str, str] = {
+    "GET /v1/entries list_entries": _LISTS,
+    "GET /v1/jobs list_jobs": _LISTS,
+    "JobRun": _LISTS,
+    "JobState": _LISTS,
+    "GET /v1/trends show_trends": _LISTS,
+    "DayTrend": _LISTS,
+    "ProjectTrend": _LISTS,
+    "TrendCounts": _LISTS,
+    "Trends": _LISTS,
+    "GET /v1/patterns browse": _LISTS,
+    "GET /v1/patterns list_patterns": _LISTS,
+    "ListedPattern": _LISTS,
+    "PatternFacets": _LISTS,
+    "PatternPage": _LISTS,
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
     "Added": _NAMES,
@@ -114,6 +129,10 @@ _ORDER = "the options come in the order that the arguments of the method have; a
 _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP takes it"
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
+    "hardwon recent": _LISTS,
+    "hardwon jobs list": _LISTS,
+    "hardwon trends": _LISTS,
+    "hardwon patterns list": _LISTS,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,
