@@ -16,17 +16,29 @@ from hardwon.errors import AccessDenied, HardwonError, InvalidInput, NotFound
 from hardwon.event_log import get_logger
 from hardwon.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE
-from orchestrator.http.middleware.page_sessions import ASSETS_PREFIX, PAGES_PREFIX, REFUSAL, SIGN_IN_PATH, SIGN_OUT_PATH
+from orchestrator.http.middleware.page_sessions import (
+    ASSETS_PREFIX,
+    PAGES_PREFIX,
+    REFUSAL,
+    SIGN_IN_PATH,
+    SIGN_OUT_PATH,
+    is_page,
+)
 from orchestrator.http.operation_route import caller_knowledge
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
-from orchestrator.http.pages.views import waiting
+from orchestrator.http.pages.views import pattern, pattern_list, waiting
 
 log = get_logger(__name__)
 ID: Final = "{id}"
 """A segment of an address that is an id: any UUID."""
 VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
+    ("GET", ("patterns",)): pattern_list.show_patterns,
+    ("GET", ("patterns", ID)): pattern.show_pattern,
+    ("POST", ("patterns", ID, "join")): pattern.join,
+    ("POST", ("patterns", ID, "split")): pattern.split,
+    ("POST", ("patterns", ID, "delete")): pattern.delete,
     ("GET", ("waiting",)): waiting.show_waiting,
     ("POST", ("waiting", ID, "approve")): waiting.approve,
     ("POST", ("waiting", ID, "reject")): waiting.reject,
@@ -39,6 +51,14 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages, and what they load, to an app."""
+    answer_defect = app.exception_handlers[Exception]
+
+    async def show_defect(request: Request, error: Exception) -> Response:
+        """Answer a defect of hardwon's own; on a page in the clothes of the pages."""
+        answer: Response = await answer_defect(request, error)  # type: ignore[misc] # ours are coroutines; it logs
+        return show_error(request, HardwonError("this page could not be made")) if is_page(request.url.path) else answer
+
+    app.add_exception_handler(Exception, show_defect)
     for path, method, endpoint in (
         ("/", "GET", open_start),
         (SIGN_IN_PATH, "GET", show_form),

@@ -24,11 +24,12 @@ def _number(value: float) -> str:
 def draw_strip(outcomes: str, *, successes: int, attempts: int, height: int = 20, scale: float = 1) -> Markup:
     """Draw attempts: up for one that worked, down for one that failed, dotted where none was made.
 
-    `outcomes`: a letter for each of the latest, `w` or `f`, the oldest first. More than `MAX_BARS` are one bar in the
-    proportion of all.
+    `outcomes`: a letter for each of the latest, `w` or `f`, the oldest first; without any, failures are drawn last.
+    More than `MAX_BARS` are one bar in the proportion of all.
     """
     label = f"{successes} of {count_of(attempts, 'attempt')} worked" if attempts else "not tried yet"
     middle = height / 2
+    outcomes = outcomes or "w" * min(successes, MAX_BARS) + "f" * min(attempts - successes, MAX_BARS)
     if not attempts:
         width: float = 60
         marks = [f'<line class="dotted" x1="0" x2="60" y1="{_number(middle)}" y2="{_number(middle)}"/>']
