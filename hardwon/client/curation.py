@@ -24,7 +24,7 @@ from hardwon.models.access import (
     KeyAlarm,
     Revocation,
 )
-from hardwon.models.entries import Entry
+from hardwon.models.entries import Entry, EntryDetails
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import MAX_SUGGESTIONS, Pattern, PatternDetails, PatternPair
 
@@ -57,6 +57,31 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
     @Operation("GET", "/v1/review/key-alarms", operation_id="list_key_alarms")
     async def key_alarms(self) -> list[KeyAlarm]:
         """Return agents' keys that recently spoke against trusted solutions, crowded a situation, or misled agents."""
+
+
+_NewText = Annotated[str | None, Field(description="The new text; left out, it stays.")]
+
+
+class RemoteCorrections(Service, name="corrections", tag="entries", scopes=("review",)):
+    """`CorrectionService` over HTTP."""
+
+    @Operation("POST", "/v1/entries/{entry_id}/correction", operation_id="correct_entry", problems=(409,), long=True)
+    async def correct(
+        self,
+        entry_id: EntryId,
+        *,
+        task_description: _NewText = None,
+        failure_description: _NewText = None,
+        error_message: _NewText = None,
+        solution_steps: _NewText = None,
+        proposal: _NewText = None,
+        human_feedback: _NewText = None,
+        revision_approach: _NewText = None,
+        approved_approach: _NewText = None,
+        when_to_try: _NewText = None,
+        reason: Annotated[str | None, Field(description="Why, for the history.")] = None,
+    ) -> EntryDetails:
+        """Replace texts of an entry, which is embedded again; what they replace stays in its history."""
 
 
 class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):

@@ -23,7 +23,13 @@ from hardwon.settings import ClientSettings, ContextSettings
 from hardwon.validation import check_text
 
 if TYPE_CHECKING:
-    from hardwon.client.curation import RemoteAudits, RemoteGrouping, RemoteReviews, RemoteRevocations
+    from hardwon.client.curation import (
+        RemoteAudits,
+        RemoteCorrections,
+        RemoteGrouping,
+        RemoteReviews,
+        RemoteRevocations,
+    )
     from hardwon.client.documents import RemoteAnswers, RemoteJournal, RemoteKnowledgeBases
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
@@ -70,6 +76,7 @@ SERVICES: Final = {
     "capture": ("hardwon.client.entries", "RemoteCapture"),
     "checkpoints": ("hardwon.client.queries", "RemoteCheckpoints"),
     "contexts": ("hardwon.client.events", "RemoteContextLog"),
+    "corrections": ("hardwon.client.curation", "RemoteCorrections"),
     "events": ("hardwon.client.events", "RemoteEvents"),
     "grouping": ("hardwon.client.curation", "RemoteGrouping"),
     "journal": ("hardwon.client.documents", "RemoteJournal"),
@@ -121,6 +128,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     capture: RemoteCapture
     checkpoints: RemoteCheckpoints
     contexts: RemoteContextLog
+    corrections: RemoteCorrections
     events: RemoteEvents
     grouping: RemoteGrouping
     journal: RemoteJournal

@@ -28,6 +28,7 @@ from knowledge.ports.lists import PatternPage as PatternPage
 from knowledge.ports.lists import PatternQuery as PatternQuery
 from knowledge.ports.lists import PatternRow as PatternRow
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
+from knowledge.ports.maintenance import CorrectionStore as CorrectionStore
 from knowledge.ports.maintenance import Origin as Origin
 from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
 from knowledge.ports.maintenance import Restore as Restore
@@ -69,6 +70,7 @@ class Stores:
     records: RecordStore
     spending: SpendingStore
     lists: ListStore
+    corrections: CorrectionStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock

@@ -28,6 +28,7 @@ from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.memory.checkpoint.service import CheckpointEmbeddingService
 from knowledge.memory.curation.audit_log import AuditService
+from knowledge.memory.curation.corrections import CorrectionService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
@@ -73,6 +74,7 @@ class Knowledge:
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
+    corrections: CorrectionService
     reviews: ReviewService
     redaction: StoredSecretsService
     revocations: RevocationService
@@ -199,6 +201,7 @@ SERVICES = (
     "upkeep",
     "store_upkeep",
     "archives",
+    "corrections",
     "reviews",
     "redaction",
     "revocations",

@@ -15,6 +15,7 @@ from knowledge.adapters.embedding.switch import EmbedderSwitch
 from knowledge.adapters.postgres.admin.access import PostgresSpending
 from knowledge.adapters.postgres.admin.archive import PostgresArchive
 from knowledge.adapters.postgres.admin.audit import PostgresAudit
+from knowledge.adapters.postgres.admin.corrections import PostgresCorrections
 from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
@@ -39,6 +40,7 @@ from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH, CHECKPOINT_DEADLINE, LEASE, CheckpointEmbeddingService
 from knowledge.memory.checkpoint.summaries import DistillationService
 from knowledge.memory.curation.audit_log import AuditService
+from knowledge.memory.curation.corrections import CorrectionService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
@@ -80,6 +82,7 @@ def make_stores(
         records=PostgresRecords(engine, workspace),
         spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
         lists=PostgresLists(engine, workspace),
+        corrections=PostgresCorrections(engine, workspace),
         index=index,
         embedder=embedder,
         clock=clock,
@@ -131,6 +134,7 @@ def make_knowledge(
         upkeep=store_services.upkeep_of(stores.workspace),
         store_upkeep=store_services.store_upkeep(),
         archives=store_services.archives(),
+        corrections=_corrections(settings, stores, audit),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
@@ -181,6 +185,11 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
             deadline=CHECKPOINT_DEADLINE,
         ),
     )
+
+
+def _corrections(settings: KnowledgeSettings, stores: Stores, audit: Auditor) -> CorrectionService:
+    checkpoints = _checkpoints(settings, stores)
+    return CorrectionService(stores=stores, checkpoints=checkpoints, redaction=settings.redaction, audit=audit)
 
 
 def _stored_secrets(

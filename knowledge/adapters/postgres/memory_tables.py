@@ -1,7 +1,7 @@
 """Every table, as SQLAlchemy Core; the invariants live here, and the migrations create the same (a test compares them).
 
-Texts written by agents or people are in `knowledge_staging` alone, and those a model made of them in `distillations`,
-which are deleted with them; every other row is ids, counts and times.
+Texts written by agents or people are in `knowledge_staging`, those that corrections replaced in `entry_versions`, and
+those a model made of them in `distillations`, which are deleted with them; every other row is ids, counts and times.
 """
 
 from __future__ import annotations
@@ -288,6 +288,20 @@ entry_profiles = sa.Table(
 )
 """The terms of an entry's texts as ranking reads them, packed (`memory.rules.entry_profile`): derived, and
 computed again by a query where it is missing or of older `rules`."""
+
+entry_versions = sa.Table(
+    "entry_versions",
+    metadata,
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("replaced_at", TIME, nullable=False),
+    sa.Column("replaced_by", sa.String(200), nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("texts", JSONB, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""The texts of an entry that a person's correction replaced, by field; they go with the entry."""
 
 patterns = sa.Table(
     "patterns",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -25,8 +26,40 @@ TECHNOLOGY = _text("Only those of this technology.", "--technology")
 WORDS = _text("Words that each occur in the texts.", "--text", "-q")
 
 
+entries = typer.Typer(help="See and correct single entries.", no_args_is_help=True)
+_ENTRY = Annotated[UUID, typer.Argument(help="The entry's id, as hardwon recent prints it.")]
+add_command(
+    entries,
+    "show",
+    OperationCommand(
+        "capture.get",
+        "list_report:print_entry",
+        "Show an entry with its history. What corrections replaced, and by whom.",
+        options={"entry_id": _ENTRY},
+    ),
+)
+add_command(
+    entries,
+    "correct",
+    OperationCommand(
+        "corrections.correct",
+        "list_report:print_entry",
+        "Replace texts of an entry. What they replace stays in its history.",
+        options={
+            "entry_id": _ENTRY,
+            "failure_description": _text("The new description of the failure.", "--failure", "--failure-description"),
+            "error_message": _text("The new error.", "--error", "--error-message"),
+            "solution_steps": _text("The new solution.", "--solution", "--solution-steps"),
+            "revision_approach": _text("The new revision.", "--revision", "--revision-approach"),
+        },
+        reads_input=True,
+    ),
+)
+
+
 def add_lists(app: typer.Typer) -> None:
     """Add the commands to an app."""
+    app.add_typer(entries, name="entries")
     add_command(
         app,
         "recent",

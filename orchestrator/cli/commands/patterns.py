@@ -39,7 +39,7 @@ add_command(
             "technology": TECHNOLOGY,
             "agent_type": AGENT,
             "project_id": PROJECT,
-            "facets": Annotated[bool, typer.Option("--facets", hidden=True)],
+            "facets": Annotated[bool, typer.Option("--facets", help="Count all of them, and the values of filters.")],
             "trust": Annotated[str | None, typer.Option(help="Only trusted ones, or those of low_trust.")],
         },
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from typing import Any
 
 from hardwon.context.sanitize import sanitize
-from hardwon.models.entries import Entry
-from hardwon.models.lists import ListedPattern, TrendCounts, Trends
+from hardwon.models.entries import Entry, EntryDetails
+from hardwon.models.lists import ListedPattern, PatternFacets, PatternList, TrendCounts, Trends
 from hardwon.models.maintenance import JobState
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.reports.memory_report import describe_lift
@@ -15,6 +16,18 @@ from orchestrator.cli.support.terminal import format_time, print_json, print_tex
 
 _MAX_SUMMARY_CHARS = 100
 _MAX_PATTERN_CHARS = 300
+ENTRY_TEXTS = (
+    "task_description",
+    "failure_description",
+    "error_message",
+    "solution_steps",
+    "proposal",
+    "human_feedback",
+    "revision_approach",
+    "approved_approach",
+    "when_to_try",
+)
+"""The texts of an entry, in the order that they are read in."""
 
 
 def print_recent(entries: Sequence[Entry], *, as_json: bool) -> None:
@@ -40,11 +53,38 @@ def print_recent(entries: Sequence[Entry], *, as_json: bool) -> None:
     print_table(("captured", "status", "type", "project", "technology", "text", "entry"), rows)
 
 
+def print_entry(entry: EntryDetails, *, as_json: bool) -> None:
+    """Print an entry's texts, then what corrections replaced, the latest first."""
+    if as_json:
+        print_json(asdict(entry))
+        return
+    print_text(f"{entry.entry_id}  {entry.entry_type}  {entry.status}  {format_time(entry.captured_at)}")
+    for name in ("project_id", "task_id", "verified_by", "pattern_id", *ENTRY_TEXTS):
+        if value := getattr(entry, name):
+            print_text(f"{name}:\n   " + sanitize(str(value)).replace("\n", "\n   "))
+    for version in entry.history:
+        why = "" if version.reason is None else f": {one_line(version.reason)}"
+        print_text(f"until {format_time(version.replaced_at)}, corrected by {one_line(version.replaced_by)}{why}")
+        for name, text in version.texts.items():
+            print_text(f"   {name}: {'-' if text is None else one_line(text, _MAX_PATTERN_CHARS)}")
+
+
+def _print_facets(facets: PatternFacets) -> None:
+    for name, values in asdict(facets).items():
+        print_text(f"{name}: {', '.join(f'{one_line(value, 24)} {number:,}' for value, number in values.items())}")
+
+
 def print_patterns(patterns: Sequence[ListedPattern], *, as_json: bool) -> None:
     """Print patterns: a line of figures each, then the problem and the solution."""
+    facets = patterns.facets if isinstance(patterns, PatternList) else None
     if as_json:
-        print_json({"patterns": [asdict(pattern) for pattern in patterns]})
+        counts: dict[str, Any] = {}
+        if isinstance(patterns, PatternList) and facets is not None:
+            counts = {"total": patterns.total, "is_capped": patterns.is_capped, "facets": facets}
+        print_json({"patterns": [asdict(pattern) for pattern in patterns], **counts})
         return
+    if facets is not None:
+        _print_facets(facets)
     if not patterns:
         print_text("no pattern fits: hardwon checkpoint makes them from captured entries")
     for pattern in patterns:

@@ -23,7 +23,12 @@ _UNAIDED = "what came of a task without a hint is reported, too: it says how wel
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
+_CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 ROUTES: Mapping[str, str] = {
+    "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
+    "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
+    "EntryDetails": _CORRECTED,
+    "EntryVersion": _CORRECTED,
     "GET /v1/entries list_entries": _LISTS,
     "GET /v1/jobs list_jobs": _LISTS,
     "JobRun": _LISTS,
@@ -132,6 +137,9 @@ _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP t
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
     "hardwon recent": _LISTS,
+    "hardwon entries": _CORRECTED,
+    "hardwon entries show": _CORRECTED,
+    "hardwon entries correct": _CORRECTED,
     "hardwon jobs list": _LISTS,
     "hardwon trends": _LISTS,
     "hardwon patterns list": _LISTS,

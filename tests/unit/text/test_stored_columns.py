@@ -18,6 +18,7 @@ _OF_DOCUMENTS = {
 """What a redacted version replaces."""
 _WITHOUT_TEXTS = {
     "knowledge_staging": {"suspicions"},  # names of rules
+    "patterns": {"technologies", "agents", "projects"},  # names, which are not redacted in entries either
     "match_keys": {"why"},
     "links": {"why"},
     "distillations": {"model"},

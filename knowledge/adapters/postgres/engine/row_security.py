@@ -26,6 +26,7 @@ WORKSPACE_TABLES: Final = (
     "spending",
     "knowledge_staging",
     "entry_profiles",
+    "entry_versions",
     "patterns",
     "points",
     "match_keys",
