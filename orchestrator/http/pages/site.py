@@ -28,12 +28,15 @@ from orchestrator.http.operation_route import caller_knowledge
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
-from orchestrator.http.pages.views import pattern, pattern_list, waiting
+from orchestrator.http.pages.views import audit, contexts, health, keys, overview, pattern, pattern_list, waiting
 
 log = get_logger(__name__)
 ID: Final = "{id}"
 """A segment of an address that is an id: any UUID."""
+NAME: Final = "{name}"
+"""A segment that is a name: any text."""
 VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
+    ("GET", ("",)): overview.show_overview,
     ("GET", ("patterns",)): pattern_list.show_patterns,
     ("GET", ("patterns", ID)): pattern.show_pattern,
     ("POST", ("patterns", ID, "join")): pattern.join,
@@ -44,6 +47,18 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("POST", ("waiting", ID, "reject")): waiting.reject,
     ("POST", ("waiting", ID, "resolve")): waiting.resolve,
     ("POST", ("waiting", ID, "abandon")): waiting.abandon,
+    ("GET", ("contexts",)): contexts.show_contexts,
+    ("GET", ("contexts", ID)): contexts.show_context,
+    ("POST", ("contexts", ID, "outcome")): contexts.tell_outcome,
+    ("GET", ("health",)): health.show_health,
+    ("POST", ("health", "jobs", NAME)): health.run_one_job,
+    ("POST", ("health", "dead", "retry")): health.retry_dead,
+    ("GET", ("keys",)): keys.show_keys,
+    ("POST", ("keys",)): keys.create,
+    ("POST", ("keys", NAME, "rotate")): keys.rotate,
+    ("POST", ("keys", NAME, "revoke")): keys.revoke,
+    ("GET", ("audit",)): audit.show_audit,
+    ("POST", ("audit", "verify")): audit.verify,
     ("GET", ("state",)): waiting.show_state,
 }
 """The view of each method and path within a workspace."""
@@ -120,9 +135,14 @@ def _find_view(method: str, path: Sequence[str]) -> View:
     for (own_method, own_path), view in VIEWS.items():
         if own_method == method and len(own_path) == len(path):
             pairs = zip(own_path, path, strict=True)
-            if all(ours == theirs or (ours == ID and _is_id(theirs)) for ours, theirs in pairs):
+            if all(_matches(ours, theirs) for ours, theirs in pairs):
                 return view
     raise NotFound("there is no page at this address")
+
+
+def _matches(ours: str, theirs: str) -> bool:
+    """Return whether a segment of a path is what a view takes there."""
+    return ours == theirs or (ours == NAME and bool(theirs)) or (ours == ID and _is_id(theirs))
 
 
 def _is_id(text: str) -> bool:

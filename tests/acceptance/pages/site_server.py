@@ -283,14 +283,13 @@ def run_site(dsn: str, *, with_keys: bool = False, port: int | None = None) -> I
                 await opened.in_workspace("other").checkpoints.process_all()
                 at = port or free_port()
                 site = Site(f"http://127.0.0.1:{at}", opened, asyncio.get_running_loop(), clock)
-                auth = None
+                auth = AuthConfig(
+                    authenticator=opened.authenticator,
+                    operator_key=None,
+                    host="127.0.0.1",
+                    requests_per_second=1000,
+                )
                 if with_keys:
-                    auth = AuthConfig(
-                        authenticator=opened.authenticator,
-                        operator_key=None,
-                        host="127.0.0.1",
-                        requests_per_second=1000,
-                    )
                     for name, scopes, workspace in (
                         ("admin", ["admin"], None),
                         ("default", ["query", "review"], "default"),
