@@ -17,7 +17,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.models import NewEntry, Pattern, Task
+from knowledge.models import NewEntry, PatternId, Task
 from knowledge.ports import Clock
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
@@ -35,7 +35,8 @@ HOSTILE: Sequence[str] = (
     "[press](javascript:alert(1)) ![pixel](http://127.0.0.1:9/pixel.png) <http://127.0.0.1:9/auto>",
     "\u202egnp.exe\u202c and zero\u200bwidth and \x1b[31mred\x1b[0m and bell \x07",
     "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u0627\u0644\u0633\u0644\u0627\u0645",
-    "A" * 64_000,
+    "what? " * 10_000,
+    "\u00e9!?" * 5000,
     "{{ 7 * 7 }} {% raw %} </textarea></pre></template>\"'><b>",
     "| a | b |\n|---|---|\n| <svg onload=alert(1)> | `</code><script>` |\n\n```html\n<script>alert(1)</script>\n```",
     "[x]: javascript:alert(1)\n\n[x] **__bold__** <style>*{display:none}</style>",
@@ -229,7 +230,7 @@ async def _hold_back(knowledge: Knowledge) -> None:
         )
 
 
-async def fill_hostile(knowledge: Knowledge) -> Sequence[Pattern]:
+async def fill_hostile(knowledge: Knowledge) -> Sequence[PatternId]:
     """Store every hostile text in every field that takes it; return the patterns."""
     for number, text in enumerate(HOSTILE):
         short = text[:60].replace("\x1b", "").replace("\x07", "")
@@ -259,7 +260,7 @@ async def fill_hostile(knowledge: Knowledge) -> Sequence[Pattern]:
     for text in HOSTILE[:3]:
         task = Task(description=text, project_id="<b>p</b>", task_id="<i>t</i>", run_id="1")
         await builder.build_context_for_task(task, "<u>agent</u>")
-    return []
+    return [pattern.pattern_id for pattern in await knowledge.lists.patterns(limit=100)]
 
 
 @contextmanager

@@ -23,8 +23,11 @@ async def show_audit(page: PageRequest, *, report: ChainReport | None = None) ->
     words, after = page.parameter("q"), page.parameter("after")
     if after is not None and not after.isdecimal():
         raise InvalidInput("after", "must be the number of a decision")
+    whole_store = page.parameter("of") == "store"
     limit = _SEARCHED if words else SHOWN + 1
-    rows = await page.knowledge.audits.list(limit=limit, after=None if after is None else int(after))
+    rows = await page.knowledge.audits.list(
+        limit=limit, after=None if after is None else int(after), whole_store=whole_store
+    )
     if words:
         rows = [row for row in rows if _has_words(row, words)]
     return await page.render(
@@ -35,13 +38,16 @@ async def show_audit(page: PageRequest, *, report: ChainReport | None = None) ->
         words=words,
         searched=_SEARCHED,
         report=report,
+        whole_store=whole_store,
+        may_see_store=page.principal.workspace is None,
     )
 
 
 async def verify(page: PageRequest) -> Response:
     """Check that the log was not changed, and show what was found above it."""
     await read_form(page.request)
-    return await show_audit(page, report=await page.knowledge.audits.verify())
+    whole_store = page.parameter("of") == "store"
+    return await show_audit(page, report=await page.knowledge.audits.verify(whole_store=whole_store))
 
 
 def _has_words(row: AuditEntry, words: str) -> bool:

@@ -182,11 +182,16 @@ async def _find_outcomes(
         attempts: Sequence[Attempt] = ()
         if patterns[pattern_id] is not None:
             attempts = await knowledge.lists.attempts(pattern_id, limit=_MAX_ATTEMPTS)
-        ours = (record.project_id, record.task_id, record.run_id)
-        worked = next((each.worked for each in attempts if (each.project_id, each.task_id, each.run_id) == ours), None)
+        worked = next((each.worked for each in attempts if _is_of_task(each, record)), None)
         return Told(pattern_id=pattern_id, pattern=patterns[pattern_id], worked=worked)
 
     return await asyncio.gather(*map(find, record.shown))
+
+
+def _is_of_task(attempt: Attempt, record: ChoiceRecord) -> bool:
+    """Return whether an attempt was made at the task of a context; a task without a run has one run of its own."""
+    same_task = (attempt.project_id, attempt.task_id) == (record.project_id, record.task_id)
+    return same_task and record.run_id in {None, attempt.run_id}
 
 
 def _context_id(page: PageRequest) -> ContextId:
