@@ -1,19 +1,23 @@
-"""A server of the pages over a seeded store, in a thread; by hand: python -m tests.acceptance.pages.site_server PORT."""
+"""A server of the pages over a seeded store, in a thread.
+
+By hand: python -m tests.acceptance.pages.site_server PORT [keys].
+"""
 
 from __future__ import annotations
 
 import asyncio
+import queue
+import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from pydantic import SecretStr
 
 from knowledge.access.principals import Principal, Scope, Trust
@@ -24,9 +28,10 @@ from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
+from orchestrator.http.uvicorn import serve_on
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, rejection
-from tests.support.postgres import throwaway_postgres
+from tests.support.postgres import create_database, drop_database, throwaway_postgres
 from tests.support.processes import free_port
 
 HOSTILE: Sequence[str] = (
@@ -113,11 +118,11 @@ async def fill(knowledge: Knowledge, clock: MovingClock, *, rounds: int = 4) -> 
     builder = OrchestratorContextBuilder(knowledge)
     step = timedelta(days=38) / (rounds * len(_TOLD))
     for round_number in range(rounds):
-        for number, (technology, problem, solution) in enumerate(_TOLD):
+        for number, (technology, problem, _) in enumerate(_TOLD):
             clock.time += step
             project = _PROJECTS[(number + round_number) % len(_PROJECTS)]
             if number % 4 <= round_number:
-                await knowledge.capture.capture(_lesson(technology, problem, solution, project, round_number, number))
+                await knowledge.capture.capture(_lesson(number, round_number, project))
             if round_number:
                 await _use(knowledge, builder, problem, project, technology, worked=(number + round_number) % 5 != 0)
         await knowledge.checkpoints.process_all()
@@ -139,20 +144,19 @@ async def fill(knowledge: Knowledge, clock: MovingClock, *, rounds: int = 4) -> 
     clock.time = datetime.now(UTC)
 
 
-def _lesson(technology: str, problem: str, solution: str, project: str, round_number: int, number: int) -> NewEntry:
-    rival = number in {0, 4} and round_number == 2
+def _lesson(number: int, round_number: int, project: str) -> NewEntry:
+    technology, problem, solution = _TOLD[number]
+    if number == 0:
+        solution = _LONG_SOLUTION
+    if number in {0, 4} and round_number == 2:
+        solution = "Raise the timeout and retry three times with a pause"
+    error = f"psycopg.errors.DeadlockDetected: deadlock detected, process {round_number}"
     return failure(
         project_id=project,
         technology=technology,
         failure_description=problem,
-        error_message=f"psycopg.errors.DeadlockDetected: deadlock detected, process {round_number}"
-        if number == 0
-        else None,
-        solution_steps="Raise the timeout and retry three times with a pause"
-        if rival
-        else _LONG_SOLUTION
-        if number == 0
-        else solution,
+        error_message=error if number == 0 else None,
+        solution_steps=solution,
         task_id=f"T-{round_number}{number:02}",
         run_id=str(round_number),
         verified_by="pytest tests/test_accounts.py",
@@ -263,81 +267,65 @@ async def fill_hostile(knowledge: Knowledge) -> Sequence[PatternId]:
     return [pattern.pattern_id for pattern in await knowledge.lists.patterns(limit=100)]
 
 
+_KEYS: Sequence[tuple[str, Sequence[str], str | None]] = (
+    ("admin", ["admin"], None),
+    ("member", ["query", "review"], "default"),
+    ("other", ["admin"], "other"),
+)
+
+
+@asynccontextmanager
+async def _open_site(dsn: str, home: str, port: int, *, with_keys: bool) -> AsyncIterator[Site]:
+    """Open a seeded store, and yield its site; it has keys, or none."""
+    clock = MovingClock()
+    settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=30_000, holdout=0)
+    async with open_knowledge(settings, clock=clock, embedder=HashingEmbedder(dims=256)) as opened:
+        await fill(opened, clock, rounds=1 if with_keys else 4)
+        await fill_hostile(opened.in_workspace("hostile"))
+        other = opened.in_workspace("other")
+        await other.capture.capture(failure(failure_description="A secret of the others"))
+        await other.checkpoints.process_all()
+        site = Site(f"http://127.0.0.1:{port}", opened, asyncio.get_running_loop(), clock)
+        for name, scopes, workspace in _KEYS if with_keys else ():
+            site.keys[name] = (await opened.keys.create(scopes, workspace=workspace, name=name)).secret
+        yield site
+
+
+async def _serve(site: Site, started: Callable[[Site], None], stop: asyncio.Event) -> None:
+    """Serve a site until it is stopped."""
+    auth = AuthConfig(
+        authenticator=site.knowledge.authenticator, operator_key=None, host="127.0.0.1", requests_per_second=1000
+    )
+    listener = socket.create_server(("127.0.0.1", int(site.address.rpartition(":")[2])))
+    app = make_app(site.knowledge, auth=auth)
+    async with serve_on(app, listener, grace_seconds=1):
+        started(site)
+        await stop.wait()
+
+
 @contextmanager
-def run_site(dsn: str, *, with_keys: bool = False, port: int | None = None) -> Iterator[Site]:
-    """Run a server over a seeded store in a thread; stop it at the end."""
-    ready: threading.Event = threading.Event()
-    sites: list[Any] = []
+def run_site(
+    server: str, *, template: str = "template0", with_keys: bool = False, port: int | None = None
+) -> Iterator[Site]:
+    """Run a site over a seeded store, in a database of its own, in a thread; stop it at the end."""
+    told: queue.Queue[tuple[Site, asyncio.Event]] = queue.Queue()
 
-    async def serve(stop: asyncio.Event) -> None:
-        clock = MovingClock()
-        with tempfile.TemporaryDirectory(prefix="hardwon-pages-", ignore_cleanup_errors=True) as home:
-            settings = KnowledgeSettings(
-                home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=30_000, holdout=0
-            )
-            async with open_knowledge(settings, clock=clock, embedder=HashingEmbedder(dims=256)) as opened:
-                await fill(opened, clock)
-                await fill_hostile(opened.in_workspace("hostile"))
-                await opened.in_workspace("other").capture.capture(
-                    failure(failure_description="A secret of the others")
-                )
-                await opened.in_workspace("other").checkpoints.process_all()
-                at = port or free_port()
-                site = Site(f"http://127.0.0.1:{at}", opened, asyncio.get_running_loop(), clock)
-                auth = AuthConfig(
-                    authenticator=opened.authenticator,
-                    operator_key=None,
-                    host="127.0.0.1",
-                    requests_per_second=1000,
-                )
-                if with_keys:
-                    for name, scopes, workspace in (
-                        ("admin", ["admin"], None),
-                        ("default", ["query", "review"], "default"),
-                        ("other", ["admin"], "other"),
-                        ("agent", ["capture"], "default"),
-                    ):
-                        site.keys[name] = (await opened.keys.create(scopes, workspace=workspace, name=name)).secret
-                server = uvicorn.Server(
-                    uvicorn.Config(
-                        make_app(opened, auth=auth), port=at, host="127.0.0.1", log_level="warning", lifespan="off"
-                    )
-                )
-                server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
-                running = asyncio.create_task(server.serve())
-                while not server.started:
-                    await asyncio.sleep(0.02)
-                sites.append(site)
-                ready.set()
-                await stop.wait()
-                server.should_exit = True
-                await running
-
-    stops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def main() -> None:
+    async def main(home: str) -> None:
         stop = asyncio.Event()
-        stops.append((asyncio.get_running_loop(), stop))
-        await serve(stop)
+        dsn = await create_database(server, template=template)
+        async with _open_site(dsn, home, port or free_port(), with_keys=with_keys) as site:
+            await _serve(site, lambda started: told.put((started, stop)), stop)
+        await drop_database(dsn)
 
-    def work() -> None:
+    with tempfile.TemporaryDirectory(prefix="hardwon-pages-", ignore_cleanup_errors=True) as home:
+        thread = threading.Thread(target=lambda: asyncio.run(main(home)), name="site", daemon=True)
+        thread.start()
+        site, stop = told.get(timeout=240)
         try:
-            asyncio.run(main())
-        except BaseException as error:  # noqa: BLE001 - told to the test that waits
-            sites.append(error)
-            ready.set()
-
-    thread = threading.Thread(target=work, name="site", daemon=True)
-    thread.start()
-    ready.wait(240)
-    if not sites or isinstance(sites[0], BaseException):
-        raise RuntimeError("the site did not start") from (sites[0] if sites else None)
-    try:
-        yield sites[0]
-    finally:
-        loop, stop = stops[0]
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+            yield site
+        finally:
+            site.loop.call_soon_threadsafe(stop.set)
+            thread.join(30)
 
 
 if __name__ == "__main__":
