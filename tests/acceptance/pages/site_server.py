@@ -269,7 +269,7 @@ async def fill_hostile(knowledge: Knowledge) -> Sequence[PatternId]:
 
 _KEYS: Sequence[tuple[str, Sequence[str], str | None]] = (
     ("admin", ["admin"], None),
-    ("member", ["query", "review"], "default"),
+    ("member", ["capture", "query", "review"], "default"),
     ("other", ["admin"], "other"),
 )
 
