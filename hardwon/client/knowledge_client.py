@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hardwon.client.curation import (
         RemoteAudits,
         RemoteCorrections,
+        RemoteDeeds,
         RemoteGrouping,
         RemoteReviews,
         RemoteRevocations,
@@ -77,6 +78,7 @@ SERVICES: Final = {
     "checkpoints": ("hardwon.client.queries", "RemoteCheckpoints"),
     "contexts": ("hardwon.client.events", "RemoteContextLog"),
     "corrections": ("hardwon.client.curation", "RemoteCorrections"),
+    "deeds": ("hardwon.client.curation", "RemoteDeeds"),
     "events": ("hardwon.client.events", "RemoteEvents"),
     "grouping": ("hardwon.client.curation", "RemoteGrouping"),
     "journal": ("hardwon.client.documents", "RemoteJournal"),
@@ -129,6 +131,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     checkpoints: RemoteCheckpoints
     contexts: RemoteContextLog
     corrections: RemoteCorrections
+    deeds: RemoteDeeds
     events: RemoteEvents
     grouping: RemoteGrouping
     journal: RemoteJournal

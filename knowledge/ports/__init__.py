@@ -12,6 +12,7 @@ from knowledge.ports.clock import Clock as Clock
 from knowledge.ports.clock import StoreClock as StoreClock
 from knowledge.ports.contexts import MAX_CONTEXTS as MAX_CONTEXTS
 from knowledge.ports.contexts import ContextStore as ContextStore
+from knowledge.ports.deeds import DeedStore as DeedStore
 from knowledge.ports.embedding import ChatModel as ChatModel
 from knowledge.ports.embedding import Embedder as Embedder
 from knowledge.ports.entries import LATEST_OF_ALL as LATEST_OF_ALL
@@ -43,6 +44,7 @@ from knowledge.ports.patterns import PatternStore as PatternStore
 from knowledge.ports.patterns import RegroupingTransaction as RegroupingTransaction
 from knowledge.ports.points import DirtyPoints as DirtyPoints
 from knowledge.ports.points import PointStore as PointStore
+from knowledge.ports.records import ContextQuery as ContextQuery
 from knowledge.ports.records import RecordStore as RecordStore
 from knowledge.ports.runs import CANCELLED as CANCELLED
 from knowledge.ports.runs import RUN_RETENTION as RUN_RETENTION

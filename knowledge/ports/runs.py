@@ -73,6 +73,9 @@ class JobStore(Protocol):
         Those that are not empty, and those with deleted points or old records left to remove.
         """
 
+    async def workspaces_with_deeds(self, now: datetime) -> list[str]:
+        """Return the workspaces that have a deed which is due."""
+
     async def vacuum(self) -> None:
         """Vacuum the tables: Postgres never does so by itself in a store that is open for seconds."""
 

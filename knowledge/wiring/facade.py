@@ -29,6 +29,7 @@ from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.memory.checkpoint.service import CheckpointEmbeddingService
 from knowledge.memory.curation.audit_log import AuditService
 from knowledge.memory.curation.corrections import CorrectionService
+from knowledge.memory.curation.deeds import DeedService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
@@ -75,6 +76,7 @@ class Knowledge:
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
     corrections: CorrectionService
+    deeds: DeedService
     reviews: ReviewService
     redaction: StoredSecretsService
     revocations: RevocationService
@@ -202,6 +204,7 @@ SERVICES = (
     "store_upkeep",
     "archives",
     "corrections",
+    "deeds",
     "reviews",
     "redaction",
     "revocations",

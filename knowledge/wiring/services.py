@@ -16,6 +16,7 @@ from knowledge.adapters.postgres.admin.access import PostgresSpending
 from knowledge.adapters.postgres.admin.archive import PostgresArchive
 from knowledge.adapters.postgres.admin.audit import PostgresAudit
 from knowledge.adapters.postgres.admin.corrections import PostgresCorrections
+from knowledge.adapters.postgres.admin.deeds import PostgresDeeds
 from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
@@ -41,6 +42,7 @@ from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH, CHECKPOINT_DEA
 from knowledge.memory.checkpoint.summaries import DistillationService
 from knowledge.memory.curation.audit_log import AuditService
 from knowledge.memory.curation.corrections import CorrectionService
+from knowledge.memory.curation.deeds import DeedService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
@@ -137,6 +139,7 @@ def make_knowledge(
         corrections=_corrections(settings, stores, audit),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
+        deeds=_deeds(engine, stores, provenance, capture, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
@@ -184,6 +187,24 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
             open_chat=with_quota(stores, chat_of(settings)),
             deadline=CHECKPOINT_DEADLINE,
         ),
+    )
+
+
+def _deeds(
+    engine: AsyncEngine,
+    stores: Stores,
+    provenance: PostgresProvenance,
+    capture: KnowledgeCaptureService,
+    audit: Auditor,
+) -> DeedService:
+    grouping = PostgresGrouping(engine, stores.workspace)
+    return DeedService(
+        stores=stores,
+        deeds=PostgresDeeds(engine, stores.workspace),
+        reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
+        grouping=PatternGroupingService(stores=stores, grouping=grouping, audit=audit),
+        capture=capture,
+        audit=audit,
     )
 
 

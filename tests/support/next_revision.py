@@ -46,10 +46,11 @@ _INDEXES = (
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
-    "DROP TABLE counters, entry_versions",
+    "DROP TABLE counters, entry_versions, deeds",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",
+    "ALTER TABLE contexts DROP COLUMN near",
     "ALTER TABLE job_run DROP COLUMN began_at, DROP COLUMN dealt_with",
     "UPDATE alembic_version SET version_num = '0030'",
 )

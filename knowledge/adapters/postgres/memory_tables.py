@@ -501,11 +501,12 @@ contexts = sa.Table(
     sa.Column("situation_key", sa.String(64)),
     sa.Column("point_id", UUID(as_uuid=True)),
     sa.Column("choice", JSONB(none_as_null=True)),
+    sa.Column("near", JSONB(none_as_null=True)),
 )
 """The patterns handed out for a task, and the entries that supported them then; none where the task got no hint.
 
 `reason`: the rule that decided; `point_id`: the situation nearest to the task's; `choice`: the numbers of the choice.
-All three are NULL in contexts of before revision 0027.
+All three are NULL in contexts of before revision 0027. `near`: the candidates where none was near enough for a choice.
 """
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
@@ -640,6 +641,32 @@ job_run = sa.Table(
 
 A run out of turn has the time it began as its slot.
 """
+
+deeds = sa.Table(
+    "deeds",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("subject", UUID(as_uuid=True), nullable=False),
+    sa.Column("others", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
+    sa.Column("who", sa.String(200), nullable=False),
+    sa.Column("decided_at", TIME, nullable=False),
+    sa.Column("due_at", TIME, nullable=False),
+    sa.Column("state", sa.String(20), nullable=False),
+    sa.Column("claimed_at", TIME),
+    sa.Column("ended_at", TIME),
+    sa.Column("ended_by", sa.String(200)),
+    sa.Column("error", sa.Text),
+    sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
+    sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
+)
+"""Decisions of people that are done after a grace period, in which they can be undone; gone a month after their end."""
+
+_UNENDED = sa.text("state IN ('waiting', 'running')")
+sa.Index("deeds_subject", deeds.c.workspace, deeds.c.subject, unique=True, postgresql_where=_UNENDED)
+sa.Index("ix_deeds_due", deeds.c.due_at, postgresql_where=_UNENDED)
+sa.Index("ix_deeds_decided", deeds.c.workspace, deeds.c.decided_at.desc(), deeds.c.id)
 
 embedding_spaces = sa.Table(
     "embedding_spaces",

@@ -81,6 +81,26 @@ def add_lists(app: typer.Typer) -> None:
     )
     add_command(
         app,
+        "deeds",
+        OperationCommand(
+            "deeds.list",
+            "list_report:print_deeds",
+            "Show what people decided lately, and what can still be undone.",
+            options={"state": _text("Only waiting, running, done, undone or failed ones.", "--state")},
+        ),
+    )
+    add_command(
+        app,
+        "undo",
+        OperationCommand(
+            "deeds.undo",
+            "list_report:print_deed",
+            "Undo a decision or deletion that is not done yet.",
+            options={"deed_id": Annotated[UUID, typer.Argument(help="The deed, as hardwon deeds prints it.")]},
+        ),
+    )
+    add_command(
+        app,
         "trends",
         OperationCommand(
             "lists.trends",

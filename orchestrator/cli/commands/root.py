@@ -232,7 +232,7 @@ def context(
     from hardwon.client.arguments import read_context_request
     from hardwon.context.builder import ContextBuilder
     from hardwon.settings import ClientSettings
-    from orchestrator.cli.reports.memory_report import print_context
+    from orchestrator.cli.reports.memory_report import find_problems, print_context
     from orchestrator.cli.support.session import open_workspace
 
     if input_file is None and (text is None or agent_type is None):
@@ -246,7 +246,8 @@ def context(
         async with open_workspace(workspace, as_json=as_json) as knowledge:
             knowledge.settings = ClientSettings(query_deadline_ms=_PATIENCE_MS)
             built = await ContextBuilder(knowledge).build_context_for_task(request.task, request.agent_type)
-        print_context(built, as_json=as_json)
+            problems = {} if as_json or built.patterns else await find_problems(knowledge, built)
+        print_context(built, problems, as_json=as_json)
         if built.degraded and not built.patterns:
             raise typer.Exit(1)
 

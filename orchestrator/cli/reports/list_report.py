@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from hardwon.context.sanitize import sanitize
+from hardwon.models.deeds import Deed
 from hardwon.models.entries import Entry, EntryDetails
 from hardwon.models.lists import ListedPattern, PatternFacets, PatternList, TrendCounts, Trends
 from hardwon.models.maintenance import JobState
@@ -115,6 +116,29 @@ def print_trends(trends: Trends, *, as_json: bool) -> None:
     cells = [[title, *(f"{getattr(counts, name):,}" for name in names)] for title, counts in rows]
     print_table(["day", *(name.replace("_", " ") for name in names)], cells)
     print_text(f"lift {describe_lift(trends.lift)}")
+
+
+def print_deeds(deeds: Sequence[Deed], *, as_json: bool) -> None:
+    """Print decisions, a line each."""
+    if as_json:
+        print_json({"deeds": [asdict(deed) for deed in deeds]})
+        return
+    if not deeds:
+        print_text("nobody decided anything lately")
+        return
+    rows = [
+        (str(deed.deed_id), format_time(deed.decided_at), deed.state, deed.kind, str(deed.subject), one_line(deed.who))
+        for deed in deeds
+    ]
+    print_table(("deed", "decided", "state", "what", "about", "who"), rows)
+
+
+def print_deed(deed: Deed, *, as_json: bool) -> None:
+    """Print a decision."""
+    if as_json:
+        print_json(deed)
+    else:
+        print_deeds([deed], as_json=False)
 
 
 def print_jobs(jobs: Sequence[JobState], *, as_json: bool) -> None:

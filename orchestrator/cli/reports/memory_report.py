@@ -6,12 +6,14 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
 from hardwon.context.sanitize import sanitize
+from hardwon.errors import HardwonError
 from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import FoundPatterns, Pattern, label
@@ -37,6 +39,7 @@ from orchestrator.cli.support.terminal import (
 )
 
 if TYPE_CHECKING:
+    from hardwon.client.knowledge_client import KnowledgeClient
     from hardwon.models.maintenance import (
         ImportReport,
         ModelChoice,
@@ -246,14 +249,38 @@ def _record(pattern: Pattern) -> str:
     return "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
 
 
-def print_context(context: Context, *, as_json: bool) -> None:
-    """Print a context as an agent would get it."""
+async def find_problems(knowledge: KnowledgeClient, context: Context) -> dict[PatternId, str]:
+    """Return the problems of the candidates of a context without patterns, those that can be read."""
+    problems = {}
+    for each in context.candidates:
+        with suppress(HardwonError):
+            problems[each.pattern_id] = (await knowledge.queries.get(each.pattern_id)).problem
+    return problems
+
+
+_SILENCE = {
+    "nothing_near": "nothing is near enough",
+    "not_sure": "what is near is likely not right for this task",
+    "agent_knows": "the agent is likelier to be right without a hint",
+    "held_out": "held out by chance, to measure the lift",
+}
+
+
+def print_context(context: Context, problems: Mapping[PatternId, str], *, as_json: bool) -> None:
+    """Print a context as an agent would get it; without patterns, also why, with the problems of what was near."""
     if as_json:
         print_json(context)
         return
     print_text(context.text)
     if context.degraded:
         notes.print(f"degraded: {context.degraded}")
+    if context.patterns or context.reason not in _SILENCE:
+        return
+    notes.print(f"no pattern is shown: {_SILENCE[context.reason]}")
+    for each in context.candidates:
+        notes.print(f"   {each.pattern_id}  relevance {each.relevance:.2f}  {each.withheld}")
+        if each.pattern_id in problems:
+            notes.print(f"      {_one_line(problems[each.pattern_id])[:_MAX_SUMMARY_CHARS]}")
 
 
 def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:

@@ -24,7 +24,15 @@ _INDEX = "the layout, the recall and the nodes of the index can be seen, and the
 _AGAIN = "what was stored before there was a rule for it is redacted again"
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
+_DEEDS = "what a person decides can be undone for a while"
 ROUTES: Mapping[str, str] = {
+    "POST /v1/deeds decide": _DEEDS,
+    "POST /v1/deletions delete_later": _DEEDS,
+    "POST /v1/undo/{deed_id} undo": _DEEDS,
+    "GET /v1/deeds list_deeds": _DEEDS,
+    "Deed": _DEEDS,
+    "DeedKind": _DEEDS,
+    "DeedState": _DEEDS,
     "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
     "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
     "EntryDetails": _CORRECTED,
@@ -137,6 +145,8 @@ _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP t
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
     "hardwon recent": _LISTS,
+    "hardwon deeds": _DEEDS,
+    "hardwon undo": _DEEDS,
     "hardwon entries": _CORRECTED,
     "hardwon entries show": _CORRECTED,
     "hardwon entries correct": _CORRECTED,

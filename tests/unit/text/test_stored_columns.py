@@ -22,11 +22,12 @@ _WITHOUT_TEXTS = {
     "match_keys": {"why"},
     "links": {"why"},
     "distillations": {"model"},
-    "contexts": {"choice"},  # numbers
+    "contexts": {"choice", "near"},  # numbers, and our own words
     "embedding_spaces": {"space", "calibration"},
     "answer_cache": {"partitions"},
     "kb_documents": {"mark"},  # of git
     "kb_sources": {"url", "subdir", "globs"},  # addresses with a password are refused
+    "deeds": {"error"},  # our own words
     "job_run": {"error"},  # of the store, and gone after a month
     "audit_log": {"details"},  # counted: each row is sealed by the next one
 }

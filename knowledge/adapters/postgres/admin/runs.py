@@ -34,6 +34,7 @@ from knowledge.adapters.postgres.memory_tables import (
     checkpoints,
     contexts,
     counters,
+    deeds,
     embedding_spaces,
     job_run,
     knowledge_staging,
@@ -265,6 +266,11 @@ class PostgresJobs(Store, JobStore):
         )  # closed ones are in no index
         names = sa.union(*plain, *map(_distinct_workspaces, _RECORD_TABLES)).subquery("tended").c.workspace
         return list(await self._scalars(sa.select(names).order_by(names)))
+
+    async def workspaces_with_deeds(self, now: datetime) -> list[str]:
+        unended = sa.literal_column("state IN ('waiting', 'running')", sa.Boolean)
+        query = sa.select(deeds.c.workspace).where(unended, deeds.c.due_at <= now).distinct()
+        return list(await self._scalars(query.order_by(deeds.c.workspace)))
 
     async def vacuum(self) -> None:
         await self._write(Vacuum(_PRUNED))

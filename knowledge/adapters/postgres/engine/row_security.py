@@ -33,6 +33,7 @@ WORKSPACE_TABLES: Final = (
     "links",
     "checkpoints",
     "contexts",
+    "deeds",
     "outcomes",
     "records",
     "lexicon",
