@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hardwon.errors import (
     AccessDenied,
@@ -23,6 +24,7 @@ from hardwon.errors import (
     Unavailable,
 )
 from hardwon.event_log import get_logger
+from hardwon.models.deeds import Deed, DeedKind, DeedState
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.authentication import PRINCIPAL, Unauthenticated
@@ -45,6 +47,9 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+MAX_DEEDS: Final = 500
+"""Decisions that are looked at which are not done yet; ours."""
+_OF_ENTRIES: Final = frozenset({DeedKind.APPROVE, DeedKind.REJECT, DeedKind.DELETE_ENTRY})
 MAX_WORKSPACES: Final = 50
 """Workspaces in the list of the switch, ours; another one is opened by its address."""
 
@@ -124,7 +129,9 @@ class PageRequest:
 
     def address_with(self, **query: object) -> str:
         """Return the address of this page with some parameters changed, and without the place in the list."""
-        kept = {name: value for name, value in self.request.query_params.items() if name not in {"after", "done"}}
+        kept = {
+            name: value for name, value in self.request.query_params.items() if name not in {"after", "done", "deed"}
+        }
         return self.address("/".join(quote(part, safe="") for part in self.path), **{**kept, **query})
 
     async def render(self, template: str, *, status: int = 200, here: str, **values: Any) -> Response:
@@ -133,6 +140,17 @@ class PageRequest:
         return respond(
             template, status=status, page=self, here=here, frame=frame, workspace_address=page_address, **values
         )
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the page's script asks, which shows the answer itself."""
+        return "application/json" in self.request.headers.get("accept", "")
+
+    def answer_deed(self, deed: Deed, path: str, *, done: str, **query: object) -> Response:
+        """Return the answer to a decision that is done after a while: where it can be undone until then."""
+        if self.wants_json:
+            return JSONResponse({"undo": self.address(f"undo/{deed.deed_id}")}, headers=HEADERS)
+        return self.redirect(path, done=done, deed=deed.deed_id, **query)
 
     def redirect(self, path: str = "", **query: object) -> Response:
         """Return the answer to a form that was done: the page to go to."""
@@ -174,7 +192,16 @@ async def count_waiting(knowledge: Knowledge) -> int | None:
     if not knowledge.principal.may("stats"):
         return None
     counts = (await knowledge.stats()).entries
-    return counts.get("open", 0) + counts.get("quarantined", 0)
+    decided = await find_decided(knowledge)
+    return max(0, counts.get("open", 0) + counts.get("quarantined", 0) - len(decided))
+
+
+async def find_decided(knowledge: Knowledge) -> set[UUID]:
+    """Return the entries that a decision was made on which is not done yet: they wait for nobody any more."""
+    if not knowledge.principal.may("deeds.list"):
+        return set()
+    deeds = await knowledge.deeds.list(state=DeedState.WAITING, limit=MAX_DEEDS)
+    return {deed.subject for deed in deeds if deed.kind in _OF_ENTRIES}
 
 
 def respond(template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any) -> Response:

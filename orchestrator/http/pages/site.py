@@ -24,11 +24,23 @@ from orchestrator.http.middleware.page_sessions import (
     SIGN_OUT_PATH,
     is_page,
 )
+from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
-from orchestrator.http.pages.views import audit, contexts, health, keys, overview, pattern, pattern_list, waiting
+from orchestrator.http.pages.views import (
+    audit,
+    contexts,
+    entry,
+    health,
+    keys,
+    overview,
+    pattern,
+    pattern_list,
+    undo,
+    waiting,
+)
 
 log = get_logger(__name__)
 ID: Final = "{id}"
@@ -59,6 +71,9 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("POST", ("keys", NAME, "revoke")): keys.revoke,
     ("GET", ("audit",)): audit.show_audit,
     ("POST", ("audit", "verify")): audit.verify,
+    ("POST", ("undo", ID)): undo.undo_deed,
+    ("GET", ("entries", ID)): entry.show_entry,
+    ("POST", ("entries", ID, "correct")): entry.correct,
     ("GET", ("state",)): waiting.show_state,
 }
 """The view of each method and path within a workspace."""
@@ -115,6 +130,8 @@ async def show_page(request: Request) -> Response:
         if isinstance(error, AccessDenied):
             log.info("page_denied", path=request.url.path)
             workspace = None if workspace is None else _own_workspace(request)
+        if "application/json" in request.headers.get("accept", ""):
+            return problem_response(error, headers=HEADERS)
         return show_error(request, error, workspace=workspace)
 
 

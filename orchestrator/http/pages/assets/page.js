@@ -55,56 +55,64 @@ if (list) {
   if (first) choose(first, { focus: false });
 }
 
-// a deed is done after a while in which it can be taken back, or at once when the page is left
+// a decision is sent at once, and can be taken back while the server waits with it
 const WAIT = 8000;
-let pending = null;
+let last = null;
 
-function settle() {
-  if (!pending) return;
-  const { form, timer, toast } = pending;
-  pending = null;
-  clearTimeout(timer);
-  toast.remove();
-  send(form);
+async function send(address, form) {
+  try {
+    return await fetch(address, { method: "POST", body: new URLSearchParams(new FormData(form)), keepalive: true, headers: { Accept: "application/json" } });
+  } catch {
+    return null;
+  }
 }
 
-async function send(form) {
-  const body = new URLSearchParams(new FormData(form));
-  let answer;
+async function explain(answer) {
+  if (!answer) return "hardwon does not answer: nothing was changed, and what you typed is still here.";
   try {
-    answer = await fetch(form.action, { method: "POST", body, keepalive: true, headers: { Accept: "text/html" } });
+    return (await answer.json()).detail || "That was refused: load the page again.";
   } catch {
-    say("hardwon does not answer: nothing was changed. Load the page again.");
+    return "That was refused: load the page again.";
+  }
+}
+
+async function decide(form) {
+  const item = form.closest(".item");
+  const items = steps();
+  const place = items.indexOf(item);
+  item.hidden = true;
+  count(-1);
+  empty(item);
+  choose(items[place + 1] || items[place - 1]);
+  const answer = await send(form.action, form);
+  if (!answer || !answer.ok) {
+    const words = await explain(answer);
+    if (!answer || answer.status !== 409) bring(item);
+    say(words);
     return;
   }
-  if (answer.status === 409) say("Somebody decided this already: load the page again to see what.");
-  else if (!answer.ok) say("That was refused: load the page again to see what is wrong.");
-  refresh();
+  const { undo: address } = await answer.json();
+  if (last) last.toast.remove();
+  const toast = say(form.dataset.toast, undo);
+  last = { address, form, item, toast };
+  setTimeout(() => toast.remove(), WAIT);
 }
 
-function undo() {
-  if (!pending) return;
-  const { item, timer, toast } = pending;
-  pending = null;
-  clearTimeout(timer);
-  toast.remove();
+function bring(item) {
   item.hidden = false;
   count(1);
   empty(item);
   choose(item);
 }
 
-function postpone(form) {
-  settle();
-  const item = form.closest(".item");
-  const items = steps();
-  const next = items[items.indexOf(item) + 1] || items[items.indexOf(item) - 1];
-  item.hidden = true;
-  count(-1);
-  empty(item);
-  const toast = say(form.dataset.toast, undo);
-  pending = { form, item, toast, timer: setTimeout(settle, WAIT) };
-  choose(next);
+async function undo() {
+  if (!last) return;
+  const { address, form, item, toast } = last;
+  last = null;
+  toast.remove();
+  const answer = await send(address, form);
+  if (answer && answer.ok) bring(item);
+  else say(await explain(answer));
 }
 
 function count(by) {
@@ -135,12 +143,9 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.dataset.toast && form.closest(".item")) {
     event.preventDefault();
-    postpone(form);
-  } else {
-    settle();
+    decide(form);
   }
 });
-addEventListener("pagehide", settle);
 for (const toast of all("main > .toast")) setTimeout(() => toast.remove(), WAIT);
 
 // filter the rows that are here while typing; Enter asks the server for all
@@ -166,12 +171,12 @@ if (filter) {
 // what changes by itself, while somebody looks
 const state = one("[data-state]");
 async function refresh() {
-  if (!state || document.hidden || pending) return;
+  if (!state || document.hidden) return;
   try {
     const answer = await fetch(state.dataset.state, { headers: { Accept: "application/json" } });
     if (!answer.ok) return;
     const { waiting } = await answer.json();
-    if (waiting !== null && !pending) for (const number of all('[data-live="waiting"]')) number.textContent = waiting;
+    if (waiting !== null) for (const number of all('[data-live="waiting"]')) number.textContent = waiting;
   } catch {
     // the next time asks again
   }

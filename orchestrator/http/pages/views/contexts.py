@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+from uuid import UUID
 
 from starlette.responses import Response
 
@@ -20,6 +21,7 @@ from orchestrator.context.rendering import render
 from orchestrator.http.pages.forms import read_form
 from orchestrator.http.pages.shell import PageRequest
 
+_Id = TypeVar("_Id")
 SHOWN: Final = 30
 SHOWN_CANDIDATES: Final = 10
 """Candidates of one context that are named, the likeliest first; the others are counted."""
@@ -27,11 +29,22 @@ _MAX_ATTEMPTS: Final = 1000
 DONE: Final = {"told": "Noted: what came of it counts from now on"}
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The numbers of a candidate; `successes` and `failures` are weighted by how near they were to the task."""
+
+    pattern_id: PatternId
+    relevance: float
+    successes: float
+    failures: float
+    low_trust: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A candidate of a context: its numbers, the decision and why; `pattern` is None where it is gone."""
 
-    scored: ScoredCandidate | None
+    scored: Scores | None
     pattern_id: PatternId
     pattern: Pattern | None
     is_shown: bool
@@ -57,12 +70,16 @@ class Told:
 
 
 async def show_contexts(page: PageRequest) -> Response:
-    """Show the contexts, the latest first."""
-    reason, project = page.parameter("given"), page.parameter("project")
-    if reason is not None and reason not in frozenset(Reason):
-        raise InvalidInput("given", f"must be one of {', '.join(Reason)}")
+    """Show the contexts that the filters let through, the latest first."""
+    chosen = {name: page.parameter(name) for name in ("given", "outcome", "project", "pattern", "days")}
     listed = await page.knowledge.contexts.list(
-        project_id=project, reason=reason, limit=SHOWN + 1, after=_parse_after(page.parameter("after"))
+        given=chosen["given"],
+        outcome=chosen["outcome"],
+        project_id=chosen["project"],
+        pattern_id=_parse_id("pattern", chosen["pattern"], PatternId),
+        days=_parse_days(chosen["days"]),
+        limit=SHOWN + 1,
+        after=_parse_id("after", page.parameter("after"), ContextId),
     )
     shown = listed[:SHOWN]
     return await page.render(
@@ -70,8 +87,8 @@ async def show_contexts(page: PageRequest) -> Response:
         here="contexts",
         contexts=shown,
         after=shown[-1].context_id if len(listed) > SHOWN else None,
-        reason=reason,
-        project=project,
+        chosen=chosen,
+        is_filtered=any(chosen.values()),
     )
 
 
@@ -79,7 +96,7 @@ async def show_context(page: PageRequest, *, status: int = 200, error: str | Non
     """Show how a context was chosen, and what came of it; a silent one explains itself."""
     again = await page.knowledge.contexts.show(_context_id(page))
     record = again.record
-    scored = _distinct(record.choice)
+    scored = _distinct(record)
     ids = [*dict.fromkeys([*record.shown, *(each.pattern_id for each in scored)])]
     named = ids[: max(SHOWN_CANDIDATES, len(record.shown))]
     patterns = await _find_patterns(page.knowledge, named)
@@ -126,11 +143,13 @@ async def tell_outcome(page: PageRequest) -> Response:
     return page.redirect(f"contexts/{context_id}", done="told")
 
 
-def _distinct(choice: Choice | None) -> Sequence[ScoredCandidate]:
-    """Return the candidates of a choice, each pattern once, at its best place."""
-    best: dict[PatternId, ScoredCandidate] = {}
-    for each in () if choice is None else choice.candidates:
-        best.setdefault(each.pattern_id, each)
+def _distinct(record: ChoiceRecord) -> Sequence[Scores]:
+    """Return the candidates of a context, each pattern once, at its best place; where none was, what came nearest."""
+    best: dict[PatternId, Scores] = {}
+    for each in record.near if record.choice is None else record.choice.candidates:
+        low_trust = isinstance(each, ScoredCandidate) and each.low_trust
+        scores = Scores(each.pattern_id, each.relevance, each.successes, each.failures, low_trust)
+        best.setdefault(each.pattern_id, scores)
     return list(best.values())
 
 
@@ -157,7 +176,7 @@ def _bar(choice: Choice | None) -> Bar | None:
     return Bar(sure=choice.right, bar=choice.alone + choice.margin, why=why)
 
 
-def _explain(record: ChoiceRecord, pattern_id: PatternId, scored: ScoredCandidate | None) -> str:
+def _explain(record: ChoiceRecord, pattern_id: PatternId, scored: Scores | None) -> str:
     """Return in a sentence why a candidate was shown or withheld."""
     if pattern_id in record.shown:
         place = record.shown.index(pattern_id)
@@ -198,9 +217,16 @@ def _context_id(page: PageRequest) -> ContextId:
     return ContextId(as_id("context_id", page.path[1]))
 
 
-def _parse_after(text: str | None) -> ContextId | None:
-    """Return the context that a page begins behind. Raises NotFound for what is no id."""
+def _parse_id(name: str, text: str | None, kind: Callable[[UUID], _Id]) -> _Id | None:
+    """Return an id of the address. Raises NotFound for what is none."""
     try:
-        return None if text is None else ContextId(as_id("after", text))
+        return None if text is None else kind(as_id(name, text))
     except InvalidInput as error:
-        raise NotFound("this page of the list does not exist: begin with the first") from error
+        raise NotFound("there is no such list of contexts: begin with the first page") from error
+
+
+def _parse_days(text: str | None) -> int | None:
+    """Return a number of days. Raises InvalidInput."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text[:9])
+    raise InvalidInput("days", "must be a number of days")

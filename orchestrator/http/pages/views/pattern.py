@@ -11,6 +11,7 @@ from typing import Final
 from starlette.responses import Response
 
 from hardwon.errors import InvalidInput, NotFound
+from hardwon.models.deeds import DeedKind
 from hardwon.models.patterns import Pattern, PatternDetails, PatternPair
 from hardwon.validation import as_id
 from knowledge.models import Entry, EntryId, PatternId
@@ -21,9 +22,9 @@ from orchestrator.http.pages.shell import PageRequest
 SHOWN_ATTEMPTS: Final = 500
 SHOWN_ENTRIES: Final = 50
 DONE: Final = {
-    "joined": "Joined: the evidence of both counts here",
-    "split": "Split off: this is the new pattern",
-    "deleted": "Deleted, with its entries",
+    "joined": "Joined in half a minute: then the evidence of both counts here",
+    "split": "Split off in half a minute: the ticked entries become a pattern of their own",
+    "undone": "Taken back",
 }
 
 
@@ -72,7 +73,7 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
         expires_at=_last_expiry(details.entries),
         failed=[attempt for attempt in attempts if not attempt.worked][:SHOWN_ENTRIES],
         may_edit=may_edit,
-        may_delete=page.principal.may("capture.delete_pattern"),
+        may_delete=page.principal.may("deeds.delete"),
         is_whole=page.parameter("whole") is not None,
         split_error=split_error,
         done=DONE.get(page.parameter("done") or ""),
@@ -86,25 +87,26 @@ async def join(page: PageRequest) -> Response:
         other = PatternId(as_id("other", form.text("other")))
     except InvalidInput as error:
         raise NotFound("the pattern to join is not named: open this one again") from error
-    kept = await page.knowledge.grouping.join(_pattern_id(page), other)
-    return page.redirect(f"patterns/{kept.pattern_id}", done="joined")
+    pattern_id = _pattern_id(page)
+    deed = await page.knowledge.deeds.decide(DeedKind.JOIN, pattern_id=pattern_id, other=other)
+    return page.answer_deed(deed, f"patterns/{pattern_id}", done="joined")
 
 
 async def split(page: PageRequest) -> Response:
     """Move the ticked entries to a pattern of their own; say at the table what is wrong with the choice."""
     form = await read_form(page.request)
     try:
-        made = await page.knowledge.grouping.split(_chosen_entries(form))
+        deed = await page.knowledge.deeds.decide(DeedKind.SPLIT, entry_ids=_chosen_entries(form))
     except InvalidInput as error:
         return await show_pattern(page, split_error=error.reason, status=422)
-    return page.redirect(f"patterns/{made.pattern_id}", done="split")
+    return page.answer_deed(deed, f"patterns/{_pattern_id(page)}", done="split")
 
 
 async def delete(page: PageRequest) -> Response:
     """Delete this pattern with all its entries."""
     await read_form(page.request)
-    await page.knowledge.capture.delete_pattern(_pattern_id(page))
-    return page.redirect("patterns", done="deleted")
+    deed = await page.knowledge.deeds.delete(pattern_id=_pattern_id(page))
+    return page.answer_deed(deed, "patterns", done="deleted")
 
 
 def _chosen_entries(form: Form) -> Sequence[EntryId]:

@@ -21,6 +21,7 @@ LEAST_RELEVANCE: Final = 0.1
 """Nearness from which a search by meaning shows a pattern, ours: 0 is that of unrelated texts."""
 RELEVANCE: Final = "relevance"
 """The order of what was searched by meaning."""
+DONE: Final = {"deleted": "Deleted in half a minute, with its entries", "undone": "Taken back"}
 _FILTERS: Final = ("kind", "technology", "agent", "project", "trust")
 
 
@@ -52,6 +53,7 @@ async def show_patterns(page: PageRequest) -> Response:
         sort=sort,
         sorts={"problem": "ascending", "evidence": "descending", "projects": "descending", "seen": "descending"},
         chosen=chosen,
+        done=DONE.get(page.parameter("done") or ""),
         is_filtered=any(chosen.values()) or text is not None,
     )
 

@@ -10,19 +10,21 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from hardwon.errors import Conflict, HardwonError, InvalidInput, NotFound
+from hardwon.models.deeds import DeedKind
 from hardwon.validation import as_id
 from knowledge.models import Entry, EntryId, EntryType
 from orchestrator.http.pages.forms import Form, read_form
 from orchestrator.http.pages.rendering.suspicion import mark_entry
-from orchestrator.http.pages.shell import HEADERS, PageRequest, count_waiting
+from orchestrator.http.pages.shell import HEADERS, PageRequest, count_waiting, find_decided
 
 SHOWN: Final = 50
 """Entries of each kind on one page, ours."""
 DONE: Final = {
-    "approved": "Approved: the next checkpoint embeds it",
-    "rejected": "Rejected, and deleted",
+    "approved": "Approved",
+    "rejected": "Rejected: it is deleted in half a minute",
     "resolved": "Saved: the next checkpoint embeds it",
-    "abandoned": "Deleted: nobody waits for it any more",
+    "abandoned": "Abandoned: it is deleted in half a minute",
+    "undone": "Taken back",
 }
 _KINDS: Final = (None, "review", "open")
 
@@ -46,6 +48,9 @@ async def show_waiting(page: PageRequest, typed: Typed | None = None, *, status:
     unsolved: Sequence[Entry] = []
     if kind != "review":
         unsolved = await page.knowledge.capture.unresolved(limit=SHOWN)
+    decided = await find_decided(page.knowledge)
+    held = [entry for entry in held if entry.entry_id not in decided]
+    unsolved = [entry for entry in unsolved if entry.entry_id not in decided]
     marked = await asyncio.to_thread(lambda: [mark_entry(entry) for entry in held])
     return await page.render(
         "waiting.html",
@@ -57,7 +62,7 @@ async def show_waiting(page: PageRequest, typed: Typed | None = None, *, status:
         shown=SHOWN,
         may_review=may_review,
         may_resolve=principal.may("capture.resolve_failure"),
-        may_delete=principal.may("capture.delete"),
+        may_delete=principal.may("deeds.delete"),
         typed=typed or Typed(),
         done=DONE.get(page.parameter("done") or ""),
         is_rejection=lambda entry: entry.entry_type is EntryType.GATE_REJECTION,
@@ -72,22 +77,22 @@ async def show_state(page: PageRequest) -> Response:
 async def approve(page: PageRequest) -> Response:
     """Approve an entry that is held for review."""
     form = await read_form(page.request)
-    await page.knowledge.reviews.approve(_entry_id(page))
-    return page.redirect("waiting", kind=form.text("kind"), done="approved")
+    deed = await page.knowledge.deeds.decide(DeedKind.APPROVE, entry_id=_entry_id(page))
+    return page.answer_deed(deed, "waiting", done="approved", kind=form.text("kind"))
 
 
 async def reject(page: PageRequest) -> Response:
     """Delete an entry that is held for review."""
     form = await read_form(page.request)
-    await page.knowledge.reviews.reject(_entry_id(page))
-    return page.redirect("waiting", kind=form.text("kind"), done="rejected")
+    deed = await page.knowledge.deeds.decide(DeedKind.REJECT, entry_id=_entry_id(page))
+    return page.answer_deed(deed, "waiting", done="rejected", kind=form.text("kind"))
 
 
 async def abandon(page: PageRequest) -> Response:
     """Delete an open entry that nobody will resolve."""
     form = await read_form(page.request)
-    await page.knowledge.capture.delete(_entry_id(page))
-    return page.redirect("waiting", kind=form.text("kind"), done="abandoned")
+    deed = await page.knowledge.deeds.delete(entry_id=_entry_id(page))
+    return page.answer_deed(deed, "waiting", done="abandoned", kind=form.text("kind"))
 
 
 async def resolve(page: PageRequest) -> Response:
