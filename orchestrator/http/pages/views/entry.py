@@ -58,6 +58,9 @@ async def correct(page: PageRequest) -> Response:
     entry = await page.knowledge.capture.get(_entry_id(page))
     typed = {name: form.text(name) for name in (*TEXTS, "reason") if name in form.fields}
     changed = {name: text for name, text in typed.items() if name in TEXTS and _is_new(entry, name, text)}
+    if blank := [name for name, text in changed.items() if not text.strip()]:
+        errors = dict.fromkeys(blank, "must not be blank: delete the pattern where this was never so")
+        return await show_entry(page, typed=typed, errors=errors, status=422)
     if not changed:
         return await show_entry(page, typed=typed, errors={"reason": "no text was changed"}, status=422)
     try:
