@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.engine.database import queue_for_workspace, store_transaction
 from knowledge.adapters.postgres.memory_tables import counters, knowledge_staging, outcomes, patterns, points
@@ -137,7 +138,7 @@ def _update_counts() -> sa.Update:
     )
 
 
-def _select_facets() -> sa.Lateral:
+def _select_facets() -> LateralFromClause:
     """Select the names that a pattern's embedded entries have of each kind, and whether any of them is trusted."""
     names = (
         sa.func.array_agg(sa.distinct(sa.cast(_E[column], sa.Text)), type_=ARRAY(sa.Text))
