@@ -26,7 +26,6 @@ from orchestrator.http.middleware.page_sessions import (
 )
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
-from orchestrator.http.pages.reference import show_reference
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
@@ -39,6 +38,7 @@ from orchestrator.http.pages.views import (
     overview,
     pattern,
     pattern_list,
+    reference,
     undo,
     waiting,
 )
@@ -92,7 +92,7 @@ def add_pages(app: FastAPI) -> None:
     app.add_exception_handler(Exception, show_defect)
     for path, method, endpoint in (
         ("/", "GET", open_start),
-        ("/docs", "GET", show_reference),
+        ("/docs", "GET", reference.show_reference),
         (SIGN_IN_PATH, "GET", show_form),
         (SIGN_IN_PATH, "POST", sign_in),
         (SIGN_OUT_PATH, "POST", sign_out),
