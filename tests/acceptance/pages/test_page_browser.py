@@ -6,9 +6,11 @@ import gzip
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from knowledge.models import EntryId
 from orchestrator.http.pages.shell import POLICY
 from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.site_server import Site
@@ -125,7 +127,7 @@ def test_what_another_decided_meanwhile_is_said_in_words(look: Window, site: Sit
     window.go("/w/default/waiting?kind=review")
     page = window.page
     entry_id = str(page.locator(".item[aria-current]").get_attribute("id")).removeprefix("e-")
-    site.run(site.knowledge.reviews.approve(entry_id))
+    site.run(site.knowledge.reviews.approve(EntryId(UUID(entry_id))))
     page.keyboard.press("r")
     page.get_by_text("does not wait for a review").wait_for()
 
