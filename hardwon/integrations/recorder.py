@@ -24,7 +24,7 @@ from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.errors import HardwonError, Unavailable, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING, DEFAULT_WORKSPACE
-from hardwon.models.runs import ToolCall, ToolOutcome
+from hardwon.models.runs import ToolCall, ToolOutcome, is_trouble
 from hardwon.models.tasks import Task
 from hardwon.settings import ClientSettings
 from hardwon.text.truncation import escape_unstorable, truncate_middle
@@ -46,8 +46,6 @@ _PAUSE_SECONDS = 0.2
 _RETRY_SECONDS = 10.0
 _EXIT_SECONDS = 2.0
 _MAX_ID = 200
-_TROUBLE = ("timeout", "timedout", "connection", "validation", "cancel", "invocation")
-"""Words in the names of errors that say that nothing was tried."""
 
 
 @dataclass(slots=True)
@@ -314,16 +312,15 @@ def show_result(value: object) -> str:
 def failed_call(call_id: str, tool: str, arguments: object, error: BaseException) -> ToolCall:
     """Return the call of a tool that raised: a failure, unless the error says that nothing was tried."""
     name = type(error).__name__
-    names = " ".join(each.__name__ for each in type(error).__mro__).lower()
     outputs = [_decode(getattr(error, part, None)) for part in ("stdout", "stderr")]
     output = "\n".join(filter(None, outputs))
     exit_code = getattr(error, "returncode", None)
-    is_trouble = any(word in names for word in _TROUBLE)
+    is_call_trouble = any(is_trouble(each.__name__) for each in type(error).__mro__)
     return ToolCall(
         id=call_id,
         tool=tool,
         arguments=parse_arguments(arguments),
-        outcome=ToolOutcome.TOOL_ERROR if is_trouble else ToolOutcome.FAILED,
+        outcome=ToolOutcome.TOOL_ERROR if is_call_trouble else ToolOutcome.FAILED,
         text=output or f"{name}: {show_result(error)}",
         exit_code=exit_code if isinstance(exit_code, int) else None,
     )

@@ -18,7 +18,7 @@ from orchestrator.http.table_routes import add_rows
 from orchestrator.importers.sessions.checks import split_named
 from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader
 from orchestrator.importers.sessions.lessons.read_marks import open_marks
-from orchestrator.importers.sessions.program_runs import make_session
+from orchestrator.importers.sessions.programs.program_runs import make_session
 
 
 @dataclass(frozen=True, slots=True)

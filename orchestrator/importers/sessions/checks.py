@@ -12,6 +12,7 @@ from enum import StrEnum
 from orchestrator.importers.sessions.shell.programs import (
     RUN_SCRIPT,
     is_check,
+    is_named,
     program_of,
     script_of_shell,
     strip_runners,
@@ -82,6 +83,13 @@ def read_check(
     session's folder; a check in another folder is another check.
     """
     return _read(command, lambda words, _: is_check(words, named), folder=folder, root=root) if command else None
+
+
+def read_call(
+    call: str | None, *, named: Sequence[str], folder: str | None = None, root: str | None = None
+) -> Check | None:
+    """Return the check that the call of a tool is, as `show_call` shows it; None where none of `named` names it."""
+    return _read(call, lambda words, _: is_named(words, named), folder=folder, root=root) if call else None
 
 
 def read_command(command: str, *, folder: str | None = None, root: str | None = None) -> Check:
@@ -292,7 +300,8 @@ _USAGE = re.compile(
 )
 _STOPPED = frozenset({124, 130, 137, 143, -1, -2, -9, -15})
 """Exit codes of a time limit and of signals."""
-_LAST_LINES = 6
+LAST_LINES = 6
+"""Lines at the end of an output among which its summary is looked for; ours."""
 
 
 def find_failure(text: str) -> bool:
@@ -304,9 +313,8 @@ def find_failure(text: str) -> bool:
 
 
 def hints_at_failure(text: str) -> bool:
-    """Return whether a text says that something failed, and not that something passed."""
-    text = _ANSI.sub("", text)
-    return find_failure(text) or bool(_HINT.search(text) and not _RAN_SOME.search(text))
+    """Return whether a text has words of a failure, whatever else it says."""
+    return find_failure(text) or _HINT.search(_ANSI.sub("", text)) is not None
 
 
 def judge(step: Step, check: Check) -> Verdict:
@@ -334,7 +342,7 @@ def _judge_success(text: str, check: Check, *, failed: bool) -> Verdict:
         return Verdict.FAILED if hint else Verdict.NOTHING
     if failed:  # a script that loses the exit code ends with the summary; else a test prints that of another run
         return (
-            Verdict.FAILED if _FAILURE.search("\n".join(text.strip().splitlines()[-_LAST_LINES:])) else Verdict.NOTHING
+            Verdict.FAILED if _FAILURE.search("\n".join(text.strip().splitlines()[-LAST_LINES:])) else Verdict.NOTHING
         )
     return Verdict.NOTHING if _VACUOUS.search(text) and not _RAN_SOME.search(text) else Verdict.PASSED
 
