@@ -23,16 +23,16 @@ from hardwon.connection import connect
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.errors import HardwonError, Unavailable, reason_of
 from hardwon.event_log import get_logger
-from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING, DEFAULT_WORKSPACE
+from hardwon.models.ids import CONTEXT_SECONDS, DEFAULT_WORKSPACE
 from hardwon.models.runs import ToolCall, ToolOutcome, is_trouble
 from hardwon.models.tasks import Task
 from hardwon.settings import ClientSettings
+from hardwon.text.call_lines import describe_failure, show_call
+from hardwon.text.context_blocks import find_block
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 
 log = get_logger(__name__)
 
-CONTEXT_SECONDS = 0.3
-"""Longest wait of a failed tool call for a context; that of the hooks of coding agents."""
 _SESSIONS = 200
 _CALLS = 500
 """Latest calls of a session that are sent: those before it were told already."""
@@ -185,7 +185,7 @@ class RunRecorder:
         assert self._knowledge is not None  # noqa: S101 - for the checker
         text = truncate_middle(escape_unstorable(call.text), _TEXT_BYTES)
         task = Task(
-            description=f"`{call.tool}` failed\n{text}",
+            description=describe_failure(show_call(call.tool, call.arguments), text),
             type="bugfix",
             project_id=self.project,
             task_id=session[:_MAX_ID] if self.project else None,
@@ -196,11 +196,10 @@ class RunRecorder:
         self._breaker.record_success()
         if context.degraded is None or context.patterns:
             run.asked.add(words)
-        start, end = context.text.find(CONTEXT_OPENING), context.text.rfind(CONTEXT_CLOSING)
+        block = find_block(context.text)
         shown = ",".join(sorted(str(each.pattern_id) for each in context.patterns))
-        if not shown or start < 0 or end < start or shown in run.shown:
+        if not shown or block is None or shown in run.shown:
             return ""
-        block = context.text[start : end + len(CONTEXT_CLOSING)]
         with self._changed:
             run.shown.add(shown)
             run.contexts = [*run.contexts, block][-_CONTEXTS:]

@@ -263,7 +263,8 @@ def _can_fail(command: SimpleCommand) -> bool:
     return bool(words) and words[0] not in _PREFACES
 
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""Match a sequence of a terminal, such as of a colour."""
 _FAILURE = re.compile(
     r"^FAILED \((?:failures|errors|unexpected)|^(?:ERROR|FAIL): \w+ \(|^=+ .*\b[1-9]\d* (?:failed|errors?)\b"
     r"|^[1-9]\d* (?:failed|errors?)\b.* in [\d.]+ ?s|^(?:FAILED|ERROR) \S+(?:::|\.py)"
@@ -306,7 +307,7 @@ LAST_LINES = 6
 
 def find_failure(text: str) -> bool:
     """Return whether a check's output says that something failed."""
-    text = _ANSI.sub("", text)
+    text = ANSI.sub("", text)
     if not _FAILURE_WORD.search(text):
         return False
     return bool(_FAILURE.search("\n".join(line for line in text.split("\n") if _FAILURE_WORD.search(line))))
@@ -314,14 +315,14 @@ def find_failure(text: str) -> bool:
 
 def hints_at_failure(text: str) -> bool:
     """Return whether a text has words of a failure, whatever else it says."""
-    return find_failure(text) or _HINT.search(_ANSI.sub("", text)) is not None
+    return find_failure(text) or _HINT.search(ANSI.sub("", text)) is not None
 
 
 def judge(step: Step, check: Check) -> Verdict:
     """Return what a check came to; what stopped it, a tool's trouble and a search say nothing."""
     if step.outcome in {StepOutcome.DENIED, StepOutcome.TOOL_ERROR} or step.is_search or step.exit_code in _STOPPED:
         return Verdict.NOTHING
-    text = _ANSI.sub("", step.text)
+    text = ANSI.sub("", step.text)
     failed = find_failure(text)
     if step.exit_code is None:
         is_told = step.outcome is StepOutcome.FAILED and bool(text.strip())  # without a word there is nothing to find
