@@ -21,6 +21,7 @@ from typing import Any
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.connection import connect
 from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import HardwonError, Unavailable, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.ids import CONTEXT_SECONDS, DEFAULT_WORKSPACE
@@ -28,7 +29,6 @@ from hardwon.models.runs import ToolCall, ToolOutcome, is_trouble
 from hardwon.models.tasks import Task
 from hardwon.settings import ClientSettings
 from hardwon.text.call_lines import describe_failure, show_call
-from hardwon.text.context_blocks import find_block
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 
 log = get_logger(__name__)

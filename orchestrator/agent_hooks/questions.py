@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hardwon.context.context_blocks import remove_blocks
 from hardwon.text.call_lines import describe_failure, find_command, is_shell
-from hardwon.text.context_blocks import remove_blocks
 from hardwon.text.invisible import visible_text
 from hardwon.text.truncation import truncate_middle
 from knowledge.text.error_summary import error_lines, error_signature
+from orchestrator.importers.sessions.checks import hints_at_failure
 
 MAX_OUTPUT_BYTES = 16 * 1024
 _SHOWN_CHARS = 1000
@@ -29,12 +30,6 @@ _WRAPPER = re.compile(
 )
 _SEARCH = re.compile(r"^\s*(?:\w+=\S+\s+)*(?:grep|egrep|rg|ag|ack|find|ls|cat|head|tail|sed|awk|diff|test|which|git)\b")
 _INJECTED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
-_FAILURE = re.compile(
-    r"^(?:FAILED|FAIL|ERROR)\b|\bFAILED \((?:errors|failures)=\d|\b[1-9]\d* (?:failed|failures?|errors?)\b"
-    r"|^Traceback \(most recent call last\)|^error(?:\[\w+\])?: |: error(?: \w+)?: |^\w*(?:Error|Exception): |^panic: "
-    r"|: command not found$",
-    re.MULTILINE,
-)
 _NO_ANSWER_KINDS = ("time limit", "timed out", "permission", "denied", "rejected", "interrupted")
 
 
@@ -117,7 +112,7 @@ def _outcome(tool: str, payload: Mapping[str, Any]) -> tuple[str | None, int | N
     if output is None:
         return None, None
     if tool == "codex":  # the bare output, without an exit code
-        return (output, None) if _FAILURE.search(output) else (None, None)
+        return (output, None) if hints_at_failure(output) else (None, None)
     codes = _EXIT_CODE.findall(output)
     return (output, int(codes[-1])) if codes and int(codes[-1]) else (None, None)
 

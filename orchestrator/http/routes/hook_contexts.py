@@ -15,9 +15,9 @@ from cachetools import LRUCache
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import InvalidInput
 from hardwon.models.tasks import Task
-from hardwon.text.context_blocks import find_block
 from orchestrator.agent_hooks.hook_tools import TOOLS
 from orchestrator.agent_hooks.questions import (
     HookQuestion,

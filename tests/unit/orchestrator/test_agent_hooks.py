@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import InvalidInput
-from hardwon.text.context_blocks import find_block
 from orchestrator.agent_hooks import jsonc
 from orchestrator.agent_hooks.hook_tools import TOOLS, Scope
 from orchestrator.agent_hooks.installation import Place, apply_change, installed_events, plan_install, plan_removal

@@ -9,9 +9,9 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from hardwon.context.context_blocks import remove_blocks
 from hardwon.errors import InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
-from hardwon.text.context_blocks import remove_blocks
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.memory.capture.outcomes import repeats
 from knowledge.memory.rules.validation import MAX_DEAD_END_BYTES, MAX_DEAD_ENDS
