@@ -268,8 +268,8 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _FAILURE = re.compile(
     r"^FAILED \((?:failures|errors|unexpected)|^(?:ERROR|FAIL): \w+ \(|^=+ .*\b[1-9]\d* (?:failed|errors?)\b"
     r"|^[1-9]\d* (?:failed|errors?)\b.* in [\d.]+ ?s|^(?:FAILED|ERROR) \S+(?:::|\.py)"
-    r"|^\s*(?:Tests?|Test Suites|Test Files|Suites):?\s+.*\b[1-9]\d* failed\b|^\s*[1-9]\d* failing\b"
-    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^\s*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error\b)"
+    r"|^[ \t]*(?:Tests?|Test Suites|Test Files|Suites):?\s+.*\b[1-9]\d* failed\b|^[ \t]*[1-9]\d* failing\b"
+    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^[ \t]*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error\b)"
     r"|\bBUILD FAIL(?:URE|ED)\b|^FAILURE: |^Build FAILED|Tests run: .*\b(?:Failures|Errors): [1-9]"
     r"|\berror TS\d+:|^Found [1-9]\d* errors?\b|\([1-9]\d* errors?, \d+ warnings?\)|:\d+(?::\d+)?: (?:fatal )?error\b"
     r"|\bundefined reference to\b|^make(?:\[\d+\])?: \*\*\* |\b\d+ examples?, [1-9]\d* failures?"
@@ -283,13 +283,13 @@ _FAILURE = re.compile(
 _FAILURE_WORD = re.compile(r"fail|error|not ok|\*\*\*|undefined reference", re.IGNORECASE)
 """A word in each line that `_FAILURE` matches: most lines of most outputs have none, and the whole rule is slow."""
 _HINT = re.compile(
-    r"^Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w+(?:Error|Exception)\b|command not found|^Error\b"
+    r"^Traceback \(most recent call last\)|^[ \t]*(?:\w+\.)*\w+(?:Error|Exception)\b|command not found|^Error\b"
     r"|^fatal: |^panic: |^\S+: error: |^E   |\b[1-9]\d* (?:failed|errors?|failures?)\b|^error\b|^ERROR\b|\bFAILED\b",
     re.MULTILINE,
 )
 """Words that tell of a failure where the exit code does not speak against it."""
 _VACUOUS = re.compile(
-    r"^Ran 0 tests|\bno tests ran\b|\bcollected 0 items\b|^No tests? found|^\s*0 passing"
+    r"^Ran 0 tests|\bno tests ran\b|\bcollected 0 items\b|^No tests? found|^[ \t]*0 passing"
     r"|^=* ?\d+ (?:skipped|deselected)(?:, \d+ (?:skipped|deselected))* in|^testing: warning: no tests to run"
     r"|\bno test files\]\s*$|^# tests 0$",
     re.MULTILINE | re.IGNORECASE,

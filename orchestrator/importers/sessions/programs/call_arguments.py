@@ -27,9 +27,9 @@ _CHECKS = re.compile(
     r"(?:(?:the|all|unit|integration|e2e|project|python|js|code|static|my|db|database|npm|pnpm|yarn|cargo|go|maven|mvn"
     r"|gradle|dotnet|docker)_)*"
     r"(?:tests?|test_suite|tests?_?runner|specs?|checks|lint|linter|linters|linting|type_?checks?|type_?checker|builds?"
-    r"|check_(?:types|typing|style|format|formatting|lint)|compile|compiler|compilation|migrate|migrations?|pytest"
+    r"|check_(?:types|typing|style|format|formatting|lint)|compile|compiler|compilation|migrate(?:_db|_database)?|migrations?|pytest"
     r"|unittest|jest|vitest|mypy|ruff|eslint|tsc|ci|ci_pipeline)"
-    r"(?:_(?:project|code|files?|suite|app|package|module|modules|all|db|database))?"
+    r"(?:_(?:project|code|files?|suite|app|package|module|modules|all))?"
 )
 """Match the whole name of a tool that tests, lints, checks types, builds or migrates, such as `run_tests`; ours.
 `check_stock`, `test_connection` and `get_build` have other words, too. Settings name more."""

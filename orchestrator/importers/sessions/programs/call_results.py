@@ -58,10 +58,10 @@ _EDIT_FAILED = re.compile(
 )
 """Match the beginning of what an editing tool returns where it changed nothing: `Error: ...`, `String not found`."""
 _WORDLESS = re.compile(
-    r"\s*(?:Shell command failed|An error occurred while running the tool\. Please try again\.?"
+    r"(?:Shell command failed|An error occurred while running the tool\. Please try again\.?"
     r"|Error running tool(?: \(non-fatal\))?(?:: \{.*redacted\.'\})?"
     r"|Tool execution failed\.(?: Error details are redacted\.)?"
-    r"|(?:tool_)?error|failed|\[?redacted\]?|<REDACTED>)?\s*\Z",
+    r"|(?:tool_)?error|failed|\[?redacted\]?|<REDACTED>)?",
     re.IGNORECASE,
 )
 """Match sentences in the place of a failure's words (Claude Code, openai-agents), and nothing at all."""
@@ -78,7 +78,7 @@ class Result:
 
 def is_wordless(text: str) -> bool:
     """Return whether a failure's text says nothing of it."""
-    return _WORDLESS.match(text) is not None
+    return _WORDLESS.fullmatch(text.strip()) is not None
 
 
 def read_result(value: Any, depth: int = 0) -> Result:

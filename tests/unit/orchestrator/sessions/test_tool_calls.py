@@ -33,7 +33,18 @@ def checked(*results: str, outcomes: tuple[ToolOutcome, ...], tool: str = "run_t
     [
         (True, ["run_tests", "runUnitTests", "lint", "type_check", "typecheck", "check_types", "build", "npm_test"]),
         (True, ["migrate", "run_migrations", "migrate_db", "pytest", "Run-Tests", "run_ci"]),
-        (False, ["check_stock", "test_connection", "get_build", "build_query", "get_test_results", "latest_tests"]),
+        (
+            False,
+            [
+                "check_stock",
+                "test_connection",
+                "get_build",
+                "build_query",
+                "get_test_results",
+                "latest_tests",
+                "test_db",
+            ],
+        ),
         (False, ["create_migration", "write_tests", "validate_address", "list_tests", "contest", "add_test"]),
     ],
 )
@@ -115,6 +126,7 @@ def test_a_call_is_the_same_line_in_any_order_and_of_any_values() -> None:
         ("An error occurred while running the tool. Please try again.", "failed", None),
         ("Build failed", "failed", None),
         ("0 tests failed, 0 failed", "ok", 0),
+        (" " * 60_000 + "\n" * 60_000 + "x", "ok", None),
     ],
 )
 def test_what_a_check_came_to_without_a_word_of_the_framework(text: str, outcome: str, exit_code: int | None) -> None:
