@@ -28,6 +28,9 @@ _SHELLS = re.compile(
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 """Match what stands between the words of a tool's name: the place before a capital in `runTests`, `-`, `.`, `__`."""
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Match the escape of half a character in JSON or Python."""
+
 
 def snake_case(name: str) -> str:
     """Return a tool's name in lower case, with one `_` between its words."""
@@ -39,16 +42,29 @@ def is_shell(tool: str) -> bool:
     return _SHELLS.fullmatch(snake_case(tool)) is not None
 
 
+def load_json(text: str) -> Any:
+    """Return the value of a text of JSON without halves of characters, which no other text can hold.
+
+    Raises ValueError or RecursionError.
+    """
+    value = json.loads(text)
+    if not _SURROGATE.search(text):
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def parse_value(value: Any) -> Any:
     """Return the value that a text of JSON holds, or of a literal of Python, as LangChain has it; else the text."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
         return value
     try:
-        return json.loads(value)
+        return load_json(value)
     except (ValueError, RecursionError):
         pass
+    if len(value) > _MAX_LITERAL_CHARS or _SURROGATE.search(value):
+        return value
     try:
-        return ast.literal_eval(value.strip()) if len(value) <= _MAX_LITERAL_CHARS else value
+        return ast.literal_eval(value.strip())
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from hardwon.text.call_lines import load_json
 from hardwon.text.truncation import truncate_middle
 
 MAIN = "main"
@@ -150,12 +150,12 @@ def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[M
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = load_json(line)
         except (ValueError, RecursionError):
             passed_over["no JSON"] += 1
             continue
         if isinstance(value, dict):
-            yield _replace_surrogates(value) if _SURROGATE.search(line) else value
+            yield value
         else:
             passed_over["no JSON object"] += 1
 
@@ -169,18 +169,6 @@ def parse_time(text: object) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def _replace_surrogates(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without halves of characters, which JSON can hold and no other text."""
-    try:
-        replaced = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return replaced if isinstance(replaced, dict) else {}
 
 
 _FILES = re.compile(r"^(?=diff --git |Index: )", re.MULTILINE)

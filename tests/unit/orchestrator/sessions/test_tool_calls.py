@@ -175,3 +175,11 @@ def test_a_tool_of_another_name_is_no_shell_though_a_program_has_that_name() -> 
     ]
     lessons = pair(make_session("langgraph", "s", calls, folder=None)).lessons
     assert [lesson.kind.value for lesson in lessons] == ["open failure"], "a query is no change"
+
+
+def test_half_a_character_in_a_result_or_an_argument_stops_nothing() -> None:
+    half = json.dumps({"value": "odd\ud800", "path": "a\ud800.py", "content": "\ud800"})
+    calls = [ToolCall(id=tool, tool=tool, arguments={"args": half}, outcome=OK, text=half) for tool in ("save", "lint")]
+    steps = make_session("langgraph", "s", calls, folder=None).steps
+    assert steps[0].edits[0].path == "a?.py"
+    assert "odd?" in str(steps[1].command)
