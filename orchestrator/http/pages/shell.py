@@ -1,7 +1,8 @@
-"""What all pages have: who asks, addresses, the frame around a page, refusals in the same clothes."""
+"""The frame of all pages: who asks, addresses, navigation, refusals in the same clothes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -143,7 +144,7 @@ class PageRequest:
 
     @property
     def wants_json(self) -> bool:
-        """Whether the page's script asks, which shows the answer itself."""
+        """True where the page's script asks, which shows the answer itself."""
         return "application/json" in self.request.headers.get("accept", "")
 
     def answer_deed(self, deed: Deed, path: str, *, done: str, **query: object) -> Response:
@@ -162,7 +163,7 @@ View = Callable[[PageRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What the frame around a page shows: the navigation, the workspaces, the number of things that wait."""
+    """The frame around a page: the navigation, the workspaces, the number of things that wait."""
 
     navigation: Sequence[tuple[str, Sequence[NavEntry]]]
     workspaces: Sequence[str]
@@ -174,25 +175,29 @@ class Frame:
 async def _frame(page: PageRequest) -> Frame:
     principal = page.principal
     groups = [(name, [each for each in entries if principal.may(each.operation)]) for name, entries in NAVIGATION]
-    workspaces = [page.workspace]
-    if principal.workspace is None and principal.may("workspaces"):
-        workspaces = sorted({*await page.knowledge.workspaces(limit=MAX_WORKSPACES), page.workspace})
+    waiting, workspaces = await asyncio.gather(count_waiting(page.knowledge), _find_workspaces(page))
     session = page.session
     return Frame(
         navigation=[(name, entries) for name, entries in groups if entries],
         workspaces=workspaces,
-        waiting=await count_waiting(page.knowledge),
+        waiting=waiting,
         form_token="" if session is None else session.form_token,
         signed_in_as=None if session is None else principal.name or session.key_id,
     )
+
+
+async def _find_workspaces(page: PageRequest) -> Sequence[str]:
+    """Return the workspaces that the caller may go to."""
+    if page.principal.workspace is not None or not page.principal.may("workspaces"):
+        return [page.workspace]
+    return sorted({*await page.knowledge.workspaces(limit=MAX_WORKSPACES), page.workspace})
 
 
 async def count_waiting(knowledge: Knowledge) -> int | None:
     """Return the number of entries that wait for a person, None for a caller who may not know it."""
     if not knowledge.principal.may("stats"):
         return None
-    counts = (await knowledge.stats()).entries
-    decided = await find_decided(knowledge)
+    counts, decided = await asyncio.gather(knowledge.count_entries(), find_decided(knowledge))
     return max(0, counts.get("open", 0) + counts.get("quarantined", 0) - len(decided))
 
 

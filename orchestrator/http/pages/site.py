@@ -38,6 +38,7 @@ from orchestrator.http.pages.views import (
     overview,
     pattern,
     pattern_list,
+    reference,
     undo,
     waiting,
 )
@@ -91,6 +92,7 @@ def add_pages(app: FastAPI) -> None:
     app.add_exception_handler(Exception, show_defect)
     for path, method, endpoint in (
         ("/", "GET", open_start),
+        ("/docs", "GET", reference.show_reference),
         (SIGN_IN_PATH, "GET", show_form),
         (SIGN_IN_PATH, "POST", sign_in),
         (SIGN_OUT_PATH, "POST", sign_out),

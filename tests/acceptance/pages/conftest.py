@@ -12,7 +12,7 @@ from tests.acceptance.pages.site_server import Site, run_site
 from tests.conftest import TEMPLATE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
 
@@ -81,8 +81,8 @@ def look(browser: Browser, site: Site) -> Iterator[Callable[..., Look]]:
     contexts = []
 
     def open_window(*, width: int = 1280, dark: bool = False, on: Site | None = None, **more: Any) -> Look:
-        scheme = "dark" if dark else "light"
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
+        size: ViewportSize = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light", **more)
         context.set_default_timeout(15_000)
         contexts.append(context)
         return Look(context.new_page(), on or site)

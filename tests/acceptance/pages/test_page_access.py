@@ -393,7 +393,7 @@ async def test_a_person_corrects_a_text_and_its_history_keeps_the_old_one(knowle
         assert (same.status_code, "no text was changed" in same.text) == (422, True)
         blank = await client.post(f"{page}/correct", data={"solution_steps": " ", "reason": "why <not>"})
         assert blank.status_code == 422
-        assert re.findall(r"id=\"f-([a-z_]+)-error", blank.text) == ["solution_steps"], re.findall("field-error.*", blank.text)
+        assert re.findall(r"id=\"f-([a-z_]+)-error", blank.text) == ["solution_steps"]
         assert 'value="why &lt;not&gt;"' in blank.text
         done = await client.post(
             f"{page}/correct", data={"solution_steps": "Treat a missing price as zero", "reason": "typo"}

@@ -38,14 +38,13 @@ def draw_strip(outcomes: str, *, successes: int, attempts: int, height: int = 20
     else:
         step, bar = _STEP * scale, _BAR * scale
         width = max(step * len(outcomes), 4 * step)
-        marks = [f'<line class="base" x1="0" x2="{_number(width)}" y1="{_number(middle)}" y2="{_number(middle)}"/>']
-        for place, letter in enumerate(outcomes):
-            worked = letter == "w"
-            top = 1 if worked else middle + 1
-            marks.append(
-                f'<rect class="{"fill-good" if worked else "fill-poor"}" x="{_number(place * step)}"'
-                f' y="{_number(top)}" width="{_number(bar)}" height="{_number(middle - 2)}" rx="1"/>'
-            )
+        marks = [f'<path class="base" d="M0 {_number(middle)}H{_number(width)}"/>']
+        for letter, css, top in (("w", "fill-good", 1.0), ("f", "fill-poor", middle + 1)):
+            places = [place for place, each in enumerate(outcomes) if each == letter]
+            box = f"h{_number(bar)}v{_number(middle - 2)}h-{_number(bar)}z"
+            if places:
+                path = "".join(f"M{_number(place * step)} {_number(top)}{box}" for place in places)
+                marks.append(f'<path class="{css}" d="{path}"/>')
     return _svg("strip", label, marks, width=width, height=height)
 
 
@@ -136,12 +135,12 @@ def draw_lines(lines: Sequence[tuple[str, str, Sequence[float | None]]], names: 
                 f'<text class="end {css}" x="100%" dx="8" y="{_number(100 - last * 100)}%" dy="4">'
                 f"{Markup.escape(words)}</text>"
             )
-    for place in (0, len(names) - 1):
-        if names and place >= 0:
-            anchor = "start" if place == 0 else "end"
+    for at in (0, len(names) - 1):
+        if names and at >= 0:
+            anchor = "start" if at == 0 else "end"
             marks.append(
-                f'<text x="{_number(place / steps * 100)}%" y="100%" dy="20" text-anchor="{anchor}">'
-                f"{Markup.escape(names[place])}</text>"
+                f'<text x="{_number(at / steps * 100)}%" y="100%" dy="20" text-anchor="{anchor}">'
+                f"{Markup.escape(names[at])}</text>"
             )
     return _svg("lines", label, marks)
 

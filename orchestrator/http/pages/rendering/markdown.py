@@ -20,6 +20,8 @@ from orchestrator.http.pages.rendering.plain_text import MAX_SHOWN_CHARS, name_h
 
 _HEADING_SHIFT: Final = 2
 """Headings of a stored text begin below the page's own two."""
+MAX_NESTING: Final = 20
+"""Deepest quotes and lists that are read as such, ours: deeper ones are made to slow a parser down."""
 _MAX_HIGHLIGHTED: Final = 20_000
 _LINKS: Final = ("http://", "https://")
 
@@ -44,7 +46,9 @@ def highlight_code(code: str, language: str) -> Markup:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_NESTING}).enable(
+        ["table", "strikethrough"]
+    )
     parser.disable("image")
     parser.validateLink = lambda url: url.lower().startswith(_LINKS)  # type: ignore[method-assign] # its own way
     parser.core.ruler.push("hardwon", lambda state: _adjust(state.tokens))

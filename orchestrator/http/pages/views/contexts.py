@@ -53,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """How sure the first candidate was to help, and how sure it had to be; `why`: where the bar comes from."""
+    """The chance that the first candidate helps, and the bar it had to reach; `why`: where the bar comes from."""
 
     sure: float
     bar: float
@@ -62,7 +62,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What was told of a pattern of the context: whether it worked in this task, None where nobody told."""
+    """The outcome of a pattern of the context in its task; `worked` is None where nobody told."""
 
     pattern_id: PatternId
     pattern: Pattern | None

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.responses import Response
 
 from hardwon.context.deadline import run_within
 from hardwon.errors import HardwonError, NotFound, StorageUnavailable
-from hardwon.models.maintenance import IndexHealth, JobState
+from hardwon.models.maintenance import IndexHealth
 from jobs.scheduler import list_jobs
 from jobs.table import JOBS, run_job
 from orchestrator.http.pages.forms import read_form
 from orchestrator.http.pages.shell import PageRequest
 
+_Value = TypeVar("_Value")
 READY_SECONDS: Final = 5.0
 SHOWN_DEAD: Final = 20
 DONE: Final = {"ran": "The job ran", "retried": "Staged again: the next checkpoint tries them"}
@@ -33,29 +36,26 @@ class Check:
 async def show_health(page: PageRequest) -> Response:
     """Show whether everything answers, and what needs somebody."""
     knowledge, principal = page.knowledge, page.principal
-    check = await _check_stores(page)
-    stats = await knowledge.stats()
-    index: IndexHealth | None = None
-    index_problem: str | None = None
-    if principal.may("upkeep.index_health"):
-        try:
-            index = await knowledge.upkeep.index_health()
-        except HardwonError as error:  # the rest of this page is what is needed now
-            index_problem = str(error)
-    jobs: list[JobState] | None = await list_jobs(knowledge) if principal.may("list_jobs") else None
-    dead = await knowledge.upkeep.dead(SHOWN_DEAD) if principal.may("upkeep.dead") else stats.dead_entries
+    check, stats, (index, index_problem), jobs, dead, local_only = await asyncio.gather(
+        _check_stores(page),
+        knowledge.stats(),
+        _find_index_health(page),
+        _if_allowed(page, "list_jobs", lambda: list_jobs(knowledge)),
+        _if_allowed(page, "upkeep.dead", lambda: knowledge.upkeep.dead(SHOWN_DEAD)),
+        _if_allowed(page, "upkeep.local_only", knowledge.upkeep.local_only),
+    )
     return await page.render(
         "health.html",
         here="health",
         check=check,
         stats=stats,
         dead_count=stats.entries.get("dead", 0),
-        dead=dead,
+        dead=stats.dead_entries if dead is None else dead,
         index=index,
         index_problem=index_problem,
         jobs=jobs,
         failing=[job.name for job in jobs or () if job.runs and job.runs[0].error],
-        local_only=await knowledge.upkeep.local_only() if principal.may("upkeep.local_only") else None,
+        local_only=local_only,
         may_run=principal.may("run_job"),
         may_retry=principal.may("upkeep.retry_dead"),
         python=platform.python_version(),
@@ -78,6 +78,19 @@ async def retry_dead(page: PageRequest) -> Response:
     await read_form(page.request)
     await page.knowledge.upkeep.retry_dead()
     return page.redirect("health", done="retried")
+
+
+async def _if_allowed(page: PageRequest, operation: str, read: Callable[[], Awaitable[_Value]]) -> _Value | None:
+    """Return what an operation reads, None for a caller who may not."""
+    return await read() if page.principal.may(operation) else None
+
+
+async def _find_index_health(page: PageRequest) -> tuple[IndexHealth | None, str | None]:
+    """Return the state of the index, or why there is none: the rest of the page is what is needed then."""
+    try:
+        return await _if_allowed(page, "upkeep.index_health", page.knowledge.upkeep.index_health), None
+    except HardwonError as error:
+        return None, str(error)
 
 
 async def _check_stores(page: PageRequest) -> Check:

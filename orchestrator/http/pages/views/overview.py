@@ -17,7 +17,7 @@ RANGES: Final = (7, 30, 90)
 MIN_TASKS: Final = 45
 """Tasks from which shares are compared, ours: with fewer the interval of a share is wider than 30 points."""
 _LATEST: Final = 6
-_LOOKED_THROUGH: Final = 40
+_LOOKED_THROUGH: Final = 25
 """Latest patterns among which sinking ones are looked for."""
 _MEAN_DAYS: Final = 7
 

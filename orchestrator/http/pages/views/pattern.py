@@ -16,7 +16,7 @@ from hardwon.models.patterns import Pattern, PatternDetails, PatternPair
 from hardwon.validation import as_id
 from knowledge.models import Entry, EntryId, PatternId
 from orchestrator.http.pages.forms import Form, read_form
-from orchestrator.http.pages.rendering.records import count_weeks, likely_share, outcome_letters
+from orchestrator.http.pages.rendering.words import count_weeks, likely_share, outcome_letters
 from orchestrator.http.pages.shell import PageRequest
 
 SHOWN_ATTEMPTS: Final = 500

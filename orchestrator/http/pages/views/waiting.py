@@ -1,4 +1,4 @@
-"""What waits for a person: entries held for review, and failures and rejections without a resolution."""
+"""The page of what waits for a person: entries held for review, failures and rejections without a resolution."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS: Final = (None, "review", "open")
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What was typed into the form of an entry that was refused, and what is wrong at which field."""
+    """The form of an entry as it was typed where it was refused, with what is wrong at which field."""
 
     entry_id: str = ""
     values: dict[str, str] = field(default_factory=dict)
