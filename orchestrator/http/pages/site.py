@@ -38,10 +38,12 @@ from orchestrator.http.pages.views import (
     overview,
     pattern,
     pattern_list,
+    pattern_map,
     reference,
     undo,
     waiting,
 )
+from orchestrator.http.pages.views.knowledge_bases import ask, documents
 
 log = get_logger(__name__)
 ID: Final = "{id}"
@@ -63,6 +65,12 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("GET", ("contexts",)): contexts.show_contexts,
     ("GET", ("contexts", ID)): contexts.show_context,
     ("POST", ("contexts", ID, "outcome")): contexts.tell_outcome,
+    ("GET", ("map",)): pattern_map.show_map,
+    ("GET", ("documents",)): documents.show_documents,
+    ("POST", ("documents", "retry")): documents.retry_documents,
+    ("POST", ("documents", ID, "delete")): documents.delete_document,
+    ("POST", ("documents", "sources", ID, "forget")): documents.forget_source,
+    ("GET", ("ask",)): ask.show_ask,
     ("GET", ("health",)): health.show_health,
     ("POST", ("health", "jobs", NAME)): health.run_one_job,
     ("POST", ("health", "dead", "retry")): health.retry_dead,
