@@ -150,7 +150,12 @@ def _repel(x: Floats, y: Floats, rng: np.random.Generator) -> tuple[Floats, Floa
 
 
 def _to_unit(places: Floats) -> Floats:
-    """Return the places within the unit square, filled in both directions."""
+    """Return the places within the unit square, half by value and half by rank.
+
+    So a few that are far away press no others together; neighbours stay neighbours, for each axis keeps its order.
+    """
     low, high = places.min(axis=0), places.max(axis=0)
-    unit: Floats = np.round((places - low) / np.maximum(high - low, _TINY), 5).astype(np.float32)
+    by_value = (places - low) / np.maximum(high - low, _TINY)
+    by_rank = np.argsort(np.argsort(places, axis=0, kind="stable"), axis=0, kind="stable") / (len(places) - 1)
+    unit: Floats = np.round((by_value + by_rank) / 2, 5).astype(np.float32)
     return unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,8 +19,9 @@ SHOWN: Final = 220
 """Marks of a page, ours: with scripts and styles it stays under 120 kB."""
 _MARGIN: Final = 6
 """Percent of the picture around the marks, for those at its edge and for names."""
-_NAME_WIDTH, _NAME_HEIGHT = 20, 5
-"""Percent of the picture that a name takes, roughly."""
+_CHARACTER_WIDTH, _NAME_HEIGHT = 1.1, 4.5
+"""Percent of the picture that a character of a name, and a name, take, roughly."""
+_HEADING: Final = re.compile(r"^\s*#{1,6} .*\n+", re.MULTILINE)
 _MAX_SCALE: Final = 2.6
 
 
@@ -32,6 +34,11 @@ class DrawnMark:
     top: float
     scale: float
     is_dim: bool
+
+    @property
+    def name(self) -> str:
+        """Return the beginning of the problem, without the headings that many have in common."""
+        return _HEADING.sub("", self.mark.problem) or self.mark.problem
 
     @property
     def is_losing(self) -> bool:
@@ -72,39 +79,51 @@ def _parse_group(text: str | None) -> int | None:
 
 def draw_marks(marks: Sequence[MapMark], kinds: Sequence[str]) -> list[DrawnMark]:
     """Return the marks spread over the picture; those of other kinds than asked for are dim."""
-    low_x, high_x = _bounds([mark.x for mark in marks])
-    low_y, high_y = _bounds([mark.y for mark in marks])
-    size = 100 - 2 * _MARGIN
+    lefts, tops = _spread([mark.x for mark in marks]), _spread([mark.y for mark in marks])
     return [
         DrawnMark(
             mark=mark,
-            left=_MARGIN + size * (mark.x - low_x) / (high_x - low_x),
-            top=_MARGIN + size * (mark.y - low_y) / (high_y - low_y),
+            left=left,
+            top=top,
             scale=min(_MAX_SCALE, 0.7 + 0.3 * math.log2(1 + mark.success_count)),
             is_dim=bool(kinds) and mark.entry_type not in kinds,
         )
-        for mark in marks
+        for mark, left, top in zip(marks, lefts, tops, strict=True)
     ]
 
 
-def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the greatest value, never the same."""
+def _spread(values: Sequence[float]) -> list[float]:
+    """Return places in percent, half by value and half by rank, so that those of one group fill the picture, too."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    return (low, high) if high > low else (low - 0.5, low + 0.5)
+    span = high - low if high > low else 1.0
+    rank = {value: place for place, value in enumerate(sorted(set(values)))}
+    last = max(1, len(rank) - 1)
+    size = (100 - 2 * _MARGIN) / 2
+    if high == low:
+        return [50.0 for _ in values]
+    return [_MARGIN + size * ((value - low) / span + rank[value] / last) for value in values]
 
 
 def place_names(shown: PatternMap, drawn: Sequence[DrawnMark]) -> list[tuple[str, float, float]]:
-    """Return the names that have room, each with its place above the middle of its marks; large groups first."""
+    """Return the names that have room, each with its place above its marks; large groups first."""
     placed: list[tuple[str, float, float]] = []
     for group in shown.groups:
         own = [mark for mark in drawn if mark.mark.group == group.number]
         if not own or not group.terms:
             continue
-        left = min(88.0, max(12.0, sum(mark.left for mark in own) / len(own)))
-        top = max(3.0, sum(mark.top for mark in own) / len(own))
-        if all(abs(left - x) > _NAME_WIDTH or abs(top - y) > _NAME_HEIGHT for _, x, y in placed):
-            placed.append((name_of(group), left, top))
+        name = name_of(group)
+        half = _half_width(name)
+        left = min(99 - half, max(1 + half, sum(mark.left for mark in own) / len(own)))
+        tops = sorted(mark.top for mark in own)
+        top = max(4.0, tops[len(tops) // 8] - _NAME_HEIGHT / 2)
+        if all(abs(left - x) > half + _half_width(other) or abs(top - y) > _NAME_HEIGHT for other, x, y in placed):
+            placed.append((name, left, top))
     return placed
+
+
+def _half_width(name: str) -> float:
+    """Return half the width of a name in percent of the picture, roughly."""
+    return min(48.0, _CHARACTER_WIDTH * len(name) / 2)
 
 
 def name_of(group: MapGroup) -> str:
