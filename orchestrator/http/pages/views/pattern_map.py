@@ -95,13 +95,12 @@ def draw_marks(marks: Sequence[MapMark], kinds: Sequence[str]) -> list[DrawnMark
 def _spread(values: Sequence[float]) -> list[float]:
     """Return places in percent, half by value and half by rank, so that those of one group fill the picture, too."""
     low, high = min(values, default=0.0), max(values, default=1.0)
-    span = high - low if high > low else 1.0
+    if high <= low:
+        return [50.0 for _ in values]
     rank = {value: place for place, value in enumerate(sorted(set(values)))}
     last = max(1, len(rank) - 1)
     size = (100 - 2 * _MARGIN) / 2
-    if high == low:
-        return [50.0 for _ in values]
-    return [_MARGIN + size * ((value - low) / span + rank[value] / last) for value in values]
+    return [_MARGIN + size * ((value - low) / (high - low) + rank[value] / last) for value in values]
 
 
 def place_names(shown: PatternMap, drawn: Sequence[DrawnMark]) -> list[tuple[str, float, float]]:
