@@ -179,23 +179,28 @@ class PostgresMaps(WorkspaceStore, MapStore):
         ]
 
     async def marks(self, group: int | None, *, limit: int, now: datetime) -> list[MapMark]:
-        words = (
-            sa.select(sa.func.left(_PROBLEM, _PROBLEM_CHARS).label("problem"))
-            .where(_E.pattern_id == _L.pattern_id, EMBEDDED, _E.expires_at > now)
-            .order_by(*TRUST_ORDER)
-            .limit(1)
-            .lateral("words")
-        )
-        query = (
-            sa.select(pattern_places, _P.entry_type, _P.success_count, _P.attempt_count, words.c.problem)
+        chosen = (
+            sa.select(pattern_places, _P.entry_type, _P.success_count, _P.attempt_count)
             .join(patterns, _P.id == _L.pattern_id)
-            .join(words, sa.true())
             .where(_L.workspace == self._workspace, _P.success_count > 0)
             .order_by(_P.success_count.desc(), _L.pattern_id)
             .limit(limit)
         )
         if group is not None:
-            query = query.where(_L.group_number == group)
+            chosen = chosen.where(_L.group_number == group)
+        marked = chosen.cte("marked").prefix_with("MATERIALIZED")  # texts are read of these alone
+        words = (
+            sa.select(sa.func.left(_PROBLEM, _PROBLEM_CHARS).label("problem"))
+            .where(_E.pattern_id == marked.c.pattern_id, EMBEDDED, _E.expires_at > now)
+            .order_by(*TRUST_ORDER)
+            .limit(1)
+            .lateral("words")
+        )
+        query = (
+            sa.select(marked, words.c.problem)
+            .join(words, sa.true())
+            .order_by(marked.c.success_count.desc(), marked.c.pattern_id)
+        )
         async with autocommit(self._engine) as connection:
             rows = (await connection.execute(query)).all()
         return [

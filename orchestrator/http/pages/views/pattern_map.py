@@ -15,7 +15,7 @@ from hardwon.models.maps import MapGroup, MapMark, PatternMap
 from orchestrator.http.pages.rendering.words import KINDS
 from orchestrator.http.pages.shell import PageRequest
 
-SHOWN: Final = 220
+SHOWN: Final = 190
 """Marks of a page, ours: with scripts and styles it stays under 120 kB."""
 _MARGIN: Final = 6
 """Percent of the picture around the marks, for those at its edge and for names."""
