@@ -26,23 +26,11 @@ from orchestrator.http.middleware.page_sessions import (
 )
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
+from orchestrator.http.pages.operator_views import audit, health, keys, reference
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
-from orchestrator.http.pages.views import (
-    audit,
-    contexts,
-    entry,
-    health,
-    keys,
-    overview,
-    pattern,
-    pattern_list,
-    pattern_map,
-    reference,
-    undo,
-    waiting,
-)
+from orchestrator.http.pages.views import contexts, entry, overview, pattern, pattern_list, pattern_map, undo, waiting
 from orchestrator.http.pages.views.knowledge_bases import ask, documents
 
 log = get_logger(__name__)

@@ -463,3 +463,22 @@ async def test_a_sign_in_goes_on_to_pages_of_this_server_alone(knowledge: Knowle
     async with http_of_browser(knowledge) as client:
         answer = await client.post("/session", data={"key": made.secret, "next": path}, headers=_ORIGIN)
         assert answer.headers["location"] == "/"
+
+
+async def test_a_server_without_keys_answers_its_own_names_and_forms_of_its_own_pages_alone(
+    knowledge: Knowledge,
+) -> None:
+    await learn(knowledge, failure(failure_description="Only for this machine"))
+    held = await hold_back(knowledge)
+    async with http_of(make_app(knowledge, auth=auth_of(knowledge, host="127.0.0.1"))) as client:
+        own = {"Host": "127.0.0.1"}
+        page = await client.get(address(knowledge, "patterns"), headers=own)
+        assert (page.status_code, "Only for this machine" in page.text) == (200, True)
+        assert "set-cookie" not in page.headers
+        for foreign in ({"Host": "rebound.example"}, own | {"X-Forwarded-For": "192.0.2.1"}):
+            answer = await client.get(address(knowledge, "patterns"), headers=foreign)
+            assert (answer.status_code, "Only for this machine" in answer.text) == (403, False), foreign
+        target = address(knowledge, f"waiting/{held}/approve")
+        for origin in ("https://evil.example", "null", "http://127.0.0.1:9"):
+            assert (await client.post(target, headers=own | {"Origin": origin})).status_code == 403, origin
+        assert (await client.post(target, headers=own | {"Origin": "http://127.0.0.1"})).status_code == 303
