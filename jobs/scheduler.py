@@ -22,6 +22,8 @@ log = get_logger(__name__)
 CLOCK_CHECK_INTERVAL = timedelta(minutes=1)
 """Interval of the check whether the clock was set back."""
 JITTER = timedelta(minutes=1)
+MAP_DELAY_SECONDS = 1.0
+"""Ours: checkpoints of several projects in a row are one map."""
 MAX_RUNS = 30
 """Runs of a job that are listed; ours."""
 STOP_GRACE_SECONDS = 30.0
@@ -61,11 +63,12 @@ async def run_scheduler(knowledge: Knowledge | RemoteJobs) -> AsyncIterator[Asyn
         cron.add_job(run_with_retries, _trigger(job), args=[job], id=job.name)
         cron.add_job(run_with_retries, args=[job], id=f"{job.name} at start")
     cron.start()
-    watcher = asyncio.create_task(_watch_clock(cron))
+    watchers = [asyncio.create_task(_watch_clock(cron)), asyncio.create_task(_map_after_checkpoints(knowledge))]
     try:
         yield cron
     finally:
-        watcher.cancel()
+        for each in watchers:
+            each.cancel()
         ending.set()
         cron.pause()
         unfinished = set(running)
@@ -73,8 +76,17 @@ async def run_scheduler(knowledge: Knowledge | RemoteJobs) -> AsyncIterator[Asyn
             await asyncio.wait(unfinished, timeout=STOP_GRACE_SECONDS)
         for task in unfinished:
             task.cancel()
-        await asyncio.gather(watcher, *unfinished, return_exceptions=True)
+        await asyncio.gather(*watchers, *unfinished, return_exceptions=True)
         cron.shutdown(wait=False)
+
+
+async def _map_after_checkpoints(knowledge: Knowledge | RemoteJobs) -> None:
+    """Make maps soon after each checkpoint of this process; the scheduled run makes those that failed."""
+    while isinstance(knowledge, Knowledge):
+        await knowledge.stores.embedded.wait()
+        await asyncio.sleep(MAP_DELAY_SECONDS)
+        knowledge.stores.embedded.clear()
+        await _run_logged(knowledge, JOBS["project_map"], lambda: None, once_per_slot=False)
 
 
 async def _watch_clock(cron: AsyncIOScheduler) -> None:
@@ -132,13 +144,19 @@ def _retry_time(cron: AsyncIOScheduler, job: Job, following: timedelta | None) -
     return planned
 
 
-async def _run_logged(knowledge: Knowledge | RemoteJobs, job: Job, again_at: Callable[[], datetime | None]) -> bool:
+async def _run_logged(
+    knowledge: Knowledge | RemoteJobs,
+    job: Job,
+    again_at: Callable[[], datetime | None],
+    *,
+    once_per_slot: bool = True,
+) -> bool:
     """Run a job's slot and log a failure; return whether it is done: another process that has begun it may yet fail.
 
     An expected error, as in an outage, is logged with its message; any other with its traceback.
     """
     try:
-        return await run_job(knowledge, job.name, once_per_slot=True) is not None
+        return await run_job(knowledge, job.name, once_per_slot=once_per_slot) is not None
     except HardwonError as error:
         log.warning("job_failed", job=job.name, reason=reason_of(error), again_at=_iso(again_at()))
     except Exception:  # the scheduler goes on after any failure of a job

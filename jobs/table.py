@@ -176,6 +176,11 @@ async def _perform_deeds(knowledge: Knowledge) -> int:
     return sum(await process_each(map(knowledge.in_workspace, due), perform, at_once=1))
 
 
+async def project_map(knowledge: Knowledge) -> int:
+    """Make the maps of workspaces whose patterns changed; return the number of patterns placed."""
+    return await for_each_workspace(knowledge, lambda one: one.maps.project())
+
+
 _MINUTE = timedelta(minutes=1)
 _ENTRIES = ("entry", "entries")
 _DOCUMENTS = ("document", "documents")
@@ -215,6 +220,15 @@ JOBS = {
         retry_after=20 * _MINUTE,
         work=_measure_recall,
         item_names=("search", "searches"),
+    ),
+    "project_map": Job(
+        name="project_map",
+        description="makes the maps of workspaces whose patterns changed; also after each checkpoint",
+        cron={"minute": "5-59/10"},
+        slot=10 * _MINUTE,
+        retry_after=_MINUTE / 3,
+        work=project_map,
+        item_names=("pattern", "patterns"),
     ),
     "index": Job(
         name="index",

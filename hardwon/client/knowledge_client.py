@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
-    from hardwon.client.lists import RemoteLists
+    from hardwon.client.lists import RemoteLists, RemoteMaps
     from hardwon.client.maintenance import (
         RemoteArchives,
         RemotePruning,
@@ -86,6 +86,7 @@ SERVICES: Final = {
     "kb": ("hardwon.client.documents", "RemoteKnowledgeBases"),
     "keys": ("hardwon.client.keys", "RemoteKeys"),
     "lists": ("hardwon.client.lists", "RemoteLists"),
+    "maps": ("hardwon.client.lists", "RemoteMaps"),
     "outcomes": ("hardwon.client.events", "RemoteOutcomes"),
     "pruning": ("hardwon.client.maintenance", "RemotePruning"),
     "queries": ("hardwon.client.queries", "RemoteQueries"),
@@ -140,6 +141,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     kb: RemoteKnowledgeBases
     keys: RemoteKeys
     lists: RemoteLists
+    maps: RemoteMaps
     outcomes: RemoteOutcomes
     pruning: RemotePruning
     queries: RemoteQueries

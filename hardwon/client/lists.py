@@ -14,6 +14,7 @@ from hardwon.client.operations import Envelope, Operation, Service, Wire
 from hardwon.models.entries import Entry
 from hardwon.models.ids import EntryId, PatternId
 from hardwon.models.lists import Attempt, ListedPattern, PatternFacets, PatternList, PatternSort, Trends
+from hardwon.models.maps import PatternMap
 from hardwon.models.patterns import MAX_RESULTS
 
 _Project = Annotated[str | None, Wire(name="project", field="project"), Field(description="Only of this project.")]
@@ -102,3 +103,19 @@ class RemoteLists(Service, name="lists", tag="lists", scopes=("query",)):
     @Operation("GET", "/v1/trends", operation_id="show_trends")
     async def trends(self, *, days: Annotated[int, Field(description="7, 30 or 90.", ge=1, le=90)] = 30) -> Trends:
         """Return counts of each of the last days: captures, contexts, first attempts with a hint and held out, lift."""
+
+
+class RemoteMaps(Service, name="maps", tag="lists", scopes=("query",)):
+    """`MapService` over HTTP."""
+
+    @Operation("GET", "/v1/map", operation_id="show_map")
+    async def show(
+        self,
+        *,
+        group: Annotated[int | None, Field(description="Only the marks of this group.", ge=0, le=19)] = None,
+        limit: Annotated[int, Field(description="Marks at most.", ge=1, le=10_000)] = 500,
+    ) -> PatternMap:
+        """Return the map of patterns, in which those that mean something alike lie together; made at checkpoints.
+
+        All groups, named by the words that set them apart, and those patterns with the most successes.
+        """

@@ -5,7 +5,8 @@ Every method that calls a store or an endpoint raises an `Unavailable` of `hardw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from hardwon.models.reports import Progress as Progress
 from knowledge.ports.clock import Clock as Clock
@@ -36,6 +37,9 @@ from knowledge.ports.maintenance import Restore as Restore
 from knowledge.ports.maintenance import Snapshot as Snapshot
 from knowledge.ports.maintenance import StoredTextStore as StoredTextStore
 from knowledge.ports.maintenance import UpkeepStore as UpkeepStore
+from knowledge.ports.maps import MadeMap as MadeMap
+from knowledge.ports.maps import MapStore as MapStore
+from knowledge.ports.maps import Placed as Placed
 from knowledge.ports.patterns import DecisionTransaction as DecisionTransaction
 from knowledge.ports.patterns import DistillationCandidate as DistillationCandidate
 from knowledge.ports.patterns import DistillationStore as DistillationStore
@@ -59,6 +63,8 @@ class Stores:
     """The open ports of one workspace.
 
     `index_is_remote`: the index is a server, whose silence is an outage, not a lack of this machine's time.
+    `embedded` is set when a checkpoint of any workspace embedded something; one background task of the process clears
+    it.
     """
 
     workspace: str
@@ -72,8 +78,10 @@ class Stores:
     records: RecordStore
     spending: SpendingStore
     lists: ListStore
+    maps: MapStore
     corrections: CorrectionStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock
     index_is_remote: bool = False
+    embedded: asyncio.Event = field(default_factory=asyncio.Event)

@@ -40,6 +40,7 @@ from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
+from knowledge.memory.map.service import MapService
 from knowledge.memory.query.context_log import ContextLog
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.memory.rules.hints import to_lift
@@ -69,6 +70,7 @@ class Knowledge:
     pruning: KnowledgePruningService
     contexts: ContextLog
     lists: ListService
+    maps: MapService
     outcomes: OutcomeService
     events: TaskEventService
     grouping: PatternGroupingService
@@ -202,6 +204,7 @@ SERVICES = (
     "pruning",
     "contexts",
     "lists",
+    "maps",
     "outcomes",
     "events",
     "grouping",

@@ -21,6 +21,7 @@ from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
+from knowledge.adapters.postgres.lists.maps import PostgresMaps
 from knowledge.adapters.postgres.lists.store import PostgresLists
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
 from knowledge.adapters.postgres.memory.distillations import PostgresDistillations
@@ -52,6 +53,7 @@ from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
+from knowledge.memory.map.service import MapService
 from knowledge.memory.query.context_log import ContextLog
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
@@ -84,6 +86,7 @@ def make_stores(
         records=PostgresRecords(engine, workspace),
         spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
         lists=PostgresLists(engine, workspace),
+        maps=PostgresMaps(engine, workspace),
         corrections=PostgresCorrections(engine, workspace),
         index=index,
         embedder=embedder,
@@ -128,11 +131,10 @@ def make_knowledge(
         pruning=_pruning(settings, engine, stores, answering.journal, audit),
         contexts=ContextLog(stores=stores),
         lists=ListService(stores=stores),
+        maps=MapService(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
-        grouping=PatternGroupingService(
-            stores=stores, grouping=PostgresGrouping(engine, stores.workspace), audit=audit
-        ),
+        grouping=_grouping(engine, stores, audit),
         upkeep=store_services.upkeep_of(stores.workspace),
         store_upkeep=store_services.store_upkeep(),
         archives=store_services.archives(),
@@ -154,6 +156,11 @@ def make_knowledge(
     )
 
 
+def _grouping(engine: AsyncEngine, stores: Stores, audit: Auditor) -> PatternGroupingService:
+    grouping = PostgresGrouping(engine, stores.workspace)
+    return PatternGroupingService(stores=stores, grouping=grouping, audit=audit)
+
+
 def _in_workspace(knowledge: Knowledge, workspace: str) -> Knowledge:
     open_stores = knowledge.stores
     stores = make_stores(
@@ -164,6 +171,7 @@ def _in_workspace(knowledge: Knowledge, workspace: str) -> Knowledge:
         embedder=open_stores.embedder,
         clock=open_stores.clock,
     )
+    stores = replace(stores, embedded=open_stores.embedded)
     return make_knowledge(
         knowledge.settings,
         knowledge.engine,

@@ -46,7 +46,7 @@ _INDEXES = (
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
-    "DROP TABLE counters, entry_versions, deeds",
+    "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",

@@ -345,6 +345,30 @@ sa.Index(
     postgresql_where=sa.text("success_count > 0"),
 )
 
+pattern_maps = sa.Table(
+    "pattern_maps",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("space", sa.String(64), nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("made_at", TIME, nullable=False),
+    sa.Column("group_terms", JSONB, nullable=False),
+)
+"""The map of a workspace: the words that its groups are named by, and the state of the points that it was made from."""
+
+pattern_places = sa.Table(
+    "pattern_places",
+    metadata,
+    sa.Column("pattern_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("x", sa.REAL, nullable=False),
+    sa.Column("y", sa.REAL, nullable=False),
+    sa.Column("group_number", sa.SmallInteger, nullable=False),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
+)
+"""The place of a pattern on the map, from 0 to 1 each way, and its group; it goes with the pattern."""
+sa.Index("ix_pattern_places_group", pattern_places.c.workspace, pattern_places.c.group_number)
+
 points = sa.Table(
     "points",
     metadata,

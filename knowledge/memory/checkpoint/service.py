@@ -154,6 +154,8 @@ class CheckpointEmbeddingService:
     async def _finish(self, report: CheckpointReport) -> CheckpointReport:
         report = replace(report, finished_at=self.stores.clock.now())
         await self.stores.checkpoints.finish(report)
+        if report.embedded:
+            self.stores.embedded.set()
         log.info("checkpoint_finished", checkpoint_id=str(report.checkpoint_id), embedded=report.embedded)
         return report
 

@@ -109,3 +109,20 @@ def add_lists(app: typer.Typer) -> None:
             options={"days": Annotated[int, typer.Option(help="7, 30 or 90.")]},
         ),
     )
+    _add_map(app)
+
+
+def _add_map(app: typer.Typer) -> None:
+    add_command(
+        app,
+        "map",
+        OperationCommand(
+            "maps.show",
+            "list_report:print_map",
+            "Show which patterns lie together, by groups.",
+            options={
+                "group": Annotated[int | None, typer.Option(help="Show the patterns of this group.")],
+                "limit": Annotated[int, typer.Option(help="Patterns at most.")],
+            },
+        ),
+    )

@@ -11,12 +11,15 @@ from hardwon.models.deeds import Deed
 from hardwon.models.entries import Entry, EntryDetails
 from hardwon.models.lists import ListedPattern, PatternFacets, PatternList, TrendCounts, Trends
 from hardwon.models.maintenance import JobState
+from hardwon.models.maps import PatternMap
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.reports.memory_report import describe_lift
 from orchestrator.cli.support.terminal import format_time, print_json, print_text
 
 _MAX_SUMMARY_CHARS = 100
 _MAX_PATTERN_CHARS = 300
+_MAX_MARKS = 5
+"""Patterns printed of each group."""
 ENTRY_TEXTS = (
     "task_description",
     "failure_description",
@@ -116,6 +119,24 @@ def print_trends(trends: Trends, *, as_json: bool) -> None:
     cells = [[title, *(f"{getattr(counts, name):,}" for name in names)] for title, counts in rows]
     print_table(["day", *(name.replace("_", " ") for name in names)], cells)
     print_text(f"lift {describe_lift(trends.lift)}")
+
+
+def print_map(shown: PatternMap, *, as_json: bool) -> None:
+    """Print the groups of the map with their patterns, those with the most successes first."""
+    if as_json:
+        print_json(asdict(shown))
+        return
+    if shown.made_at is None:
+        print_text("there is no map yet: it is made after the next checkpoint, or by hardwon jobs run project_map")
+        return
+    for group in shown.groups:
+        marks = [mark for mark in shown.marks if mark.group == group.number]
+        worked = f"{group.success_count} of {group.attempt_count} attempts worked"
+        if marks:
+            print_text(f"{group.number}  {', '.join(group.terms)}: {count_of(group.patterns, 'pattern')}, {worked}")
+        for mark in marks[:_MAX_MARKS]:
+            print_text(f"   {mark.pattern_id}  {one_line(mark.problem, _MAX_SUMMARY_CHARS)}")
+    print_text(f"{count_of(shown.total, 'pattern')}, as of {format_time(shown.made_at)}")
 
 
 def print_deeds(deeds: Sequence[Deed], *, as_json: bool) -> None:

@@ -72,10 +72,18 @@ NAVIGATION: Final[Sequence[tuple[str, Sequence[NavEntry]]]] = (
         (
             NavEntry("", "Overview", "o", "stats"),
             NavEntry("patterns", "Patterns", "p", "queries.get"),
+            NavEntry("map", "Map", "m", "maps.show"),
             NavEntry("waiting", "Waiting", "w", "capture.unresolved"),
         ),
     ),
-    ("Used", (NavEntry("contexts", "Contexts", "c", "contexts.list"),)),
+    (
+        "Used",
+        (
+            NavEntry("contexts", "Contexts", "c", "contexts.list"),
+            NavEntry("documents", "Documents", "d", "documents.for_principal"),
+            NavEntry("ask", "Ask", "s", "answering.ask"),
+        ),
+    ),
     (
         "Kept",
         (

@@ -30,7 +30,8 @@ from orchestrator.http.pages.operator_views import audit, health, keys, referenc
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
 from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
 from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
-from orchestrator.http.pages.views import contexts, entry, overview, pattern, pattern_list, undo, waiting
+from orchestrator.http.pages.views import contexts, entry, overview, pattern, pattern_list, pattern_map, undo, waiting
+from orchestrator.http.pages.views.knowledge_bases import ask, documents
 
 log = get_logger(__name__)
 ID: Final = "{id}"
@@ -52,6 +53,12 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("GET", ("contexts",)): contexts.show_contexts,
     ("GET", ("contexts", ID)): contexts.show_context,
     ("POST", ("contexts", ID, "outcome")): contexts.tell_outcome,
+    ("GET", ("map",)): pattern_map.show_map,
+    ("GET", ("documents",)): documents.show_documents,
+    ("POST", ("documents", "retry")): documents.retry_documents,
+    ("POST", ("documents", ID, "delete")): documents.delete_document,
+    ("POST", ("documents", "sources", ID, "forget")): documents.forget_source,
+    ("GET", ("ask",)): ask.show_ask,
     ("GET", ("health",)): health.show_health,
     ("POST", ("health", "jobs", NAME)): health.run_one_job,
     ("POST", ("health", "dead", "retry")): health.retry_dead,

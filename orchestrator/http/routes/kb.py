@@ -33,6 +33,7 @@ def add_kb(app: FastAPI) -> None:
     app.state.indexing = {}  # the task of each workspace
     app.state.to_index = set()
     start_indexing = functools.partial(_start_indexing, app)
+    app.state.start_indexing = start_indexing  # the pages change documents, too
     changes = ("delete", "close_case", "delete_user", "forget_source", "sync")
     add_rows(app, RemoteKnowledgeBases, dependency=Bases, callbacks=dict.fromkeys(changes, start_indexing))
 

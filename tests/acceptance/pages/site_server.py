@@ -29,6 +29,7 @@ from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
 from orchestrator.http.middleware.authentication import AuthConfig
 from orchestrator.http.uvicorn import serve_on
+from tests.acceptance.pages.site_documents import fill_site
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, rejection
 from tests.support.postgres import create_database, drop_database, throwaway_postgres
@@ -285,6 +286,7 @@ async def _open_site(dsn: str, home: str, port: int, *, with_keys: bool) -> Asyn
         other = opened.in_workspace("other")
         await other.capture.capture(failure(failure_description="A secret of the others"))
         await other.checkpoints.process_all()
+        await fill_site(opened, HOSTILE)
         site = Site(f"http://127.0.0.1:{port}", opened, asyncio.get_running_loop(), clock)
         for name, scopes, workspace in _KEYS if with_keys else ():
             site.keys[name] = (await opened.keys.create(scopes, workspace=workspace, name=name)).secret

@@ -17,7 +17,22 @@ from tests.acceptance.pages.site_server import Site
 
 Window = Callable[..., Look]
 WIDTHS = (390, 1280, 1920)
-LISTS = ("", "patterns", "patterns?q=deadlock", "waiting", "contexts", "health", "audit")
+LISTS = (
+    "",
+    "patterns",
+    "patterns?q=deadlock",
+    "map",
+    "map?group=0",
+    "waiting",
+    "contexts",
+    "documents",
+    "documents?kb=case&scope=17",
+    "ask",
+    "ask?q=For+how+many+days+are+backups+kept",
+    "ask?q=Which+discount+do+resellers+get",
+    "health",
+    "audit",
+)
 
 
 def paths_of(site: Site, workspace: str = "default") -> Sequence[str]:
@@ -254,3 +269,48 @@ def test_pages_are_light(look: Window, site: Site) -> None:
     assert sum(size for size, _ in sizes.values()) <= 120_000, sizes
     assert sum(packed for url, (_, packed) in sizes.items() if url.endswith(("css", "js"))) <= 12_000, sizes
     assert sum(packed for url, (_, packed) in sizes.items() if url.endswith("patterns")) <= 15_000, sizes
+
+
+def test_the_map_is_one_tab_stop_that_arrows_walk_and_kinds_dim(look: Window) -> None:
+    window = look()
+    check_page(window, "/w/default/map")
+    page = window.page
+    marks = page.locator(".map a")
+    assert marks.count() > 8
+    assert page.locator(".map a[tabindex='0']").count() == 1
+    marks.first.focus()
+    seen = {page.evaluate("document.activeElement.href")}
+    for key in ("ArrowDown", "ArrowRight", "ArrowUp", "ArrowLeft") * 3:
+        page.keyboard.press(key)
+        seen.add(page.evaluate("document.activeElement.href"))
+        assert page.locator(".map a[tabindex='0']").count() == 1
+        label = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        assert label.startswith(page.locator("#read-out-name").inner_text())
+        assert label.endswith(page.locator("#read-out-record").inner_text())
+    assert len(seen) > 3
+    page.locator("[data-kind='fix']").uncheck()
+    assert page.locator(".map a.fix:not(.dim)").count() == 0
+    assert page.locator(".map a.rejection:not(.dim)").count() == page.locator(".map a.rejection").count() > 0
+    marks.first.focus()
+    href = marks.first.get_attribute("href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{href}")
+
+
+def test_documents_are_asked_and_deleted_without_a_script(look: Window) -> None:
+    window = look(java_script_enabled=False)
+    page = window.page
+    window.go("/w/default/map")
+    assert window.count(".map a[href]") > 8
+    page.get_by_role("button", name="Show").click()
+    assert "kind=" in page.url
+    window.go("/w/default/ask")
+    page.get_by_label("Question", exact=True).fill("For how many days are backups kept?")
+    page.get_by_role("button", name="Ask").click()
+    assert page.locator("mark").inner_text() == "Backups are made at three in the morning and kept for 35 days."
+    window.go("/w/default/documents")
+    row = page.locator("tr", has_text="Betriebshandbuch")
+    row.locator("summary").click()
+    row.get_by_role("button", name="Delete for good").click()
+    assert page.locator("tr", has_text="Betriebshandbuch").count() == 0
+    assert page.locator("h1").count() == 1

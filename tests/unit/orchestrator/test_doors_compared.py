@@ -25,6 +25,7 @@ _AGAIN = "what was stored before there was a rule for it is redacted again"
 _RUNS = "programs tell the tool calls of their agents, and they teach, too"
 _LESSON = "an entry says what was tried and did not help, and that text from outside was read before"
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
+_MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 _DEEDS = "what a person decides can be undone for a while"
 ROUTES: Mapping[str, str] = {
@@ -51,6 +52,10 @@ ROUTES: Mapping[str, str] = {
     "GET /v1/jobs list_jobs": _LISTS,
     "JobRun": _LISTS,
     "JobState": _LISTS,
+    "GET /v1/map show_map": _MAP,
+    "MapGroup": _MAP,
+    "MapMark": _MAP,
+    "PatternMap": _MAP,
     "GET /v1/trends show_trends": _LISTS,
     "GET /v1/patterns/{pattern_id}/attempts list_attempts": _LISTS,
     "Attempt": _LISTS,
@@ -162,6 +167,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon entries show": _CORRECTED,
     "hardwon entries correct": _CORRECTED,
     "hardwon jobs list": _LISTS,
+    "hardwon map": _MAP,
     "hardwon trends": _LISTS,
     "hardwon patterns list": _LISTS,
     "hardwon context": _INPUT,

@@ -28,6 +28,8 @@ WORKSPACE_TABLES: Final = (
     "entry_profiles",
     "entry_versions",
     "patterns",
+    "pattern_maps",
+    "pattern_places",
     "points",
     "match_keys",
     "links",

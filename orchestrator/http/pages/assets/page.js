@@ -186,6 +186,56 @@ setInterval(refresh, 30000);
 // selects and checkboxes of a filter apply at once
 for (const select of all("[data-applies]")) select.addEventListener("change", () => select.form.requestSubmit());
 
+// the map: one tab stop, arrows go to the nearest mark in that direction
+const map = one(".map");
+if (map) {
+  const marks = all("a", map);
+  const place = (mark) => {
+    const box = one(".dot", mark).getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  };
+  const tell = (mark) => {
+    const [, name, record] = mark.getAttribute("aria-label").match(/^(.*); (\d+ of \d+ worked)$/s);
+    one("#read-out-name").textContent = name;
+    one("#read-out-record").textContent = record;
+    one("#read-out-link").href = mark.getAttribute("href");
+    for (const part of all("#read-out .body > *")) part.hidden = part.id === "read-out-hint";
+  };
+  const turn = (mark) => {
+    for (const each of marks) each.setAttribute("tabindex", each === mark ? "0" : "-1");
+  };
+  turn(marks[0]);
+  for (const mark of marks) {
+    mark.addEventListener("focus", () => { turn(mark); tell(mark); });
+    mark.addEventListener("mouseenter", () => tell(mark));
+  }
+  map.addEventListener("keydown", (event) => {
+    const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    const from = event.target.closest("a");
+    if (!way || !from) return;
+    event.preventDefault();
+    const [x, y] = place(from);
+    let best = null;
+    let least = Infinity;
+    for (const mark of marks) {
+      if (mark === from || mark.classList.contains("dim")) continue;
+      const [u, v] = place(mark);
+      const along = (u - x) * way[0] + (v - y) * way[1];
+      const cost = along + 2 * (Math.abs((u - x) * way[1]) + Math.abs((v - y) * way[0]));
+      if (along > 1 && cost < least) {
+        least = cost;
+        best = mark;
+      }
+    }
+    if (best) best.focus();
+  });
+  const boxes = all("[data-kind]");
+  for (const box of boxes) box.addEventListener("change", () => {
+    const on = boxes.filter((each) => each.checked).map((each) => each.dataset.kind);
+    for (const mark of marks) mark.classList.toggle("dim", on.length > 0 && !on.some((kind) => mark.classList.contains(kind)));
+  });
+}
+
 // keys
 const typing = (target) => target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
 let goes = false;

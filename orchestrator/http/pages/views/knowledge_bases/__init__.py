@@ -1,0 +1,1 @@
+"""Pages of knowledge bases: their documents, and questions to them."""
