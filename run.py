@@ -6,7 +6,6 @@ once. Needs Python 3.11 and nothing else. VENV names another place for the envir
 The syntax is that of Python 3.6, so that an older Python can say that it is too old.
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -17,6 +16,11 @@ import sys
 import time
 import venv
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:
+    sys.exit("hardwon runs on Linux and macOS; on Windows, in WSL 2 or a container.")
 
 if sys.version_info < (3, 11):  # noqa: UP036 (the check is for those whose Python is older)
     sys.exit(
