@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardwon.coercion import coerce_arguments
@@ -36,6 +36,8 @@ class EntryCapture(ABC):
         task_description: str | None = None,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
         task_id: str | None = None,
         run_id: str | None = None,
         idempotency_key: str | None = None,
@@ -59,6 +61,8 @@ class EntryCapture(ABC):
                 verified_by=verified_by,
                 when_to_try=when_to_try,
                 applies_when=applies_when,
+                dead_ends=tuple(dead_ends),
+                outside_text=outside_text,
                 task_id=task_id,
                 run_id=run_id,
                 idempotency_key=idempotency_key,

@@ -98,6 +98,8 @@ class EntryResolver(Protocol):
         verified_by: str,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution."""
 
@@ -122,6 +124,8 @@ async def resolve_entry(
     verified_by: str | None,
     when_to_try: str | None,
     applies_when: AppliesWhen | None = None,
+    dead_ends: Sequence[str] = (),
+    outside_text: bool = False,
 ) -> EntryId:
     """Resolve an open entry with a solution or a revision; return the id of the entry that holds the evidence.
 
@@ -129,6 +133,9 @@ async def resolve_entry(
     raises.
     """
     if revision_approach is not None and solution_steps is None:
+        for name, given in (("dead_ends", dead_ends), ("outside_text", outside_text)):
+            if given:
+                raise InvalidInput(name, "does not belong to the resolution of a gate_rejection")
         return await capture.resolve_gate_rejection(
             entry_id,
             revision_approach=revision_approach,
@@ -148,6 +155,8 @@ async def resolve_entry(
         verified_by=verified_by,
         when_to_try=when_to_try,
         applies_when=applies_when,
+        dead_ends=dead_ends,
+        outside_text=outside_text,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from hardwon.capture import EntryCapture
@@ -13,7 +13,7 @@ from hardwon.client.operations import Envelope, Operation, Service
 from hardwon.client.transport import BATCH_PATH
 from hardwon.coercion import coerce_arguments, read_object
 from hardwon.errors import InvalidInput
-from hardwon.models.entries import AppliesWhen, CaptureOutcome, CaptureResult, Entry, NewEntry
+from hardwon.models.entries import TEXT_FIELDS, AppliesWhen, CaptureOutcome, CaptureResult, Entry, NewEntry
 from hardwon.models.ids import EntryId, PatternId
 from hardwon.models.reports import Progress
 from hardwon.validation import as_id, check_text
@@ -21,9 +21,6 @@ from hardwon.validation import as_id, check_text
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
 """Half of the largest body of the server."""
-_TEXT_FIELDS = tuple(
-    field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +56,12 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         verified_by: str,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution."""
-        body = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
+        body: dict[str, Any] = {"solution_steps": solution_steps, "verified_by": verified_by}
+        body |= {"when_to_try": when_to_try, "dead_ends": [*dead_ends], "outside_text": outside_text}
         return await self._resolve(entry_id, body, applies_when)
 
     @coerce_arguments
@@ -78,9 +78,7 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         body = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
         return await self._resolve(entry_id, body, applies_when)
 
-    async def _resolve(
-        self, entry_id: EntryId, texts: Mapping[str, str | None], applies_when: AppliesWhen | None
-    ) -> EntryId:
+    async def _resolve(self, entry_id: EntryId, texts: Mapping[str, Any], applies_when: AppliesWhen | None) -> EntryId:
         body: dict[str, Any] = dict(texts)
         if applies_when is not None:
             body["applies_when"] = conditions_to_json(applies_when)
@@ -129,7 +127,7 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
 
 def _check_texts(entry: NewEntry) -> None:
     """Raise InvalidInput for a text that the server refuses by itself or that would exceed its limit on bodies."""
-    for name in _TEXT_FIELDS:
+    for name in TEXT_FIELDS:
         if (text := getattr(entry, name)) is not None:
             check_text(name, text)
 
@@ -161,7 +159,7 @@ def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def entry_to_json(entry: NewEntry) -> dict[str, Any]:
     """Return an entry as a JSON object, without fields that are None."""
-    body: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
+    body: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None and value != ()}
     if entry.applies_when is not None:
         body["applies_when"] = conditions_to_json(entry.applies_when)
     return body

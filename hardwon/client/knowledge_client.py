@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         RemoteUpkeep,
     )
     from hardwon.client.queries import RemoteCheckpoints, RemoteQueries
+    from hardwon.client.runs import RemoteRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ SERVICES: Final = {
     "redaction": ("hardwon.client.maintenance", "RemoteRedaction"),
     "reviews": ("hardwon.client.curation", "RemoteReviews"),
     "revocations": ("hardwon.client.curation", "RemoteRevocations"),
+    "runs": ("hardwon.client.runs", "RemoteRuns"),
     "store_upkeep": ("hardwon.client.maintenance", "RemoteStoreUpkeep"),
     "upkeep": ("hardwon.client.maintenance", "RemoteUpkeep"),
 }
@@ -141,6 +143,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     redaction: RemoteRedaction
     reviews: RemoteReviews
     revocations: RemoteRevocations
+    runs: RemoteRuns
     store_upkeep: RemoteStoreUpkeep
     upkeep: RemoteUpkeep
 

@@ -433,8 +433,8 @@ def _to_plain(value: Any) -> Any:
         return {name: _to_plain(each) for name, each in named.items() if each is not None}
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, tuple | set | frozenset):
-        return list(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_to_plain(each) for each in value]
     return value
 
 

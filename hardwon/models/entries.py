@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -54,6 +54,8 @@ class NewEntry:
     """One learning moment as a caller captures it; the fields are the same in Python, HTTP, JSON lines and SQL.
 
     `knowledge.memory.capture.service.validate` checks the fields that each entry type needs, and their limits.
+    `dead_ends`: of a failure, what was tried before and did not help, a text each. `outside_text`: the run had read
+    text from outside of the machine before, such as a web page, which may have told the agent what to do.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -77,9 +79,22 @@ class NewEntry:
     approved_approach: str | None = None
     when_to_try: str | None = None
     applies_when: AppliesWhen | None = None
+    dead_ends: tuple[str, ...] = ()
+    outside_text: StrictBool = False
     task_id: str | None = None
     run_id: str | None = None
     idempotency_key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Hold the texts of a list as a tuple."""
+        given: object = self.dead_ends
+        if isinstance(given, list):
+            object.__setattr__(self, "dead_ends", tuple(given))
+
+
+_OTHER_FIELDS = frozenset({"entry_type", "success_verified", "applies_when", "dead_ends", "outside_text"})
+TEXT_FIELDS = tuple(each.name for each in fields(NewEntry) if each.name not in _OTHER_FIELDS)
+"""The fields of an entry that hold one text each."""
 
 
 class EntryTexts(NamedTuple):

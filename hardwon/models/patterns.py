@@ -116,6 +116,8 @@ class Pattern:
     `rivals` are the patterns of the same situation with another resolution.
     `distilled` is a chat model's summary, beside the captured texts. `source`: the agent's key that it comes from,
     None if anyone more trusted supports it. `verify`: the command that showed that it works, if it was a command.
+    `dead_ends`: what was tried in its situation and did not help; empty in answers to queries, and in contexts unless
+    the task is tried again.
     """
 
     pattern_id: PatternId
@@ -137,6 +139,7 @@ class Pattern:
     distilled: DistilledText | None = None
     source: str | None = None
     verify: str | None = None
+    dead_ends: tuple[str, ...] = ()
 
 
 MAX_SUGGESTIONS = 1000

@@ -51,6 +51,7 @@ _WITHOUT_A_ROW: Final[Mapping[str, Requirement]] = {
     "contexts.record": _QUERY,
     "contexts.find_open_failure": _QUERY,
     "contexts.find_failed_patterns": _QUERY,
+    "contexts.find_dead_ends": _QUERY,
     "outcomes.record_outcome": _QUERY,
     "pruning.prune_old_knowledge": _ADMIN,
     "upkeep.keep_local": _ADMIN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -73,6 +73,13 @@ class EntryStore(Protocol):
         """
         ...
 
+    async def replace_dead_ends(self, entry_id: EntryId, entry: Entry) -> None:
+        """Replace the dead ends of an entry by those of the same one as it is told again.
+
+        Only the key of low trust that captured an entry may, or a trusted caller.
+        """
+        ...
+
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         """Revive an abandoned entry because a trusted caller sent the same one again; return whether it was revived.
 
@@ -93,6 +100,8 @@ class EntryStore(Protocol):
         verified_by: str | None = None,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
         by: Provenance = TRUSTED,
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.
@@ -120,6 +129,13 @@ class EntryStore(Protocol):
         Nothing of the old resolution stays, nor the lease of a checkpoint that is embedding it. Returns None, and
         changes nothing, if the entry is neither staged nor quarantined, belongs to a pattern, or was not resolved by
         that key.
+        """
+        ...
+
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        """Return what was tried in the situations of patterns and did not help: each text once, at most five a pattern.
+
+        Of their embedded entries, the most trusted first.
         """
         ...
 

@@ -93,7 +93,7 @@ class RedactedEntry:
     """
 
     before: Entry
-    texts: Mapping[str, str]
+    texts: Mapping[str, str | list[str]]
     applies_when: AppliesWhen | None
     content_hash: str
     keys: Mapping[str, str]

@@ -40,13 +40,17 @@ _NO_ANSWER_KINDS = ("time limit", "timed out", "permission", "denied", "rejected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookQuestion:
-    """A question of a hook to the memory. `once`: the moment that is answered once, however often its hook fires."""
+    """A question of a hook to the memory. `once`: the moment that is answered once, however often its hook fires.
+
+    `command`: the one that failed.
+    """
 
     text: str
     error: str | None
     session: str
     folder: str | None
     once: str
+    command: str | None = None
 
 
 def read_failure(tool: str, payload: Mapping[str, Any]) -> HookQuestion | None:
@@ -71,6 +75,7 @@ def read_failure(tool: str, payload: Mapping[str, Any]) -> HookQuestion | None:
         session=session_of(payload),
         folder=_text(payload.get("cwd")),
         once=f"failure {error_signature(text) or text[:500]}",
+        command=command or None,
     )
 
 

@@ -2,12 +2,15 @@
 
 A line is `{"at": seconds since 1970, "tool", "event", "session_id", "transcript_path", "cwd"}`; fields that the tool
 did not tell are empty. It is a wake-up and nothing more: what happened is read from the transcript.
+Copilot and opencode do not tell where that is; it is looked for where they keep it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from orchestrator.agent_hooks.shim import hooks_folder
 
 _NAMES = ("spool.jsonl.1", "spool.taken.jsonl", "spool.jsonl")
 _FIRED = "fired.json"
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,9 @@ class SpoolLine:
     cwd: str
 
 
-def pending_sessions(home: Path) -> list[Path]:
+def pending_sessions(
+    home: Path, *, environment: Mapping[str, str] = os.environ, user_home: Path | None = None
+) -> list[Path]:
     """Return the transcripts that have news since `clear_sessions`, each once, in the order of their first news.
 
     Events that come while these are read are left for the next call. A path that no longer exists is left out.
@@ -50,13 +56,29 @@ def pending_sessions(home: Path) -> list[Path]:
             with taken.open("ab") as file:
                 file.write(aside.read_bytes())
             aside.unlink()
-    paths = dict.fromkeys(Path(line.transcript_path) for line in _read(taken) if line.transcript_path)
-    return [path for path in paths if path.is_absolute() and path.exists()]
+    user_home = Path.home() if user_home is None else user_home
+    found = (_transcript_of(line, environment, user_home) for line in _read(taken))
+    return [path for path in dict.fromkeys(found) if path is not None and path.is_absolute() and path.exists()]
+
+
+def _transcript_of(line: SpoolLine, environment: Mapping[str, str], user_home: Path) -> Path | None:
+    """Return the transcript of an event, as told, else where the tool keeps it; None where neither is known."""
+    if line.transcript_path:
+        return Path(line.transcript_path)
+    if line.tool == "copilot" and _SESSION_ID.fullmatch(line.session_id):
+        folder = environment.get("COPILOT_HOME", "").strip() or user_home / ".copilot"
+        return Path(folder) / "session-state" / line.session_id / "events.jsonl"
+    if line.tool == "opencode":
+        folder = environment.get("XDG_DATA_HOME", "").strip() or user_home / ".local/share"
+        return Path(folder) / "opencode" / "opencode.db"
+    return None
 
 
 def clear_sessions(home: Path) -> None:
     """Forget what `pending_sessions` returned; when each hook fired last stays known."""
     folder = hooks_folder(home)
+    if not (folder / "spool.taken.jsonl").exists():
+        return
     fired = last_fired(home)
     with suppress(OSError):
         temporary = folder / f".{_FIRED}"

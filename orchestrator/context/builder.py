@@ -142,6 +142,10 @@ class Contexts(Protocol):
         """Return which of these patterns a task was tried with before, and failed."""
         ...
 
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        """Return what was tried in the situations of patterns and did not help."""
+        ...
+
     async def record(self, context: Context, task: Task, agent_type: str, choice: Choice | None = None) -> None:
         """Store a context and how it was chosen."""
         ...
@@ -251,6 +255,7 @@ async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str, limi
     A task says what is to be done, a failure what is in the way: most lessons are about failures. Solutions that were
     tried for this task without success come last, whichever pattern holds them. If only a key of low trust reported
     the failure, just one of its patterns is used, after those of the task: such a key could report any failure.
+    Only a task that failed before is told what did not help: at a first attempt it helps no agent.
     """
     for_task = knowledge.queries.hint_for_task(task, agent_type, **limits)
     if not task.project_id or not task.task_id:
@@ -266,6 +271,8 @@ async def _find_hint(knowledge: OpenKnowledge, task: Task, agent_type: str, limi
     both = list({pattern.pattern_id: pattern for pattern in ordered}.values())
     tried = await knowledge.contexts.find_failed_patterns(task, [pattern.pattern_id for pattern in both])
     failed = {solution_key(pattern) for pattern in both if pattern.pattern_id in tried}
+    dead_ends = await knowledge.contexts.find_dead_ends([pattern.pattern_id for pattern in both])
+    both = [replace(pattern, dead_ends=dead_ends.get(pattern.pattern_id, ())) for pattern in both]
     patterns = sorted(both, key=lambda pattern: solution_key(pattern) in failed)
     leading = first if first.patterns or not second.patterns else second
     return replace(

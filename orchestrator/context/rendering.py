@@ -7,17 +7,22 @@ indented and the two markers are broken inside stored text. That is structure; i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hardwon.context.sanitize import sanitize
 from hardwon.models.entries import EntryType
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.models.patterns import Pattern, label
+from hardwon.text.truncation import truncate_middle
 from orchestrator.context.token_budget import INDENT, Truncation, estimate_tokens, fit_texts
 
 _INTRODUCTION: Final = "Similar situations have been resolved these ways:"
 _RECOMMENDATION: Final = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
 CONTEXT_PATTERNS: Final = 3
+_SHOWN_DEAD_ENDS: Final = 2
+_DEAD_END_BYTES: Final = 400
+"""Bytes of a dead end that are shown: which way it went, not how; ours."""
 
 
 def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
@@ -33,6 +38,9 @@ def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[
         cut = fit_texts(texts, max_tokens - frame)
         if cut is not None:
             return _block(shown, [sanitize(text) for text in cut]), tuple(shown)
+        if any(pattern.dead_ends for pattern in shown):
+            shown = [replace(pattern, dead_ends=()) for pattern in shown]
+            continue
         shown.pop()
     return "", ()
 
@@ -62,12 +70,17 @@ def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
         if pattern.attempt_count > pattern.success_count or pattern.project_count > 1 or rival:
             projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
             lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
+        lines += [f"- Did not help: {_dead_end(text)}" for text in pattern.dead_ends[:_SHOWN_DEAD_ENDS]]
         if pattern.verify:
             lines.append(f"- Verify: {_indent_lines(sanitize(pattern.verify))}")
         if rival and rival < number:
             lines.append(f"- Alternative to: Pattern {rival}")
         lines.append("")
     return "\n".join([*lines, _RECOMMENDATION, "", CONTEXT_CLOSING, ""])
+
+
+def _dead_end(text: str) -> str:
+    return _indent_lines(sanitize(truncate_middle(text, _DEAD_END_BYTES, "\n[...]\n")) or "-")
 
 
 def _rival_number(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:

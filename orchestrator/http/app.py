@@ -13,6 +13,7 @@ from fastapi import FastAPI, Header, Request
 from hardwon.client.arguments import context_request
 from hardwon.client.documents import RemoteJournal, RemoteKnowledgeBases
 from hardwon.client.knowledge_client import services
+from hardwon.client.runs import RemoteRuns
 from hardwon.client.transport import DEADLINE_HEADER
 from hardwon.context.deadline import run_within
 from hardwon.errors import IndexUnavailable, SpaceMismatch, StorageUnavailable, StoreIncompatible
@@ -37,12 +38,13 @@ from orchestrator.http.routes.metrics import add_metrics
 from orchestrator.http.routes.operations import add_operations
 from orchestrator.http.routes.otlp import add_otlp
 from orchestrator.http.routes.outcomes import add_outcomes
+from orchestrator.http.routes.runs import add_runs
 from orchestrator.http.table_routes import add_rows
 
 READY_SECONDS = 10.0
 """Longest wait for the stores before the server counts as not ready; ours."""
 
-_ADDED_BY_MODULES = frozenset({RemoteJournal, RemoteKnowledgeBases})
+_ADDED_BY_MODULES = frozenset({RemoteJournal, RemoteKnowledgeBases, RemoteRuns})
 """Services that are not attributes of `Knowledge`: a module of each adds its routes."""
 
 
@@ -83,6 +85,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     add_outcomes(app)
     add_hook_contexts(app)
     add_otlp(app)
+    add_runs(app)
     add_operations(app)
     add_upkeep(app)
     add_metrics(app)

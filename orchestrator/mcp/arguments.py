@@ -34,6 +34,8 @@ class ResolutionArguments:
     applies_when: Annotated[AppliesWhen | None, Field(description="Facts without which it does not apply at all.")] = (
         None
     )
+    dead_ends: Annotated[tuple[str, ...], Field(description="What was tried before and did not help.")] = ()
+    outside_text: Annotated[StrictBool, Field(description="Whether the run had read text from outside before.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,8 @@ _ENTRY_FIELDS = {
     "approved_approach": "What was approved. Required for an approval.",
     "when_to_try": "When this is worth trying again.",
     "applies_when": "Facts without which it does not apply at all.",
+    "dead_ends": "What was tried before and did not help, a text each.",
+    "outside_text": "Whether the run had read text from outside before, such as a web page.",
     "task_id": "The task; a task and run count once.",
     "run_id": "The attempt at the task.",
     "idempotency_key": "Your name for this event: repeated, nothing is stored twice.",

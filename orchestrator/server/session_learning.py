@@ -55,6 +55,7 @@ async def learn_pending(knowledge: Knowledge, home: Path, *, checks: Sequence[st
     """Learn from the sessions that have news; return how many lessons were captured."""
     paths = await asyncio.to_thread(pending_sessions, home)
     if not paths:
+        await asyncio.to_thread(clear_sessions, home)  # of sessions that left no transcript
         return 0
     captured: list[CaptureResult] = []
     found = await asyncio.to_thread(find_transcripts, paths)

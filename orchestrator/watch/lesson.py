@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +20,8 @@ from knowledge.text.error_summary import error_lines, error_signature
 from knowledge.text.redaction import redact
 from orchestrator.importers.commit_messages import is_test
 from orchestrator.importers.fields import key, main_technology
-from orchestrator.watch.command import hides_its_status, is_failure, normalise_command, says_failure
+from orchestrator.importers.sessions.checks import read_command
+from orchestrator.importers.sessions.lessons.entries import task_id_of
 from orchestrator.watch.open_failures import FailureLog, OpenFailure, failure_key
 from orchestrator.watch.passthrough import Ending
 from orchestrator.watch.work_tree import Change, Snapshot, WorkTree
@@ -30,6 +34,20 @@ MAX_CHANGED_LINES = 2000
 _MAX_SUBJECTS = 5
 _SHOWN_CHARS = 500
 _CUT = "\n[cut: the output has more here]\n"
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "busybox"})
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "["})
+"""Programs that say by exit code 1 that they found nothing."""
+_NOT_RUN = frozenset({124, 126, 127})
+"""Exit codes of a time limit (timeout), of a program that may not run, and of one that is not there."""
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
+"""Signals that a program raises by its own fault; others came from outside."""
+_FAILURE_WORDS = re.compile(
+    r"^(?:FAILED|FAIL)\b(?! *[:=]? *0\b)|\bFAILED \((?:errors|failures)=\d|\b[1-9]\d* (?:failed|failures?|errors?)\b"
+    r"|\btest result: FAILED",
+    re.MULTILINE,
+)
+"""Words of test runners and compilers for a failure, though they ended with 0."""
 
 
 class RunResult(StrEnum):
@@ -81,8 +99,8 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
     tree = WorkTree.open(run.folder, objects=log.folder)
     root = tree.root if tree is not None else run.folder.resolve()
     project = run.project or (tree.project_id if tree is not None else key(root.name or "root"))
-    command = normalise_command(run.command, work_tree=root, folder=run.folder.resolve())
-    name = failure_key(project, command, str(root))
+    check = read_command(shlex.join(run.command), folder=str(run.folder.resolve()), root=str(root))
+    name = failure_key(project, check.key, str(root))
     if ended_well and log.find(name) is None:
         return RunResult.PASSED  # as most runs do: nothing is written
     tree = None if tree is None else replace(tree, objects=log.objects_of(name))
@@ -95,7 +113,8 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
             failure = OpenFailure(
                 key=name,
                 project=project,
-                command=redact(command).text,
+                command=redact(check.shown).text,
+                task=task_id_of(check.key, str(root)),
                 work_tree=str(root),
                 exit_code=run.ending.shell_code,
                 output=output,
@@ -200,7 +219,7 @@ def _make_entry(
         solution_steps=solution,
         success_verified=is_verified,
         verified_by=shown if is_verified else None,
-        task_id=key(known.command),
+        task_id=known.task or key(known.command),
         run_id=f"watch {known.failed_at}#{digest}",
         idempotency_key=f"watch-{digest}",
     )
@@ -219,3 +238,54 @@ def describe_output(ending: Ending) -> str:
         texts.append("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).strip("\n"))
     text = redact(_CUT.join(text for text in texts if text)).text
     return truncate_middle(text, MAX_OUTPUT_BYTES, _CUT)
+
+
+def shell_script(command: Sequence[str]) -> str | None:
+    """Return the script of `sh -c SCRIPT`; None for any other command."""
+    if not command or Path(command[0]).name not in _SHELLS:
+        return None
+    for place, argument in enumerate(command[1:], 1):
+        if not argument.startswith(("-", "+")):
+            if command[place - 1] in {"-o", "+o"} or (place == 1 and Path(command[0]).name == "busybox"):
+                continue
+            return None
+        if argument.startswith("-") and not argument.startswith("--") and "c" in argument:
+            rest = [each for each in command[place + 1 :] if not each.startswith("-")]
+            return rest[0] if rest else None
+    return None
+
+
+def hides_its_status(command: Sequence[str]) -> bool:
+    """Return whether a command's exit status may be another's: through a pipe, `|| true` or `&` in a shell."""
+    script = shell_script(command)
+    if script is None:
+        return False
+    try:
+        lexer = shlex.shlex(script, posix=False, punctuation_chars=";|&\n")
+        lexer.whitespace = " \t\r"
+        lexer.whitespace_split = True
+        tokens = list(lexer)
+    except ValueError:
+        return True  # not a script that we can read
+    while tokens and not tokens[-1].strip():
+        tokens.pop()
+    has_pipefail = "pipefail" in tokens or "pipefail" in command
+    if ("|" in tokens or "|&" in tokens) and not has_pipefail:
+        return True
+    return "||" in tokens or bool(tokens and tokens[-1] == "&")
+
+
+def is_failure(command: Sequence[str], exit_code: int | None, killed_by: int | None) -> bool:
+    """Return whether a command's end is a failure of what it checks, and not a search, a time limit or a Ctrl-C."""
+    if killed_by is not None:
+        return killed_by in _CRASHES
+    if exit_code is None or exit_code == 0 or exit_code in _NOT_RUN:
+        return False
+    if exit_code > 128:
+        return exit_code - 128 in _CRASHES or exit_code - 128 not in signal.valid_signals()
+    return not (exit_code == 1 and command and Path(command[0]).name in _SEARCHES)
+
+
+def says_failure(output: str) -> bool:
+    """Return whether an output says that something failed, whatever its command's exit code is."""
+    return _FAILURE_WORDS.search(output) is not None

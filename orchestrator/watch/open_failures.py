@@ -34,8 +34,9 @@ _FOLDERS = ("open", "pending", "objects", "passed", "delivered", "withdrawn")
 class OpenFailure:
     """A check that fails: what it said, without secrets, and the state of the work tree in which it first said so.
 
-    `key`: of the check, as `failure_key` makes it. `command`: in normal form, without secrets. `signature`: the lines
-    that name the error, without what differs from run to run. `snapshot`: None outside of git.
+    `key`: of the check, as `failure_key` makes it. `command`: as it was typed, without secrets. `signature`: the lines
+    that name the error, without what differs from run to run. `snapshot`: None outside of git. `task`: the check's id,
+    the same as in sessions; empty in what an earlier release remembered.
     """
 
     key: str
@@ -48,6 +49,7 @@ class OpenFailure:
     failed_at: str
     times: int = 1
     snapshot: Snapshot | None = None
+    task: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> Self:

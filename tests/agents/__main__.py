@@ -24,11 +24,10 @@ from typing import Any
 
 from orchestrator.agent_hooks.hook_tools import TOOLS, HookEvent, Mode, hook_line
 from orchestrator.agent_hooks.shim import shim_path
-from tests.agents.drivers import CHECK, PACKAGES, Agent, install
+from tests.agents.drivers import CHECK, NEW, PACKAGES, Agent, install
 from tests.agents.model_server import ModelServer, Step
 
 HARDWON = Path(sys.executable).with_name("hardwon")
-SOLUTION = 'sum((item["price"] or 0)'
 ERROR = "TypeError: unsupported operand type(s) for +: 'int' and 'NoneType'"
 CART = 'def total(items):\n    return sum(item["price"] for item in items)\n'
 TEST = """import unittest
@@ -118,7 +117,7 @@ def run(agent: Agent, project: Path, script: list[Step]) -> list[dict[str, Any]]
 def learn_from(ground: Ground) -> None:
     """Learn what the mended run shows from what the agent wrote down, without a word of ours."""
     told = json.loads(ground.hardwon("learn", "sessions", "--json"))
-    if told["accepted"] < 1:
+    if told["accepted"] + told["duplicate"] < 1:  # the owner may have been quicker, by the hooks' notes
         raise SystemExit(f"nothing was learned: {told}")
     ground.hardwon("checkpoint", "--all")
 
@@ -180,7 +179,7 @@ def examine(name: str) -> list[str]:
         agent = ground.agent(name, hooks=True)
         first = ground.clone("first")
         run(agent, first, agent.mend(first))
-        if SOLUTION not in (first / "cart.py").read_text():
+        if NEW not in (first / "cart.py").read_text():
             problems.append("the scripted run has not mended the cart")
         fired = json.loads(ground.hardwon("hooks", "status", "--json"))["hooks"]
         silent = [each["event"] for row in fired for each in row["events"] if each["fired_at"] is None]
@@ -189,9 +188,9 @@ def examine(name: str) -> list[str]:
         second = ground.clone("second")
         script: list[Step] = [agent.check(), "I see."]
         seen = run(ground.agent(name, hooks=True), second, script)
-        if SOLUTION not in json.dumps(seen[1]).replace('\\\\\\"', '"').replace('\\"', '"'):
+        if NEW not in json.dumps(seen[1]).replace('\\\\\\"', '"').replace('\\"', '"'):
             problems.append("the request after the failure does not hold the solution")
-        if SOLUTION in json.dumps(seen[0]).replace('\\"', '"'):
+        if NEW in json.dumps(seen[0]).replace('\\"', '"'):
             say(f"{name}: the prompt alone brought it")
         times = times_of(ground, name, failure_payload)
         say(f"{name}: hooks take {times[Mode.CAPTURE]:.0f} ms (notes), {times[Mode.INJECT]:.0f} ms (asks), medians")

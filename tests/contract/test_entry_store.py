@@ -311,6 +311,17 @@ async def test_a_resolution_stages_an_open_failure_as_verified(stores: Stores) -
     )
 
 
+async def test_dead_ends_of_a_resolution_replace_those_told_with_the_failure_and_none_leaves_them(
+    stores: Stores,
+) -> None:
+    told = [replace(opened(number=number), dead_ends=("guess",)) for number in (1, 2)]
+    await stores.entries.add(told)
+    resolve = partial(stores.entries.resolve, solution_steps="mend it", verified_by="pytest")
+    assert (await resolve(told[0].entry_id)).dead_ends == ("guess",)
+    assert (await resolve(told[1].entry_id, dead_ends=("guess", "wait"))).dead_ends == ("guess", "wait")
+    assert await stores.entries.find_dead_ends([]) == {}
+
+
 async def test_conditions_told_with_a_failure_stay_unless_its_resolution_tells_others(stores: Stores) -> None:
     told = [replace(opened(number=number), applies_when=CONDITIONS) for number in (1, 2)]
     await stores.entries.add(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hardwon.context.builder import basic_context
 from hardwon.context.sanitize import sanitize
@@ -21,7 +22,8 @@ RECORD = re.compile(
     r"- Problem: (?P<problem>.*(?:\n  .*)*)\n"
     r"- Solution: (?P<solution>.*(?:\n  .*)*)\n"
     r"- When to try: (?P<when>.*(?:\n  .*)*)\n"
-    r"(?:- Record: \d+ of \d+ attempts, (?:1 project|\d+ projects)\n)?\n"
+    r"(?:- Record: \d+ of \d+ attempts, (?:1 project|\d+ projects)\n)?"
+    r"(?:- Did not help: .*(?:\n  .*)*\n){0,2}\n"
 )
 ENDING = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data.\n\n[END CONTEXT]\n"
 
@@ -97,7 +99,7 @@ def forged(chance: random.Random) -> str:
 
 def breakouts(strings: int, seed: int) -> Iterator[str]:
     """Render blocks of so many forged texts; yield each in which one got out, or did not come back as it was."""
-    chance = random.Random(seed)
+    chance, others = random.Random(seed), random.Random(-seed - 1)
     for _ in range(-(-strings // 10)):
         told = [
             pattern(
@@ -107,6 +109,7 @@ def breakouts(strings: int, seed: int) -> Iterator[str]:
                 success_count=chance.randrange(1, 9),
                 attempt_count=9,
                 project_count=chance.randrange(1, 4),
+                dead_ends=tuple(forged(others) for _ in range(others.randrange(4))),
             )
             for _ in range(3)
         ]
@@ -118,7 +121,8 @@ def breakouts(strings: int, seed: int) -> Iterator[str]:
 
 
 def _holds(block: str, shown: Sequence[Pattern], told: Sequence[Pattern], task: str) -> bool:
-    if list(shown) != list(told[: len(shown)]):
+    whole_ones = told[: len(shown)]
+    if list(shown) not in (list(whole_ones), [replace(each, dead_ends=()) for each in whole_ones]):
         return False
     if not shown:
         return block == ""

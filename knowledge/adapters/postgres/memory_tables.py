@@ -113,8 +113,10 @@ knowledge_staging = sa.Table(
     # evidence
     sa.Column("when_to_try", sa.Text),
     sa.Column("applies_when", JSONB(none_as_null=True)),
+    sa.Column("dead_ends", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("success_verified", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("verified_by", sa.String(500)),
+    sa.Column("outside_text", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("task_id", sa.String(200)),
     sa.Column("run_id", sa.String(200)),
     sa.Column("idempotency_key", sa.String(200)),
@@ -225,6 +227,11 @@ sa.Index(
     _entries.timestamp,
     _entries.id,
     postgresql_where=sa.text("status = 'quarantined'"),
+)
+sa.Index(
+    "ix_knowledge_staging_dead_ends",
+    _entries.pattern_id,
+    postgresql_where=sa.text("dead_ends <> '{}'::text[]"),
 )
 vouched: sa.ColumnElement[int] = sa.literal_column(
     "(\nCASE\n    WHEN knowledge_staging.entry_type::text <> 'failure_solution'::text THEN 0\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +41,7 @@ _DENIAL_WORDS = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding",
 
 _SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
 _CONTEXT_LABELS = re.compile(
-    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Verify|Alternative to): .*$"
+    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Verify|Did not help|Alternative to): .*$"
     r"|- (?:Problem|Solution|When to try): )"
 )
 """The labels around a pattern's texts in a context."""
@@ -181,8 +181,10 @@ async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = N
         return None
     now = stores.clock.now()
     worked_in = solved_in or entry.run_id
-    runs = dict.fromkeys((worked_in, entry.run_id))
-    contexts = [await stores.contexts.contexts_of_run(entry.project_id, entry.task_id, run) for run in runs]
+    contexts = [
+        await stores.contexts.contexts_of_run(entry.project_id, entry.task_id, run)
+        for run in _whole_runs(worked_in, entry.run_id)
+    ]
     checked: set[PatternId] = set()  # a task that is retried gets the same patterns each time
     for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
@@ -216,6 +218,46 @@ async def record_echo(stores: Stores, entry: Entry, *, solved_in: str | None = N
                 continue
             return words.entry_id
     return None
+
+
+def _whole_runs(*run_ids: str | None) -> Iterable[str | None]:
+    """Return runs, and those that they are steps of: a session's failures are told as steps, `SESSION/STEP`."""
+    wholes = (run.rpartition("/")[0] for run in run_ids if run and "/" in run)
+    return dict.fromkeys((*run_ids, *wholes))
+
+
+async def record_dead_ends(stores: Stores, entry: Entry) -> None:
+    """Record of each pattern handed out for an entry's task that a dead end repeats that it did not work."""
+    if entry.task_id is None or not entry.dead_ends:
+        return
+    now = stores.clock.now()
+    checked: set[PatternId] = set()
+    for run in _whole_runs(entry.run_id):
+        for handed_out in await stores.contexts.contexts_of_run(entry.project_id, entry.task_id, run):
+            for pattern_id in (*handed_out.pattern_ids, *handed_out.worked):
+                if pattern_id in checked:
+                    continue
+                checked.add(pattern_id)
+                evidence = await _live(stores, pattern_id)
+                if evidence is None or evidence.words.entry_id == entry.entry_id:
+                    continue
+                if not any(
+                    [await _run_comparison(partial(echoes, text, evidence), text, evidence) for text in entry.dead_ends]
+                ):
+                    continue
+                outcome = Outcome(
+                    context_id=handed_out.context_id,
+                    pattern_id=pattern_id,
+                    project_id=entry.project_id,
+                    task_id=entry.task_id,
+                    run_id=handed_out.run_id or entry.run_id or "",
+                    worked=False,
+                    recorded_by=entry.source or entry.captured_by,
+                    low_trust=entry.low_trust,
+                )
+                with suppress(NotFound):  # deleted meanwhile
+                    arms = await stores.records.arms_of(handed_out.context_id)
+                    await stores.contexts.record_outcomes([outcome], now, arms=arms)
 
 
 async def find_echoed_entry(stores: Stores, entry_id: EntryId, resolution: str) -> EntryId | None:

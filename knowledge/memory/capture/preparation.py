@@ -15,7 +15,7 @@ from knowledge.memory.capture.injection import CONTEXT_FIELDS, UNREVIEWED, suspi
 from knowledge.memory.capture.redaction import redact_entry, remove_contexts
 from knowledge.memory.capture.trust import agent_idempotency_key
 from knowledge.memory.rules.conditions import check_conditions
-from knowledge.memory.rules.validation import check_ids, content_hash, first_status, validate
+from knowledge.memory.rules.validation import check_dead_ends, check_ids, content_hash, first_status, validate
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, ReviewMode
 from knowledge.ports import Clock
 from knowledge.runtime.scheduling import MAX_INLINE_CHARS
@@ -61,6 +61,11 @@ class EntryPreparer:
         """Return a resolution's text without quoted contexts and secrets. Raises InvalidInput."""
         return redacting.clean_text(field, text, redaction=self.redaction)
 
+    def clean_dead_ends(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the dead ends of a resolution without quoted contexts and secrets. Raises InvalidInput."""
+        check_dead_ends(texts)
+        return redacting.cut_dead_ends([self.clean_text("dead_ends", text) for text in texts])
+
     def check_conditions(self, conditions: AppliesWhen) -> None:
         """Raise InvalidInput unless these conditions of a resolution can be stored."""
         check_conditions(conditions)
@@ -95,7 +100,7 @@ class EntryPreparer:
     def _build_entry(self, entry: NewEntry) -> Entry:
         values = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
         values["idempotency_key"] = agent_idempotency_key(entry.idempotency_key, self.by)
-        by = self.assess(*(values[name] for name in CONTEXT_FIELDS))
+        by = self.assess(*(values[name] for name in CONTEXT_FIELDS), *entry.dead_ends)
         return Entry(
             **{**values, "workspace": self.workspace, "entry_type": EntryType(entry.entry_type)},
             entry_id=EntryId(uuid4()),
@@ -122,7 +127,7 @@ def _length(entry: NewEntry | InvalidInput) -> int:
     if isinstance(entry, InvalidInput):
         return 0
     texts = (getattr(entry, name) for name in CONTEXT_FIELDS)
-    return sum(len(text) for text in texts if text is not None)
+    return sum(len(text) for text in (*texts, *entry.dead_ends) if isinstance(text, str))
 
 
 def _batches(entries: Sequence[NewEntry | InvalidInput]) -> Iterator[Sequence[NewEntry | InvalidInput]]:

@@ -6,14 +6,16 @@ A context that was handed out and is quoted in a text would come back as a new l
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from hardwon.errors import InvalidInput
 from hardwon.event_log import get_logger
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
+from hardwon.text.truncation import truncate_middle
 from hardwon.validation import check_text
-from knowledge.memory.rules.validation import validate
+from knowledge.memory.rules.validation import MAX_DEAD_END_BYTES, validate
 from knowledge.models import AppliesWhen, NewEntry
 from knowledge.text.redaction import Redaction, redact, redact_together
 
@@ -42,6 +44,8 @@ def remove_contexts(entry: NewEntry) -> NewEntry:
     changed: dict[str, Any] = {
         name: text for name, value in texts.items() if (text := _remove_contexts(name, value)) is not value
     }
+    if entry.dead_ends:
+        changed["dead_ends"] = tuple(_remove_contexts("dead_ends", text) for text in entry.dead_ends)
     return replace(entry, **changed) if changed else entry
 
 
@@ -76,12 +80,15 @@ def redact_entry(entry: NewEntry) -> NewEntry:
     it would match something else.
     """
     texts = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
-    redacted_texts = redact_together(list(texts.values()))
+    redacted_texts = redact_together([*texts.values(), *entry.dead_ends])
     changed: dict[str, Any] = {
         name: _log_redaction(name, redacted)
-        for name, redacted in zip(texts, redacted_texts, strict=True)
+        for name, redacted in zip(texts, redacted_texts, strict=False)
         if redacted.text is not texts[name]
     }
+    tried = tuple(_log_redaction("dead_ends", redacted) for redacted in redacted_texts[len(texts) :])
+    if tried != entry.dead_ends:
+        changed["dead_ends"] = cut_dead_ends(tried)
     if entry.applies_when:
         refuse_secrets(entry.applies_when)
     if not changed:
@@ -89,6 +96,11 @@ def redact_entry(entry: NewEntry) -> NewEntry:
     entry = replace(entry, **changed)
     validate(entry)
     return entry
+
+
+def cut_dead_ends(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return dead ends within their limit: a placeholder may be longer than what it stands for."""
+    return tuple(truncate_middle(text, MAX_DEAD_END_BYTES, "\n[...]\n") for text in texts)
 
 
 def refuse_secrets(conditions: AppliesWhen) -> None:

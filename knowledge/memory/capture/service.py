@@ -15,7 +15,7 @@ from knowledge.access.keys import KeyStore
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.injection import suspicions
 from knowledge.memory.capture.orders.split_orders import MAX_EARLIER, hold_split_order, may_be_piece
-from knowledge.memory.capture.outcomes import find_echoed_entry, record_echo
+from knowledge.memory.capture.outcomes import find_echoed_entry, record_dead_ends, record_echo
 from knowledge.memory.capture.preparation import EntryPreparer
 from knowledge.memory.capture.trust import can_overrule, hide_status, is_reported_by_agent
 from knowledge.memory.index.reconcile import settle_if_possible
@@ -70,10 +70,14 @@ class KnowledgeCaptureService(EntryCapture):
         verified_by: str,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
 
         `applies_when` replaces the conditions captured with the failure; a low-trust key may set it on its own entries.
+        `dead_ends`: what was tried before and did not help, in place of what was captured with the failure.
+        `outside_text`: the run had read text from outside before the solution.
 
         Returns the entry's id. A solution that was handed out for this very task is an outcome of its pattern, not new
         evidence: returns the id of the entry it repeats. A trusted key's solution replaces an agent's; where the
@@ -87,6 +91,8 @@ class KnowledgeCaptureService(EntryCapture):
             verified_by=self._preparer.clean_text("verified_by", verified_by),
             when_to_try=when_to_try,
             applies_when=applies_when,
+            dead_ends=self._preparer.clean_dead_ends(dead_ends),
+            outside_text=outside_text,
         )
 
     @coerce_arguments
@@ -184,6 +190,10 @@ class KnowledgeCaptureService(EntryCapture):
 
     async def _follow_up(self, entry: Entry, answer: CaptureResult) -> CaptureResult:
         """Turn an echo into an outcome, reopen an abandoned duplicate, or let a trusted key vouch for a waiting one."""
+        if entry.dead_ends and not entry.suspicions and answer.entry_id is not None:
+            if answer.outcome is CaptureOutcome.DUPLICATE:  # of a run that went on
+                await self.stores.entries.replace_dead_ends(answer.entry_id, entry)
+            await record_dead_ends(self.stores, replace(entry, entry_id=answer.entry_id))
         if answer.informed and not entry.suspicions:
             return await self._convert_to_outcome(entry, answer)
         if entry.low_trust or answer.outcome is not CaptureOutcome.DUPLICATE or answer.entry_id is None:
@@ -215,6 +225,8 @@ class KnowledgeCaptureService(EntryCapture):
         verified_by: str | None,
         when_to_try: str | None,
         applies_when: AppliesWhen | None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
     ) -> EntryId:
         """Set the resolution `field` of an open entry and stage it; return the id of the entry that is evidence."""
         entry_id = EntryId(as_id("entry_id", entry_id))
@@ -236,10 +248,11 @@ class KnowledgeCaptureService(EntryCapture):
             if getattr(current, field) != resolution and await can_overrule(self.by, self.keys, current):
                 entry = await self._overrule(current, changes)
             else:
-                texts = (resolution, verified_by, when_to_try)
+                texts = (resolution, verified_by, when_to_try, *dead_ends)
                 by = await run_in_thread_if_long(length, lambda: self._preparer.assess(*texts))
                 by = await self._assess_with_earlier(_with_resolution(current, field, resolution), by)
-                entry = await entries.resolve(entry_id, **changes, by=by)
+                more: dict[str, Any] = {"dead_ends": dead_ends, "outside_text": outside_text}
+                entry = await entries.resolve(entry_id, **changes, **more, by=by)
         except NotFound:
             return await self._find_echoed_entry(entry_id, resolution)
         except Conflict:
@@ -248,6 +261,7 @@ class KnowledgeCaptureService(EntryCapture):
             raise
         if entry.status is not EntryStatus.STAGED:
             return entry.entry_id
+        await record_dead_ends(self.stores, entry)
         return await record_echo(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
 
     async def _overrule(self, current: Entry, changes: Mapping[str, Any]) -> Entry:

@@ -15,7 +15,7 @@ from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.outcomes import merge_target
 from knowledge.memory.index.reconcile import settle_if_possible
-from knowledge.memory.query.service import get_live, to_pattern
+from knowledge.memory.query.service import get_live, to_pattern, with_dead_ends
 from knowledge.memory.rules import embedding_text
 from knowledge.models import (
     Entry,
@@ -57,7 +57,7 @@ class PatternGroupingService:
         pattern = to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
         pattern_id = pattern.pattern_id
         return PatternDetails(
-            pattern=pattern,
+            pattern=await with_dead_ends(self.stores, pattern),
             entries=tuple(await self.grouping.entries(pattern_id, limit=MAX_SHOWN_ENTRIES)),
             twins=tuple(await self._pairs(LinkKind.TWIN, pattern_id, MAX_SHOWN_ENTRIES)),
             rivals=tuple(await self._pairs(LinkKind.RIVAL, pattern_id, MAX_SHOWN_ENTRIES)),

@@ -16,7 +16,7 @@ from hardwon.errors import Conflict, HardwonError, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.maintenance import RedactionReport
 from knowledge.access.provenance import NO_AUDIT, Auditor
-from knowledge.memory.capture.redaction import TEXTS
+from knowledge.memory.capture.redaction import TEXTS, cut_dead_ends
 from knowledge.memory.checkpoint.service import CheckpointEmbeddingService
 from knowledge.memory.index.reconcile import settle
 from knowledge.memory.rules.embedding_text import match_key, wording_key
@@ -142,11 +142,16 @@ def _redact_page(page: Sequence[Entry], found: _Found) -> list[RedactedEntry]:
 def _redact_entry(entry: Entry, found: _Found) -> RedactedEntry | None:
     """Return what redaction changes of an entry, None if nothing."""
     texts = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
-    changed: dict[str, str] = {}
-    for name, redaction in zip(texts, redact_together(list(texts.values())), strict=True):
+    changed: dict[str, str | list[str]] = {}
+    redactions = redact_together([*texts.values(), *entry.dead_ends])
+    for redaction in redactions:
         found.kinds.update(redaction.found)
+    for name, redaction in zip(texts, redactions, strict=False):
         if redaction.text != texts[name]:
             changed[name] = redaction.text[: _MAX_CHARS.get(name)]
+    tried = tuple(redaction.text for redaction in redactions[len(texts) :])
+    if tried != entry.dead_ends:
+        changed["dead_ends"] = list(cut_dead_ends(tried))
     conditions = _without_secret(entry.applies_when, found)
     if not changed and conditions == entry.applies_when:
         return None

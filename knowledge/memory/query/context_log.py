@@ -63,6 +63,10 @@ class ContextLog:
             return set()
         return await self.stores.contexts.find_failed_patterns(task.project_id, task.task_id, patterns)
 
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        """Return what was tried in the situations of patterns and did not help. Raises StorageUnavailable."""
+        return await self.stores.entries.find_dead_ends(patterns)
+
     async def list(
         self,
         *,

@@ -276,7 +276,8 @@ class RAGQueryService:
 
         Returns the pattern that it was merged into, if any.
         """
-        return to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
+        pattern = to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
+        return await with_dead_ends(self.stores, pattern)
 
     async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
         """Return live patterns by id, starting after `after`, with relevance 1; for people to browse."""
@@ -435,6 +436,12 @@ async def get_live(stores: Stores, pattern_id: PatternId) -> Evidence:
         if target == pattern_id:
             raise
         return await stores.patterns.get(target, now=now)
+
+
+async def with_dead_ends(stores: Stores, pattern: Pattern) -> Pattern:
+    """Return a pattern with what was tried in its situation and did not help."""
+    found = await stores.entries.find_dead_ends([pattern.pattern_id])
+    return replace(pattern, dead_ends=found.get(pattern.pattern_id, ()))
 
 
 def to_pattern(evidence: Evidence) -> Pattern:

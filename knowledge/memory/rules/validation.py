@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from hashlib import sha256
 
 from hardwon.errors import InvalidInput
-from hardwon.validation import check_flag, check_text
+from hardwon.models.entries import TEXT_FIELDS
+from hardwon.validation import check_flag, check_text, kind_of
 from knowledge.memory.rules.conditions import check_conditions
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
@@ -37,16 +39,17 @@ _REQUIRED_FIELDS = {
 }
 _COMMON_FIELDS = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology"} | {
     "task_description", "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by",
-    "success_verified",
+    "success_verified", "outside_text",
 }  # fmt: skip
 _TYPE_FIELDS = {
     EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
     EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
     EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
 }
-_TEXT_FIELDS = tuple(
-    field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
-)
+MAX_DEAD_ENDS = 5
+"""Dead ends that an entry holds: of more attempts, the last ones say most; ours."""
+MAX_DEAD_END_BYTES = 4 * 1024
+"""A dead end holds at most this many bytes of UTF-8, as a solution from a session does."""
 
 
 def validate(entry: NewEntry) -> None:
@@ -58,7 +61,7 @@ def validate(entry: NewEntry) -> None:
     for name in _REQUIRED_FIELDS[entry_type]:
         if getattr(entry, name) is None:
             raise InvalidInput(name, f"is required for a {entry_type}")
-    for name in _TEXT_FIELDS:
+    for name in TEXT_FIELDS:
         value = getattr(entry, name)
         if value is None:
             continue
@@ -68,6 +71,22 @@ def validate(entry: NewEntry) -> None:
     if entry.applies_when is not None:
         check_conditions(entry.applies_when)
     check_flag("success_verified", entry.success_verified)
+    check_flag("outside_text", entry.outside_text)
+    if entry.dead_ends and entry_type is not EntryType.FAILURE_SOLUTION:
+        raise InvalidInput("dead_ends", f"does not belong to a {entry_type}")
+    check_dead_ends(entry.dead_ends)
+
+
+def check_dead_ends(texts: Sequence[str]) -> None:
+    """Raise InvalidInput unless these dead ends can be stored."""
+    if not isinstance(texts, (list, tuple)):
+        raise InvalidInput("dead_ends", f"must be a list of texts, not {kind_of(texts)}")
+    if len(texts) > MAX_DEAD_ENDS:
+        raise InvalidInput("dead_ends", f"holds {len(texts)} texts, more than the {MAX_DEAD_ENDS} allowed")
+    for text in texts:
+        check_text("dead_ends", text)
+        if (size := len(text.encode())) > MAX_DEAD_END_BYTES:
+            raise InvalidInput("dead_ends", f"holds a text of {size:,} bytes, more than the 4,096 allowed")
 
 
 def first_status(entry: NewEntry) -> EntryStatus:
@@ -82,12 +101,15 @@ def first_status(entry: NewEntry) -> EntryStatus:
     return EntryStatus.STAGED if ready else EntryStatus.OPEN
 
 
-_IDENTITY_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
-_HASHED_FIELDS = tuple(field.name for field in fields(NewEntry) if field.name not in _IDENTITY_FIELDS)
+_NOT_HASHED_FIELDS = {"workspace", "project_id", "task_id", "run_id", "idempotency_key", "dead_ends", "outside_text"}
+_HASHED_FIELDS = tuple(field.name for field in fields(NewEntry) if field.name not in _NOT_HASHED_FIELDS)
 
 
 def content_hash(entry: NewEntry) -> str:
-    """Return the sha256 of an entry's content: all fields but workspace, project, task, run and idempotency key."""
+    """Return the sha256 of an entry's content: all but workspace, project, task, run, key and what a run adds later.
+
+    A failure that is told again with more attempts, or after text from outside was read, is the same event.
+    """
     content = {name: value for name in _HASHED_FIELDS if (value := getattr(entry, name)) is not None}
     if entry.applies_when is not None:
         content["applies_when"] = asdict(entry.applies_when)

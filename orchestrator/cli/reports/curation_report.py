@@ -23,6 +23,7 @@ from hardwon.models.access import (
 from hardwon.models.entries import Entry
 from hardwon.text.pluralize import count_of
 from knowledge.memory.capture.injection import CONTEXT_FIELDS
+from orchestrator.cli.reports.pattern_report import AFTER_OUTSIDE_TEXT
 from orchestrator.cli.support.terminal import format_time, notes, out, print_json, print_text
 
 _MAX_SUMMARY_CHARS = 120
@@ -59,8 +60,9 @@ def print_waiting(
         print_text("nothing waits for a review")
     for entry in waiting:
         by = f"key {entry.captured_by}" if entry.captured_by else "no key"
+        outside = AFTER_OUTSIDE_TEXT if entry.outside_text else ""
         out.print(f"{entry.entry_id}  {', '.join(entry.suspicions)}", style="bold")
-        print_text(f"   by {by}, {format_time(entry.captured_at)}, project {sanitize(entry.project_id)}")
+        print_text(f"   by {by}, {format_time(entry.captured_at)}, project {sanitize(entry.project_id)}{outside}")
         print_text(f"   {_summary(entry)}")
     for shown in alarms:
         print_text(
@@ -83,6 +85,10 @@ def print_whole_entry(entry: Entry, *, as_json: bool) -> None:
     for name in ("project_id", "captured_by", "resolved_by", *CONTEXT_FIELDS):
         if value := getattr(entry, name):
             print_text(f"{name}:\n   " + sanitize(str(value)).replace("\n", "\n   "))
+    if entry.outside_text:
+        print_text("outside_text:\n   the run had read text from outside of the machine before")
+    for text in entry.dead_ends:
+        print_text("did not help:\n   " + sanitize(text).replace("\n", "\n   "))
 
 
 def print_decision(entry_id: UUID, what: str, *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import out, print_json, print_text
 
 _MAX_TEXT_CHARS = 300
+AFTER_OUTSIDE_TEXT = ", after text from outside was read"
 
 
 def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> None:
@@ -49,6 +50,8 @@ def print_details(details: PatternDetails, *, as_json: bool) -> None:
         print_json(details)
         return
     _print_pattern(details.pattern)
+    for text in details.pattern.dead_ends:
+        out.print(f"     Did not help: {_short(text)}")
     for entry in details.entries:
         _print_entry(entry)
     for name, pairs in (("likely the same", details.twins), ("another way out", details.rivals)):
@@ -79,6 +82,7 @@ def _print_pattern(pattern: Pattern) -> None:
 def _print_entry(entry: Entry) -> None:
     task = f", task {entry.task_id}" if entry.task_id else ""
     line = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
+    line += AFTER_OUTSIDE_TEXT if entry.outside_text else ""
     out.print(_short(line))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from hardwon.context.sanitize import sanitize
 from knowledge.memory.capture.redaction import redact_entry
-from knowledge.text.redaction import redact
 from orchestrator.cli.support.terminal import notes, out, print_json
 from orchestrator.importers.sessions.lessons.entries import OUTSIDE
 
@@ -56,8 +55,8 @@ def _describe(each: LessonEntry) -> dict[str, Any]:
         "verified_by": verified_by,
         "verified": entry.success_verified,
         "why_open": lesson.why_open or None,
-        "dead_ends": [redact(text).text for text in lesson.dead_ends],
-        "outside_text": lesson.is_outside,
+        "dead_ends": list(entry.dead_ends),
+        "outside_text": entry.outside_text,
         "task_description": entry.task_description,
     }
 
@@ -75,6 +74,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
         verified = row["verified_by"] or f"not: {row['why_open']}"
         _, tool, session = row["reporter"].split(".", 2)
         origin = f"{row['project']}, {tool} {session.removeprefix(OUTSIDE[1:] + '.')[:_SHORT_ID_CHARS]}"
+        origin += "\n(after text from outside)" if row["outside_text"] else ""
         cells = (row["kind"], origin, row["problem"], solution, verified)
         table.add_row(*(_cell(text) for text in cells))
     (out.console if out.is_terminal else Console(width=_FILE_WIDTH, highlight=False)).print(table)

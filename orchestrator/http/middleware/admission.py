@@ -42,7 +42,7 @@ FULL = "hardwon is overloaded: come again in a moment"
 _READS_NO_BODY = frozenset({"GET", "HEAD"})
 _EXEMPT = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
 _DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
-_TEXTS = re.compile(r"/v1/(?:entries(?:/[^/]+/resolution)?|tasks:[^/]+|gates:decided|contexts|queries/[^/]+)")
+_TEXTS = re.compile(r"/v1/(?:entries(?:/[^/]+/resolution)?|tasks:[^/]+|gates:decided|contexts|runs|queries/[^/]+)")
 _LONG = re.compile(
     r"""
       POST\ /v1/(?:checkpoints|sweeps|prune|jobs/|verify|recall|layout|rebuild|reembed|redactions)

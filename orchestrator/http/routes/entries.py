@@ -36,7 +36,11 @@ class BatchBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionBody:
-    """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
+    """A resolution: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection.
+
+    `dead_ends`: what was tried for the failure before and did not help. `outside_text`: the run had read text from
+    outside of the machine before the solution.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     solution_steps: str | None = None
@@ -44,6 +48,8 @@ class ResolutionBody:
     verified_by: str | None = None
     when_to_try: str | None = None
     applies_when: AppliesWhen | None = None
+    dead_ends: tuple[str, ...] = ()
+    outside_text: bool = False
 
 
 def add_entries(app: FastAPI) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -28,7 +28,10 @@ from orchestrator.agent_hooks.questions import (
 )
 from orchestrator.context.builder import OrchestratorContextBuilder
 from orchestrator.http.operation_route import CallerKnowledge, performs
+from orchestrator.importers.fields import key
 from orchestrator.importers.repository import open_repository
+from orchestrator.importers.sessions.checks import read_check, split_named
+from orchestrator.importers.sessions.lessons.entries import task_id_of
 
 DEADLINE = timedelta(milliseconds=250)
 """Longest time for a context of a hook, which itself waits for 300 ms; ours."""
@@ -71,8 +74,9 @@ def add_hook_contexts(app: FastAPI) -> None:
                 block = moments.block_for_sub_agent(payload)
             else:
                 question = read_prompt(payload) if event in _PROMPTS else read_failure(tool, payload)
+                checks = split_named(app.state.knowledge.settings.check_commands)
                 builder = app.state.contexts.make(knowledge, knowledge.workspace, DEADLINE)
-                block = None if question is None else await moments.find_block(question, builder)
+                block = None if question is None else await moments.find_block(question, builder, checks)
         return Response(status_code=204) if block is None else JSONResponse(make_answer(tool, event, block))
 
 
@@ -84,11 +88,16 @@ class _Moments:
     workspace: str
     tool: str
 
-    async def find_block(self, question: HookQuestion, builder: OrchestratorContextBuilder) -> str | None:
-        """Return the block of patterns for a question; None where there is none, or it was handed out before."""
+    async def find_block(
+        self, question: HookQuestion, builder: OrchestratorContextBuilder, checks: Sequence[str]
+    ) -> str | None:
+        """Return the block of patterns for a question; None where there is none, or it was handed out before.
+
+        `checks`: the beginnings of commands that a setting makes checks.
+        """
         if not self._is_first(question.session, question.once):
             return None
-        context = await builder.build_context_for_task(await _as_task(question), "coder")
+        context = await builder.build_context_for_task(await _as_task(question, checks), "coder")
         if context.degraded is not None and not context.patterns:
             self.handed.moments.pop((self.workspace, self.tool, question.session, question.once), None)  # ask again
         block = block_of(context.text) if context.patterns else None
@@ -109,12 +118,15 @@ class _Moments:
         return self.handed.is_first(self.workspace, self.tool, session, moment)
 
 
-async def _as_task(question: HookQuestion) -> Task:
+async def _as_task(question: HookQuestion, checks: Sequence[str]) -> Task:
+    """Return a question as the task that the session's lesson will be of: the check that failed, in the same words."""
+    check = read_check(question.command, named=checks, root=question.folder)
     facts = {} if question.error is None else {"error": question.error}
     return Task(
         description=question.text,
         type="bugfix" if question.error is not None else None,
         project_id=await asyncio.to_thread(_project, question.folder) if question.folder else None,
+        task_id=None if check is None else task_id_of(check.key, question.folder),
         run_id=question.session or None,
         facts=facts,
     )
@@ -128,4 +140,4 @@ def _project(folder: str) -> str | None:
     try:
         return open_repository(Path(folder)).project_id
     except InvalidInput:
-        return Path(folder).name or None
+        return key(Path(folder).name) or None

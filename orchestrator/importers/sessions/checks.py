@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -81,8 +81,26 @@ def read_check(
     `named`: the beginnings of commands that are checks because a setting says so. `folder`: where it runs, `root`: the
     session's folder; a check in another folder is another check.
     """
-    if not command:
-        return None
+    return _read(command, lambda words, _: is_check(words, named), folder=folder, root=root) if command else None
+
+
+def read_command(command: str, *, folder: str | None = None, root: str | None = None) -> Check:
+    """Return a line of shell as the check that it is because somebody says so, in the same form as `read_check`.
+
+    Each of its commands that can fail is one, whatever it is.
+    """
+    found = _read(command, lambda _, each: _can_fail(each), folder=folder, root=root)
+    line = " ".join(command.split())[:MAX_KEY_CHARS]
+    return found or Check(key=line, shown=line, programs=())
+
+
+def _read(
+    command: str,
+    chooses: Callable[[tuple[str, ...], SimpleCommand], bool],
+    *,
+    folder: str | None,
+    root: str | None,
+) -> Check | None:
     commands = _unwrap(split_commands(command))
     place = folder or root or ""
     found: list[tuple[int, tuple[str, ...], SimpleCommand, str]] = []
@@ -90,7 +108,7 @@ def read_check(
         words = strip_runners(each.words)
         if words and words[0] in {"cd", "pushd"} and each.ends_with in {"&&", ";"}:
             place = _join(place, words[1] if len(words) > 1 else "")
-        elif words and is_check(words, named):
+        elif words and chooses(words, each):
             found.append((at, words, each, _relative(place, root or "")))
     if not found:
         return None
@@ -155,12 +173,13 @@ def _key(words: tuple[str, ...], command: SimpleCommand, where: str, root: str |
 
 
 def _show(command: SimpleCommand, where: str) -> str:
-    text = " ".join([*command.variables, *(_quote(word) for word in command.words)])
+    text = " ".join([*command.variables, *(quote_word(word) for word in command.words)])
     return f"cd {where} && {text}" if where else text
 
 
-def _quote(word: str) -> str:
-    return word if re.fullmatch(r"[\w@%+=:,./*\[\]~^!-]+", word) else shlex.quote(word)
+def quote_word(word: str) -> str:
+    """Return a word as it can be typed again; patterns of files and variables stay what they are."""
+    return word if re.fullmatch(r"[\w@%+=:,./*\[\]~^!${}-]+", word) else shlex.quote(word)
 
 
 def _plain_path(word: str, root: str | None) -> str:
@@ -282,6 +301,12 @@ def find_failure(text: str) -> bool:
     if not _FAILURE_WORD.search(text):
         return False
     return bool(_FAILURE.search("\n".join(line for line in text.split("\n") if _FAILURE_WORD.search(line))))
+
+
+def hints_at_failure(text: str) -> bool:
+    """Return whether a text says that something failed, and not that something passed."""
+    text = _ANSI.sub("", text)
+    return find_failure(text) or bool(_HINT.search(text) and not _RAN_SOME.search(text))
 
 
 def judge(step: Step, check: Check) -> Verdict:

@@ -8,6 +8,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -67,7 +68,10 @@ FORMATS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """A file of a tool. `session_id`: of the session that it is a part of, as far as its beginning says."""
+    """A file of a tool. `session_id`: of the session that it is a part of, as far as its beginning says.
+
+    `size`, `modified_ns`: of a database with its log.
+    """
 
     path: Path
     format: Format
@@ -179,17 +183,30 @@ def _examine(path: Path, found: Found) -> Transcript | None:
         return None
     with path.open("rb") as stream:
         raw = stream.read(_HEAD_BYTES)
+    if raw.startswith(_SQLITE):
+        with suppress(OSError), _log_of(path).open("rb") as stream:  # that of a new database may hold all of it
+            raw += stream.read(_HEAD_BYTES)
     head = _objects(raw)
     known = next((each for each in FORMATS if each.matches(head, raw)), None)
     if known is None:
         return None
+    size, modified_ns = facts.st_size, facts.st_mtime_ns
+    if _is_database(raw):
+        with suppress(OSError):  # what is new may stand in SQLite's log alone
+            log = _log_of(path).stat()
+            size, modified_ns = size + log.st_size, max(modified_ns, log.st_mtime_ns)
     return Transcript(
         path=path,
         format=known,
         session_id=_session_id(known, head, path) or str(path),
-        size=facts.st_size,
-        modified_ns=facts.st_mtime_ns,
+        size=size,
+        modified_ns=modified_ns,
     )
+
+
+def _log_of(path: Path) -> Path:
+    """Return the write-ahead log of a database."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def _objects(raw: bytes) -> Head:

@@ -86,11 +86,17 @@ class _Failure:
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """A check that fails: its runs, the first one first. `seen`: number of changes before the last run."""
+    """A check that fails: its runs, the first one first. `seen`: number of changes before the last run.
+
+    `withdrawn`: solutions after which it passed, and then failed again in the same way. `before`: the agent's changes
+    between the run before, if any, and the first one that failed.
+    """
 
     agent: str
     failures: list[_Failure]
     seen: int
+    withdrawn: tuple[str, ...] = ()
+    before: tuple[Change, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,6 +111,8 @@ class _State:
     open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     fixes: defaultdict[str, list[Lesson]] = field(default_factory=lambda: defaultdict(list))
     """By the key of the check."""
+    runs: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Number of changes before the last run of a check, by agent and key."""
     dropped: list[Step] = field(default_factory=list)
     is_outside: bool = False
 
@@ -140,13 +148,16 @@ def _follow_step(state: _State, step: Step) -> None:
     if check is None:
         _count_noise(state, step)
         return
-    match judge(step, check):
+    verdict = judge(step, check)
+    match verdict:
         case Verdict.FAILED:
             _fail(state, step, check)
         case Verdict.PASSED:
             _pass(state, step, check)
         case Verdict.NOTHING:
             state.left_out[TOOL_TROUBLE if step.outcome is StepOutcome.TOOL_ERROR else UNCLEAR] += 1
+    if verdict is not Verdict.NOTHING:
+        state.runs[step.agent, check.key] = len(state.changes)
 
 
 def _count_noise(state: _State, step: Step) -> None:
@@ -160,15 +171,25 @@ def _count_noise(state: _State, step: Step) -> None:
 
 def _fail(state: _State, step: Step, check: Check) -> None:
     fixes = state.fixes[check.key]
+    withdrawn: list[str] = []
     for fix in list(fixes):
         if _is_near(state, step.agent, fix.step.agent) or (fix.proof and _is_near(state, step.agent, fix.proof.agent)):
             fixes.remove(fix)
             state.dropped.append(fix.step)
             state.left_out[WITHDRAWN] += 1
+            if _signature(fix.step) == _signature(step):
+                withdrawn.append(fix.solution)
     failure = _Failure(step=step, check=check)
     is_open = state.open.get((step.agent, check.key))
     if is_open is None:
-        state.open[step.agent, check.key] = _Open(agent=step.agent, failures=[failure], seen=len(state.changes))
+        since = state.runs.get((step.agent, check.key), 0)
+        state.open[step.agent, check.key] = _Open(
+            agent=step.agent,
+            failures=[failure],
+            seen=len(state.changes),
+            withdrawn=tuple(withdrawn),
+            before=tuple(change for agent, change, _ in state.changes[since:] if agent == step.agent),
+        )
         return
     last = is_open.failures[-1]
     last.changes += _take_changes(state, is_open, step.agent)
@@ -240,7 +261,8 @@ def _fix(state: _State, is_open: _Open, proof: Step, check: Check) -> Lesson:
     """Return the lesson of a check that passes after changes.
 
     The changes behind runs that failed with the same error did not help: they are dead ends, unless nothing else was
-    changed. The situation is the first run with the error that the last change mended.
+    changed. So is a change from before the first failure that the solution replaced: some agents change first, and test
+    then. The situation is the first run with the error that the last change mended.
     """
     failures = is_open.failures
     first = len(failures) - 1
@@ -264,10 +286,26 @@ def _fix(state: _State, is_open: _Open, proof: Step, check: Check) -> Lesson:
         proof=proof,
         proof_check=check,
         why_open=why_open,
-        dead_ends=tuple(render_changes(failure.changes) for failure in tried),
+        dead_ends=(
+            *is_open.withdrawn,
+            *(render_changes([change]) for change in is_open.before if _is_replaced(change, changes)),
+            *(render_changes(failure.changes) for failure in tried),
+        ),
         files=_files(changes),
         is_outside=state.is_outside,
     )
+
+
+def _is_replaced(change: Change, later: Sequence[Change]) -> bool:
+    """Return whether later changes took away every line that a change had put in."""
+    added = _lines(change, "+")
+    gone = {line for each in later if set(each.files) & set(change.files) for line in _lines(each, "-")}
+    return bool(added) and added <= gone
+
+
+def _lines(change: Change, sign: str) -> set[str]:
+    rows = change.text.splitlines()[1:]  # below the file's name
+    return {line for row in rows if row.startswith(sign) and (line := row[1:].strip())}
 
 
 def _files(changes: Sequence[Change]) -> tuple[str, ...]:
@@ -294,7 +332,7 @@ def _open_lesson(state: _State, is_open: _Open, why_open: str = "it never passed
         step=failures[0].step,
         check=failures[0].check,
         why_open=why_open,
-        dead_ends=tried,
+        dead_ends=(*is_open.withdrawn, *tried),
         files=(),
         is_outside=state.is_outside,
     )
@@ -308,7 +346,11 @@ _COMMON_WORDS = frozenset({"the", "and", "for", "with", "sudo", "bash", "python"
 
 
 def _find_rejections(state: _State, steps: Sequence[Step]) -> list[Lesson]:
-    """Return what a person or a named rule refused with a reason, with what was accepted in its place."""
+    """Return what a person or a named rule refused, with what was accepted in its place.
+
+    Without a reason only a person's refusal with a revision teaches something: what passes by a rule that says nothing
+    may be the way around it.
+    """
     rejections: list[Lesson] = []
     seen: set[tuple[str, str, str]] = set()
     by_agent: dict[str, list[Step]] = defaultdict(list)
@@ -319,13 +361,14 @@ def _find_rejections(state: _State, steps: Sequence[Step]) -> list[Lesson]:
             continue
         if step.decided_by not in _DECIDERS:
             state.left_out[HEADLESS] += 1
-        elif not step.reason.strip():
+            continue
+        revision = _find_revision(step, by_agent[step.agent])
+        if not step.reason.strip() and (revision is None or step.decided_by is not Decider.PERSON):
             state.left_out[WORDLESS] += 1
         elif (identity := (step.tool, _proposal(step), step.reason)) in seen:
             state.left_out[REPEATED] += 1
         else:
             seen.add(identity)
-            revision = _find_revision(step, by_agent[step.agent])
             rejections.append(_rejection(state, step, revision))
     return rejections
 

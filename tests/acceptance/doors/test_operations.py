@@ -26,11 +26,16 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
 from orchestrator.http.openapi.document import ANSWERS, REQUESTS, VALUES
 from orchestrator.http.routes.journal import _CallerJournal
+from orchestrator.http.routes.runs import _CallerRuns
 from orchestrator.mcp.tools import Caller, tool_of
 from tests.support.entries import failure, learn
 
 ROWS = [row for service in services() for row in service.operations]
-WITHOUT_A_METHOD_OF_ITS_OWN = {"journal": "is told the time in process", "run_job": "is a function of `jobs`"}
+WITHOUT_A_METHOD_OF_ITS_OWN = {
+    "journal": "is told the time in process",
+    "run_job": "is a function of `jobs`",
+    "runs": "is the door's own: it reads what programs tell",
+}
 
 
 def _parameters(method: Callable[..., Any]) -> list[tuple[str, Any, object]]:
@@ -98,7 +103,9 @@ async def test_every_row_gives_its_method_the_same_arguments_by_http_and_by_the_
             if row.method == "run_job":  # a function of `jobs`
                 continue
             service = getattr(knowledge, row.service, knowledge)
-            kind: Any = {"kb": KnowledgeBases, "journal": _CallerJournal}.get(row.service, type(service))
+            kind: Any = {"kb": KnowledgeBases, "journal": _CallerJournal, "runs": _CallerRuns}.get(
+                row.service, type(service)
+            )
             answer = _answer_of(row)
 
             async def answering(*args: Any, row: Operation = row, answer: Any = answer, **told: Any) -> Any:

@@ -23,7 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-FILLED: dict[str, Any] = {"success_verified": True, "applies_when": AppliesWhen(tool="ruff")}
+FILLED: dict[str, Any] = {
+    "success_verified": True,
+    "applies_when": AppliesWhen(tool="ruff"),
+    "dead_ends": ("told",),
+    "outside_text": True,
+}
 
 
 def blocks(language: str) -> list[str]:

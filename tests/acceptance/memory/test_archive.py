@@ -28,7 +28,7 @@ from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.postgres.admin.archive_rows import STAYS, TABLES
 from knowledge.adapters.postgres.document_tables import metadata
 from knowledge.memory.maintenance.archive_format import check
-from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
+from knowledge.models import AppliesWhen, EntryType, LinkKind, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -98,7 +98,7 @@ async def fill(knowledge: Knowledge) -> None:
         await fail(knowledge, project_id=project)
     await knowledge.checkpoints.process_all()
     await learn(knowledge.in_workspace("other"), 5)
-    await fail(knowledge, failure_description="still staged")
+    await fail(knowledge, failure_description="still staged", dead_ends=["restart it"])
     await knowledge.capture.capture_gate_rejection(project_id="a", gate_type="review", human_feedback="no")
     task = Task(description=CART, project_id="a", task_id="T-1")
     assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).degraded is None
@@ -139,6 +139,8 @@ async def test_a_second_store_answers_the_same_with_the_same_ids_and_nothing_emb
         report = await second.archives.import_archive(as_stream(archive), progress=lambda *told: seen.append(told))
         assert (report.rows, report.embedded, embedder.texts) == (report.new, 0, 0)
         assert report.rows["knowledge_staging"] == 69
+        kept = await second.stores.entries.entries_of_task("web-shop", None, EntryType.FAILURE_SOLUTION)
+        assert ("restart it",) in {entry.dead_ends for entry in kept}
         await assert_same_answers(second, knowledge)
         for workspace in ("default", "other"):
             ours, theirs = knowledge.in_workspace(workspace), second.in_workspace(workspace)

@@ -38,6 +38,7 @@ async def test_a_session_with_news_is_learned_once_and_again_when_it_goes_on(
     assert await learn_pending(knowledge, home) == 0, "nothing was noted yet"
     note(home, transcript)
     note(home, tmp_path / "gone.jsonl")
+    assert await learn_pending(knowledge, tmp_path / "none") == 0
     assert await learn_pending(knowledge, home) == 1
     assert pending_sessions(home) == []
     note(home, transcript)
@@ -46,6 +47,9 @@ async def test_a_session_with_news_is_learned_once_and_again_when_it_goes_on(
     assert waiting.embedded == 1
     note(home, write(tmp_path / "b.jsonl", [FAIL, EDIT, PASS, AGAIN], "two"))
     assert await learn_pending(knowledge, home) >= 1
+    note(home, tmp_path / "gone.jsonl")
+    assert await learn_pending(knowledge, home) == 0
+    assert list(hooks_folder(home).glob("spool*")) == [], "what led nowhere is not kept for good"
 
 
 async def test_a_server_looks_into_the_spool_by_itself_and_outlives_what_it_cannot_read(

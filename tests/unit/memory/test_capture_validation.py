@@ -35,7 +35,13 @@ LIMITS = {
     "project_id": 200, "workspace": 200, "agent_type": 100, "task_type": 100, "technology": 100, "gate_type": 50,
     "verified_by": 500, "task_id": 200, "run_id": 200, "idempotency_key": 200,
 }  # fmt: skip
-TEXTS = {field.name for field in fields(NewEntry)} - {"entry_type", "success_verified", "applies_when"}
+TEXTS = {field.name for field in fields(NewEntry)} - {
+    "entry_type",
+    "success_verified",
+    "applies_when",
+    "dead_ends",
+    "outside_text",
+}
 TAKEN = [(entry, name) for entry in ENTRIES for name in sorted(EVERYWHERE | OWN[entry.entry_type])]
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60)
 
@@ -102,6 +108,14 @@ def test_each_field_takes_as_much_as_it_holds_and_no_more(entry: NewEntry, name:
         fits, too_long = "ü" * (MAX_TEXT_BYTES // 2), "ü" * (MAX_TEXT_BYTES // 2) + "x"
     validate(changed(entry, name, fits))
     assert refused(changed(entry, name, too_long)) == name
+
+
+def test_dead_ends_are_texts_of_a_failure_few_and_short_and_no_part_of_what_makes_it_another_event() -> None:
+    validate(failure(dead_ends=("x" * 4096,) * 5))
+    for bad in (("x" * 4097,), ("x",) * 6, ("",), ("a\0b",), (5,), "text", {"x"}):
+        assert refused(failure(dead_ends=bad)) == "dead_ends"
+    assert refused(replace(rejection(), dead_ends=("x",))) == "dead_ends"
+    assert content_hash(failure(dead_ends=("x",))) == content_hash(failure())
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=named)

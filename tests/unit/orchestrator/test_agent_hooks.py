@@ -185,6 +185,25 @@ def test_a_hook_notes_the_session_and_says_nothing_without_an_owner(place: Place
     assert [path.name for path in place.data.rglob("*") if path.is_file() and path.stat().st_mode & 0o077] == []
 
 
+def test_a_transcript_that_no_hook_tells_is_looked_for_where_its_tool_keeps_it(place: Place, tmp_path: Path) -> None:
+    write_shim(place.data)
+    events = tmp_path / ".copilot/session-state/0a-1b/events.jsonl"
+    database = tmp_path / ".local/share/opencode/opencode.db"
+    moved = tmp_path / "moved/session-state/0a-1b/events.jsonl"
+    for path in (events, database, moved):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
+    fire(place, {"sessionId": "0a-1b", "cwd": "/p"}, "copilot", "sessionEnd", "capture")
+    fire(place, {"sessionId": "../../../etc", "cwd": "/p"}, "copilot", "sessionEnd", "capture")
+    fire(place, {"session_id": "ses_1", "cwd": "/p"}, "opencode", "session.idle", "capture")
+    fire(place, {"session_id": "x", "cwd": "/p"}, "codex", "Stop", "capture")
+    assert pending_sessions(place.data, environment={}, user_home=tmp_path) == [events, database]
+    there = {"COPILOT_HOME": str(tmp_path / "moved"), "XDG_DATA_HOME": "/nowhere"}
+    assert pending_sessions(place.data, environment=there, user_home=tmp_path) == [moved]
+    clear_sessions(place.data)
+    assert pending_sessions(place.data, environment={}, user_home=tmp_path) == []
+
+
 @pytest.mark.parametrize(
     "payload", ["", "nonsense", "{}", '{"session_id": 1}', '{"session_id": "a\\"b"}', "x" * 300_000]
 )

@@ -85,6 +85,9 @@ class Answers:
     async def find_failed_patterns(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
         return self.tried.intersection(patterns)
 
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        return {}
+
     async def record(self, context: Context, task: Task, agent_type: str, choice: Choice | None = None) -> None:
         await asyncio.sleep(self.records_in)
         self.kept.append(context)

@@ -22,8 +22,17 @@ _REASON = "a context says why it shows what it does, and is on record with the n
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
+_RUNS = "programs tell the tool calls of their agents, and they teach, too"
+_LESSON = "an entry says what was tried and did not help, and that text from outside was read before"
 ROUTES: Mapping[str, str] = {
     "POST /v1/traces export_traces": "what agents do is read from their spans",
+    "POST /v1/runs learn_run": _RUNS,
+    "LearnedRun": _RUNS,
+    "ToolCall": _RUNS,
+    "ToolOutcome": _RUNS,
+    "Entry": _LESSON,
+    "POST /v1/entries capture": _LESSON,
+    "POST /v1/entries/{entry_id}/resolution resolve": _LESSON,
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
     "Added": _NAMES,

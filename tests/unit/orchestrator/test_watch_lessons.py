@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.watch.command import hides_its_status, is_failure, normalise_command
-from orchestrator.watch.lesson import MAX_DIFF_BYTES, RunResult, WatchedRun, note_run
+from orchestrator.importers.sessions.checks import read_check, read_command
+from orchestrator.importers.sessions.lessons.entries import task_id_of
+from orchestrator.watch.lesson import MAX_DIFF_BYTES, RunResult, WatchedRun, hides_its_status, is_failure, note_run
 from orchestrator.watch.open_failures import FailureLog
 from orchestrator.watch.passthrough import Ending, OutputEnds
 
@@ -274,14 +275,36 @@ def test_a_status_that_may_be_anothers_is_known() -> None:
     assert not hides_its_status(["pytest", "-k", "a | b"])
 
 
-def test_a_command_has_one_form_in_every_clone(tmp_path: Path) -> None:
-    forms = {
-        normalise_command(["pytest", f"{tmp_path}/{clone}/tests"], work_tree=tmp_path / clone, folder=tmp_path / clone)
-        for clone in ("one", "other")
-    }
-    assert forms == {"pytest tests"}
-    script = ["sh", "-c", "cd /somewhere && make check"]
-    assert normalise_command(script, work_tree=tmp_path, folder=tmp_path / "sub") == "cd sub && make check"
+def test_a_watched_command_is_the_check_that_sessions_know_in_every_clone(tmp_path: Path) -> None:
+    lines = (
+        "pytest @/tests", "CI=1 pytest -q tests", "sh -c 'cd api && poetry run pytest -q tests/'",
+        "bash -c 'make check && cargo t'", "npm t",
+    )  # fmt: skip
+    for line in lines:
+        keys = set()
+        for clone in ("one", "other"):
+            root = str(tmp_path / clone)
+            typed = line.replace("@", root)
+            known = read_check(typed, root=root)
+            assert known is not None
+            keys |= {known.key, read_command(typed, folder=root, root=root).key}
+        assert len(keys) == 1, keys
+    root = str(tmp_path)
+    assert read_command("./verify --all", folder=f"{root}/sub", root=root).key == "sub: verify --all"
+    assert read_command("sh -c 'make check && ./deploy'").key != read_command("make check").key
+    assert read_command("cd api").key == "cd api"
+
+
+def test_a_watched_failure_and_that_of_a_session_are_of_one_task(watched: Watched) -> None:
+    watched.write("cart.py", "old\n")
+    watched.commit()
+    watched.run(1, "sh", "-c", f"CI=1 pytest -q {watched.folder}/tests", says=SAYS)
+    watched.write("cart.py", "new\n")
+    assert watched.run(0, "pytest", "tests") is RunResult.LEARNED
+    ((_, _, entry),) = watched.log.list_pending()
+    known = read_check("cd . && pytest tests --tb=short")
+    assert known is not None
+    assert entry.task_id == task_id_of(known.key, None) == "pytest tests"
 
 
 def test_searches_time_limits_and_interrupts_are_no_failures() -> None:

@@ -100,7 +100,9 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
 
     async def _lock(self, connection: AsyncConnection, redacted: RedactedEntry) -> sa.Row[*tuple[Any, ...]] | None:
         """Lock an entry whose texts are still as they were read, and return what is known of it."""
-        unchanged = [_E[name].is_not_distinct_from(getattr(redacted.before, name)) for name in redacted.texts]
+        before = {name: getattr(redacted.before, name) for name in redacted.texts}
+        before |= {"dead_ends": list(redacted.before.dead_ends)} if "dead_ends" in before else {}
+        unchanged = [_E[name].is_not_distinct_from(value) for name, value in before.items()]
         query = sa.select(_E.id, _E.status, _E.pattern_id, _E.point_ids).where(
             _E.workspace == self._workspace, _E.id == redacted.before.entry_id, *unchanged
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -14,9 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict, NotFound, NotOpen
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
-from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, lock_in_order, recount
+from knowledge.adapters.postgres.memory.counts import (
+    EMBEDDED,
+    exclusive_transaction,
+    is_any_of,
+    lock_in_order,
+    recount,
+)
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
+    TRUST_ORDER,
     capture_time,
     conditions_row,
     entry_of_values,
@@ -30,6 +37,7 @@ from knowledge.adapters.postgres.memory.entry_writes import (
     mark_points_dirty,
 )
 from knowledge.adapters.postgres.memory_tables import event_task, knowledge_staging, projects
+from knowledge.memory.rules.validation import MAX_DEAD_ENDS
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
@@ -45,6 +53,8 @@ from knowledge.models import (
 )
 from knowledge.ports import LATEST_OF_ALL, MAX_ENTRIES_OF_TASK, Claim, EntryStore, Selection
 
+_MAX_TRIED_ENTRIES = 200
+"""Entries that dead ends are taken from, the most trusted first."""
 _E = knowledge_staging.c
 _VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
 _UNRESOLVED = sa.or_(
@@ -115,6 +125,16 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         )
         return bool(await self._write(update))
 
+    async def replace_dead_ends(self, entry_id: EntryId, entry: Entry) -> None:
+        theirs = (_E.captured_by == entry.captured_by,) if entry.low_trust else ()
+        texts = list(entry.dead_ends)
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.dead_ends != texts, *theirs)
+            .values(dead_ends=texts)
+        )
+        await self._write(update)
+
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         update = (
             sa.update(knowledge_staging)
@@ -146,16 +166,21 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         verified_by: str | None = None,
         when_to_try: str | None = None,
         applies_when: AppliesWhen | None = None,
+        dead_ends: Sequence[str] = (),
+        outside_text: bool = False,
         by: Provenance = TRUSTED,
     ) -> Entry:
         resolution: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
         resolution |= {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
         resolution = {name: value for name, value in resolution.items() if value is not None}
+        tried = {"dead_ends": list(dead_ends)} if dead_ends else {}  # no part of what makes it another resolution
         update = (
             sa.update(knowledge_staging)
             .where(_E.workspace == self._workspace, _E.id == entry_id, _UNRESOLVED)
             .values(
                 **resolution | ({} if applies_when is None else {"applies_when": conditions_row(applies_when)}),
+                **tried,
+                outside_text=sa.or_(_E.outside_text, sa.literal(outside_text)),
                 status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_QUARANTINED,
                 resolved_by=by.key_id,
                 **({"agent_key": by.source} if by.low_trust else {}),
@@ -211,6 +236,25 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         )
         row = await self._first(update)
         return None if row is None else to_entry(row)
+
+    async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
+        if not patterns:
+            return {}
+        query = (
+            sa.select(_E.pattern_id, _E.dead_ends)
+            .where(
+                _E.workspace == self._workspace,
+                is_any_of(_E.pattern_id, list(patterns)),
+                _E.status == EntryStatus.EMBEDDED,
+                sa.literal_column("dead_ends <> '{}'::text[]"),
+            )
+            .order_by(*TRUST_ORDER)
+            .limit(_MAX_TRIED_ENTRIES)
+        )
+        found: dict[PatternId, dict[str, None]] = {}
+        for row in await self._all(query):
+            found.setdefault(PatternId(row.pattern_id), {}).update(dict.fromkeys(row.dead_ends))
+        return {pattern: tuple(texts)[:MAX_DEAD_ENDS] for pattern, texts in found.items()}
 
     async def find_rejection(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         query = sa.select(_E.id).where(

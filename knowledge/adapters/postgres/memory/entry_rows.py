@@ -41,6 +41,7 @@ def to_row(entry: Entry) -> dict[str, Any]:
     """Return the column values of an entry."""
     row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
     row["suspicions"] = list(entry.suspicions)
+    row["dead_ends"] = list(entry.dead_ends)
     row["applies_when"] = conditions_row(entry.applies_when)
     return row
 
@@ -57,7 +58,9 @@ _values_of = attrgetter(*_NAMES)
 _TYPES = {str(each): each for each in EntryType}
 _STATUSES = {str(each): each for each in EntryStatus}
 _SLOTS = tuple(getattr(Entry, name).__set__ for name in _NAMES)
-_TYPE, _STATUS, _CONDITIONS, _SUSPICIONS = map(_NAMES.index, ("entry_type", "status", "applies_when", "suspicions"))
+_TYPE, _STATUS, _CONDITIONS, _SUSPICIONS, _DEAD_ENDS = map(
+    _NAMES.index, ("entry_type", "status", "applies_when", "suspicions", "dead_ends")
+)
 
 
 async def capture_time(connection: AsyncConnection, workspace: str, entry_id: EntryId) -> datetime:
@@ -84,6 +87,7 @@ def entry_of_values(columns: Sequence[Any]) -> Entry:
     values[_TYPE] = _TYPES[values[_TYPE]]
     values[_STATUS] = _STATUSES[values[_STATUS]]
     values[_SUSPICIONS] = tuple(values[_SUSPICIONS])
+    values[_DEAD_ENDS] = tuple(values[_DEAD_ENDS])
     values[_CONDITIONS] = values[_CONDITIONS] and AppliesWhen(**values[_CONDITIONS])
     entry = object.__new__(Entry)
     for put, value in zip(_SLOTS, values, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hardwon.text.truncation import truncate_middle
-from orchestrator.importers.sessions.checks import Check
+from orchestrator.importers.sessions.checks import Check, quote_word
 from orchestrator.importers.sessions.shell.programs import find_change
 from orchestrator.importers.sessions.shell.words import split_commands
 from orchestrator.importers.sessions.steps import Step, StepOutcome
@@ -65,7 +65,7 @@ def _changes_of_command(step: Step, root: str | None, check: Check | None) -> It
         if check is not None and step.outcome is StepOutcome.FAILED and found[0] in check.programs:
             continue
         files = tuple(relative_path(file, root) for file in found[1])
-        shown = " ".join(each.words) if "\n" not in command or check is not None else command
+        shown = " ".join(map(quote_word, each.words)) if "\n" not in command or check is not None else command
         yield Change(
             order=step.order,
             text=f"$ {truncate_middle(shown.strip(), _MAX_COMMAND_BYTES, ' [...] ')}",

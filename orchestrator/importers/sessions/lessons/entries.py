@@ -13,6 +13,7 @@ from hardwon.errors import InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 from knowledge.memory.capture.outcomes import repeats
+from knowledge.memory.rules.validation import MAX_DEAD_END_BYTES, MAX_DEAD_ENDS
 from knowledge.models import EntryType, NewEntry
 from knowledge.text.error_summary import error_lines
 from knowledge.text.fitting import fit_ends
@@ -27,6 +28,7 @@ SESSIONS = "sessions"
 """First part of the names of the runs that are learned from."""
 OUTSIDE = ".outside"
 """Behind the tool's name where text from outside of the machine was read before."""
+_WORDLESS = "refused by a person without a word"
 _SHOWN_CHARS = 500
 _REASON_LINES = 2
 _READ_BYTES = 3 * 1024
@@ -133,10 +135,18 @@ def _failure(lesson: Lesson, session: Session, project: str, task: str | None) -
         solution_steps=tidy(lesson.solution, session.folder) or None,
         success_verified=is_fix,
         verified_by=proof[:_MAX_VERIFIED_BY] if is_fix and proof else None,
-        task_id=_task_id(check.key if check else lesson.step.id, session),
+        dead_ends=_dead_ends(lesson, session),
+        outside_text=lesson.is_outside,
+        task_id=task_id_of(check.key if check else lesson.step.id, session.folder),
         run_id=key(f"{session.session_id}/{lesson.step.id}"),
         idempotency_key=key(f"{lesson.step.id}@{session.session_id}"),
     )
+
+
+def _dead_ends(lesson: Lesson, session: Session) -> tuple[str, ...]:
+    """Return what was tried and did not help, each once, the last ones where they are many."""
+    texts = dict.fromkeys(tidy(text, session.folder) for text in lesson.dead_ends)
+    return tuple(truncate_middle(text, MAX_DEAD_END_BYTES, "\n[...]\n") for text in texts if text)[-MAX_DEAD_ENDS:]
 
 
 def _describe(command: str, names: Sequence[str], output: str) -> str:
@@ -152,7 +162,8 @@ def _describe(command: str, names: Sequence[str], output: str) -> str:
 
 def _rejection(lesson: Lesson, session: Session, project: str, task: str | None) -> NewEntry:
     step = lesson.step
-    proposal = tidy(step.command or step.proposal or "\n".join(each.diff for each in step.edits), session.folder)
+    words = "\n".join(filter(None, (step.command, step.proposal)))
+    proposal = tidy(words or "\n".join(each.diff for each in step.edits), session.folder)
     return NewEntry(
         entry_type=EntryType.GATE_REJECTION,
         project_id=key(project),
@@ -160,17 +171,18 @@ def _rejection(lesson: Lesson, session: Session, project: str, task: str | None)
         gate_type="permission",
         task_description=task,
         proposal=fit_ends(f"{step.tool}: {proposal}".strip(), "cut: it goes on here"),
-        human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here"),
+        human_feedback=fit_ends(tidy(step.reason, session.folder), "cut: it goes on here") or _WORDLESS,
         revision_approach=tidy(lesson.solution, session.folder) or None,
-        task_id=_task_id(f"{step.tool}: {proposal}", session),
+        outside_text=lesson.is_outside,
+        task_id=task_id_of(f"{step.tool}: {proposal}", session.folder),
         run_id=key(f"{session.session_id}/{step.id}"),
         idempotency_key=key(f"{step.id}@{session.session_id}"),
     )
 
 
-def _task_id(text: str, session: Session) -> str:
-    """Return an id without secrets, such as those in variables of a command: ids are not redacted when stored."""
-    return key(redact(tidy(text, session.folder)).text)
+def task_id_of(text: str, folder: str | None) -> str:
+    """Return the id of a task, which is a check: without secrets, as in variables, since ids are not redacted."""
+    return key(redact(tidy(text, folder)).text)
 
 
 def _technology(lesson: Lesson) -> str | None:

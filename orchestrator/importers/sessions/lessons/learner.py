@@ -6,20 +6,21 @@ Over HTTP and in process alike; reading is apart from capturing, since it takes 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Protocol
 
 from hardwon.errors import AccessDenied, Conflict, InvalidInput, NotFound
 from hardwon.models.choices import ChoiceRecord
-from hardwon.models.entries import CaptureOutcome, CaptureResult, EntryStatus, NewEntry
+from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry, EntryStatus, NewEntry
 from hardwon.models.ids import EntryId
 from hardwon.validation import as_id
 from orchestrator.importers.sessions.formats import Found, Transcript, read_sessions
 from orchestrator.importers.sessions.lessons.entries import LessonEntry, identity_of, make_entry, project_of
 from orchestrator.importers.sessions.lessons.read_marks import KnownLesson, ReadMarks
 from orchestrator.importers.sessions.pairing import LessonKind, pair
+from orchestrator.importers.sessions.steps import Session
 
 ECHO = "solutions that repeat what hardwon handed out"
 UNCHANGED = "sessions that were read before"
@@ -34,11 +35,16 @@ class Capture(Protocol):
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[CaptureResult]:
         """Capture entries, each on its own, in order."""
 
-    async def resolve_failure(self, entry_id: EntryId, *, solution_steps: str, verified_by: str) -> EntryId:
+    async def resolve_failure(
+        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, dead_ends: Sequence[str], outside_text: bool
+    ) -> EntryId:
         """Give an open failure its verified solution."""
 
     async def resolve_gate_rejection(self, entry_id: EntryId, *, revision_approach: str) -> EntryId:
         """Give an open rejection the accepted revision."""
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        """Return an entry."""
 
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry."""
@@ -66,11 +72,11 @@ class LearningKnowledge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedSession:
-    """The lessons of one session. `dropped`: identities of failures that teach nothing by now."""
+    """The lessons of one session. `dropped`: failures that teach nothing by now, the ids of their steps by identity."""
 
     session_id: str
     lessons: tuple[LessonEntry, ...]
-    dropped: tuple[str, ...] = ()
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,16 +93,20 @@ class SessionReader:
         """Return what the sessions in some transcripts teach."""
         learned = []
         for session in read_sessions(transcripts, self.unread):
-            pairing = pair(session, named=self.named)
-            self.left_out += pairing.left_out
             self.left_out.update({f"lines: {reason}": count for reason, count in session.passed_over.items()})
-            project = project_of(session, self.project)
-            lessons = (
-                make_entry(each, session, project=project, with_prompts=self.with_prompts) for each in pairing.lessons
-            )
-            dropped = tuple(identity_of(step, session) for step in pairing.dropped)
-            learned.append(LearnedSession(session_id=session.session_id, lessons=tuple(lessons), dropped=dropped))
+            learned.append(self.find_lessons(session))
         return learned
+
+    def find_lessons(self, session: Session) -> LearnedSession:
+        """Return what a session teaches."""
+        pairing = pair(session, named=self.named)
+        self.left_out += pairing.left_out
+        project = project_of(session, self.project)
+        lessons = (
+            make_entry(each, session, project=project, with_prompts=self.with_prompts) for each in pairing.lessons
+        )
+        dropped = {identity_of(step, session): step.id for step in pairing.dropped}
+        return LearnedSession(session_id=session.session_id, lessons=tuple(lessons), dropped=dropped)
 
 
 def select_changed(found: Found, marks: ReadMarks) -> list[list[Transcript]]:
@@ -119,7 +129,7 @@ class SessionLearner:
     marks: ReadMarks
     tell: Callable[[CaptureResult], None]
     left_out: Counter[str]
-    _contexts: dict[tuple[str, str], tuple[str, str] | None] = field(default_factory=dict)
+    _contexts: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
 
     async def learn(self, session: LearnedSession) -> None:
         """Capture what a session teaches and is not known yet."""
@@ -127,9 +137,13 @@ class SessionLearner:
         new: dict[str, list[LessonEntry]] = defaultdict(list)
         for lesson in session.lessons:
             known = self.marks.find(lesson.identity)
-            if known is not None:
-                await self._settle(lesson, known)
-            elif not lesson.is_echo:
+            if known is not None and not (lesson.is_echo and known.kind == LessonKind.OPEN):
+                is_told_again = lesson.lesson.kind == known.kind == LessonKind.OPEN and lesson.entry.dead_ends
+                await (self._tell_again(lesson) if is_told_again else self._settle(lesson, known))
+                continue
+            if known is not None:  # it was told open, before the agent was handed what mended it
+                await self._delete(known, lesson.lesson.step.id)
+            if not lesson.is_echo:
                 new[lesson.reporter].append(lesson)
             elif (context := await self._find_context(lesson, session)) is not None:
                 task_id, run_id = context
@@ -162,6 +176,11 @@ class SessionLearner:
         if answer.entry_id is not None:
             self._save(lesson, answer.entry_id)
 
+    async def _tell_again(self, lesson: LessonEntry) -> None:
+        """Capture an open failure again, for what was tried since."""
+        (answer,) = await self.knowledge.report_as(lesson.reporter).capture.capture_all([lesson.entry])
+        self.tell(answer)
+
     async def _settle(self, lesson: LessonEntry, known: KnownLesson) -> None:
         """Resolve the open entry of a failure that was mended since; another lesson is known already."""
         entry_id = EntryId(as_id("entry_id", known.entry_id))
@@ -170,7 +189,11 @@ class SessionLearner:
         try:
             if kind is LessonKind.FIX and known.kind == LessonKind.OPEN and entry.solution_steps:
                 await capture.resolve_failure(
-                    entry_id, solution_steps=entry.solution_steps, verified_by=entry.verified_by or "the same check"
+                    entry_id,
+                    solution_steps=entry.solution_steps,
+                    verified_by=entry.verified_by or "the same check",
+                    dead_ends=entry.dead_ends,
+                    outside_text=entry.outside_text,
                 )
             elif kind is LessonKind.REJECTION and known.kind != _kind_of(lesson) and entry.revision_approach:
                 await capture.resolve_gate_rejection(entry_id, revision_approach=entry.revision_approach)
@@ -185,30 +208,42 @@ class SessionLearner:
 
     async def _withdraw(self, session: LearnedSession) -> None:
         """Delete the entries of failures that teach nothing by now, such as of a fix that fails again later."""
-        for identity in session.dropped:
-            known = self.marks.find(identity)
-            if known is None:
-                continue
-            try:
-                await self.knowledge.capture.delete(EntryId(as_id("entry_id", known.entry_id)))
-            except AccessDenied:
-                self.left_out[KEPT] += 1
-                continue
-            except NotFound:
-                pass
-            self.marks.forget(identity)
+        for identity, step_id in session.dropped.items():
+            if (known := self.marks.find(identity)) is not None:
+                await self._delete(known, step_id)
+
+    async def _delete(self, known: KnownLesson, step_id: str) -> None:
+        """Delete the entry of a lesson that no longer holds, as far as this key may, and unless it is another run's."""
+        entry_id = EntryId(as_id("entry_id", known.entry_id))
+        try:
+            entry = await self.knowledge.capture.get(entry_id)
+            if (entry.run_id or "").endswith(f"/{step_id}"):  # else the one that it repeated
+                await self.knowledge.capture.delete(entry_id)
+        except AccessDenied:
+            self.left_out[KEPT] += 1
+            return
+        except NotFound:
+            pass
+        self.marks.forget(known.identity)
 
     async def _find_context(self, lesson: LessonEntry, session: LearnedSession) -> tuple[str, str] | None:
-        """Return the task and run of the latest context with patterns that the session was handed; None if unknown."""
+        """Return the task and run of a context with patterns that the session was handed; None if unknown.
+
+        Of several, that of the lesson's own check, else the latest.
+        """
         name = (lesson.entry.project_id, session.session_id)
         if name not in self._contexts:
             try:
                 contexts = await self.knowledge.contexts.list(project_id=name[0], limit=_CONTEXTS)
             except (AccessDenied, NotFound):
                 contexts = []
-            ids = ((each.task_id, each.run_id) for each in contexts if each.run_id == session.session_id and each.shown)
-            self._contexts[name] = next(((task, run) for task, run in ids if task and run), None)
-        return self._contexts[name]
+            self._contexts[name] = [
+                (each.task_id, each.run_id)
+                for each in contexts
+                if each.run_id == session.session_id and each.shown and each.task_id
+            ]
+        known = self._contexts[name]
+        return next((each for each in known if each[0] == lesson.entry.task_id), next(iter(known), None))
 
     def _save(self, lesson: LessonEntry, entry_id: EntryId) -> None:
         self.marks.save(KnownLesson(identity=lesson.identity, entry_id=str(entry_id), kind=_kind_of(lesson)))

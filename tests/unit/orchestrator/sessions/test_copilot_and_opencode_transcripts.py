@@ -291,6 +291,24 @@ def test_a_database_in_use_is_read_with_its_newest_changes_and_never_touched(
     assert {step.task for step in session.steps[:2]} == {"msg_1"}
 
 
+def test_a_new_database_whose_tables_stand_in_its_log_alone_is_known(tmp_path: Path) -> None:
+    made = Database(tmp_path / "opencode.db")
+    with closing(made.connection):
+        made.add("msg_2", "ses_1", opencode_part("call_1", input={"command": "pytest"}, metadata={"exit": 0}))
+        assert b"CREATE TABLE" not in (tmp_path / "opencode.db").read_bytes()
+        found = find_transcripts([tmp_path / "opencode.db"])
+        (session,) = read_sessions(found.transcripts, found.unread)
+        assert ([step.id for step in session.steps], found.unread) == (["call_1"], [])
+
+
+def test_a_database_whose_news_stand_in_its_log_alone_has_changed(database: Database, tmp_path: Path) -> None:
+    (before,) = find_transcripts([tmp_path]).transcripts
+    database.add("msg_2", "ses_1", opencode_part("call_1", input={"command": "pytest"}, metadata={"exit": 0}))
+    (after,) = find_transcripts([tmp_path]).transcripts
+    assert before.path.stat().st_size == before.size, "the file itself is as it was"
+    assert (after.size, after.modified_ns) > (before.size, before.modified_ns)
+
+
 def test_a_database_at_rest_is_read_where_it_lies(database: Database, tmp_path: Path) -> None:
     database.add("msg_2", "ses_1", opencode_part("call_1", input={"command": "pytest"}, metadata={"exit": 0}))
     database.add("msg_2", "ses_1", "{")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from orchestrator.importers.sessions.lessons.changes import MAX_BYTES, changes_of, is_of_check, render_changes
+from orchestrator.importers.sessions.lessons.entries import make_entry
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind, Pairing, pair
 from orchestrator.importers.sessions.steps import MAIN, Decider, Edit, Session, Step, StepOutcome
 
@@ -68,6 +69,18 @@ def test_a_change_that_led_to_another_error_is_a_part_of_the_solution() -> None:
     assert [step.id for step in result.dropped] == ["1"]
 
 
+def test_a_change_that_the_solution_replaces_is_a_dead_end_where_it_was_tested_after_it_was_made() -> None:
+    attempt = edited("cart.py", "@@\n-a\n+get(a)")
+    failed, passed = ran("pytest", 1, TYPE_ERROR), ran("pytest", 0, "1 passed in 0.1s")
+    assert only(attempt, failed, edited("cart.py", "@@\n-get(a)\n+a or 0"), passed).dead_ends == (
+        "cart.py:\n-a\n+get(a)",
+    )
+    for fix in (edited("cart.py", "@@\n-other\n+a or 0"), edited("shop.py", "@@\n-get(a)\n+a or 0")):
+        assert only(attempt, failed, fix, passed).dead_ends == (), "it stands in what passed"
+    before = (attempt, ran("pytest", 0, "1 passed in 0.1s"))
+    assert only(*before, failed, edited("cart.py", "@@\n-get(a)\n+a or 0"), passed).dead_ends == (), "it had passed"
+
+
 def test_a_failure_that_never_passes_keeps_what_was_tried() -> None:
     lesson = only(
         ran("pytest", 1, TYPE_ERROR), edited("cart.py"), ran("pytest", 1, TYPE_ERROR), edited("cart.py", "@@\n+c")
@@ -117,6 +130,16 @@ def test_installs_migrations_and_rewriting_commands_are_changes() -> None:
         )
 
 
+def test_a_command_that_changes_something_can_be_typed_again_as_it_is_told() -> None:
+    for command in (
+        """sed -i 's/item\\["price"\\] for/(item["price"] or 0) for/' cart.py""",
+        "rm build/*.o",
+        "pip install $EXTRA 'requests>2'",
+    ):
+        lesson = only(ran("pytest", 1, TYPE_ERROR), ran(command), ran("pytest", 0, "1 passed in 0.1s"))
+        assert lesson.solution == f"$ {command}"
+
+
 def test_an_install_in_the_line_of_the_check_is_a_change_too() -> None:
     lesson = only(ran("pytest", 1, TYPE_ERROR), ran("pip install requests && pytest", 0, "1 passed in 0.1s"))
     assert (lesson.kind, lesson.solution) == (LessonKind.FIX, "$ pip install requests")
@@ -146,6 +169,19 @@ def test_the_next_accepted_call_towards_the_same_aim_is_the_revision() -> None:
     planned = denied(None, "smaller steps", tool="ExitPlanMode", proposal="rewrite all")
     accepted = ran(None, tool="ExitPlanMode", proposal="one module first")
     assert only(planned, accepted).solution == "one module first"
+
+
+def test_a_persons_refusal_without_a_word_teaches_by_what_was_accepted_then() -> None:
+    steps = (denied("rm cart.py", ""), ran("ls"), ran("mv cart.py attic/cart.py"))
+    (lesson,) = learn(*steps).lessons
+    assert (lesson.kind, lesson.solution) == (LessonKind.REJECTION, "mv cart.py attic/cart.py")
+    entry = make_entry(lesson, Session(tool="t", session_id="s"), project="p").entry
+    assert (entry.human_feedback, entry.revision_approach) == (
+        "refused by a person without a word",
+        "mv cart.py attic/cart.py",
+    )
+    for decider in (Decider.RULE, Decider.NOBODY):
+        assert learn(denied("rm cart.py", "", decider), *steps[1:]).lessons == (), "it may be the way around a guard"
 
 
 def test_refusals_without_a_word_or_with_nobody_there_teach_nothing() -> None:

@@ -1,0 +1,91 @@
+"""The route of runs: tool calls that a program tells of its agents, paired as transcripts are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Request
+
+from hardwon.client.runs import RemoteRuns
+from hardwon.models.entries import CaptureOutcome, CaptureResult
+from hardwon.models.runs import LearnedRun, ToolCall
+from knowledge.wiring.open import Knowledge
+from orchestrator.http.operation_route import CallerKnowledge
+from orchestrator.http.table_routes import add_rows
+from orchestrator.importers.sessions.checks import split_named
+from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader
+from orchestrator.importers.sessions.lessons.read_marks import open_marks
+from orchestrator.importers.sessions.program_runs import make_session
+
+
+@dataclass(frozen=True, slots=True)
+class _CallerKnowledge:
+    """The caller's services, and those by which an agent's word is captured in the caller's place."""
+
+    caller: Knowledge
+    workspace: Knowledge
+
+    @property
+    def capture(self) -> Any:
+        return self.caller.capture
+
+    @property
+    def contexts(self) -> Any:
+        return self.caller.contexts
+
+    def report_as(self, reporter: str) -> Knowledge:
+        return self.workspace.for_principal(self.caller.principal.acting_for_agent(reporter))
+
+
+@dataclass(frozen=True, slots=True)
+class _CallerRuns:
+    """Learning from runs as the caller may; one run after the other, since all of them write the same marks."""
+
+    knowledge: Knowledge
+    learning: _CallerKnowledge
+    lock: asyncio.Lock
+
+    async def learn(
+        self,
+        *,
+        framework: str,
+        session_id: str,
+        calls: list[ToolCall],
+        folder: str | None = None,
+        project_id: str | None = None,
+        checks: list[str] | None = None,
+        contexts: list[str] | None = None,
+    ) -> LearnedRun:
+        settings = self.knowledge.settings
+        named = [*split_named(settings.check_commands), *(checks or ())]
+        session = make_session(framework, session_id, calls, folder=folder, contexts=contexts or ())
+        reader = SessionReader(project=project_id, named=named)
+        results: list[CaptureResult] = []
+        lessons = await asyncio.to_thread(reader.find_lessons, session)
+        async with self.lock:
+            with open_marks(settings.home, self.knowledge.workspace, for_writing=True) as marks:
+                learner = SessionLearner(
+                    knowledge=self.learning, marks=marks, tell=results.append, left_out=reader.left_out
+                )
+                await learner.learn(lessons)
+        outcomes = Counter(each.outcome for each in results)
+        return LearnedRun(
+            captured=outcomes[CaptureOutcome.ACCEPTED],
+            known=outcomes[CaptureOutcome.DUPLICATE],
+            left_out=dict(reader.left_out),
+        )
+
+
+async def _runs(knowledge: CallerKnowledge, request: Request) -> _CallerRuns:
+    app = request.app
+    workspace = app.state.knowledge.in_workspace(knowledge.workspace)
+    return _CallerRuns(knowledge, _CallerKnowledge(knowledge, workspace), app.state.runs)
+
+
+def add_runs(app: FastAPI) -> None:
+    """Add the route of runs to an app."""
+    app.state.runs = asyncio.Lock()
+    add_rows(app, RemoteRuns, dependency=Annotated[_CallerRuns, Depends(_runs)])

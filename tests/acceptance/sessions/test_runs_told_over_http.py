@@ -1,0 +1,150 @@
+"""Tool calls that a program tells over HTTP are learned as transcripts are: once, and with the same rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hardwon.errors import InvalidInput
+from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
+from knowledge.models import EntryStatus
+from knowledge.wiring.open import Knowledge
+from tests.support.clients import client_of
+
+FAILURE = "FAIL: test_total (test_cart.CartTest)\nTypeError: unsupported operand type(s)\nFAILED (errors=1)"
+FIX = "return sum(price or 0 for price in prices)"
+
+
+def call(call_id: str, tool: str, arguments: dict[str, Any], text: str = "", outcome: str = "ok", **more: Any) -> Any:
+    return {"id": call_id, "tool": tool, "arguments": arguments, "text": text, "outcome": outcome, **more}
+
+
+FAIL = call("a", "run_tests", {"path": "test_cart.py"}, FAILURE, "failed")
+EDIT = call("b", "write_file", {"path": "cart.py", "content": FIX}, "wrote it")
+PASS = call("c", "run_tests", {"path": "test_cart.py"}, "1 passed")
+BLOCK = f"""{CONTEXT_OPENING}
+
+Pattern 1 (Less Common - 1 success):
+- Problem: the cart fails
+- Solution: cart.py:
+  +{FIX}
+- When to try: always
+
+{CONTEXT_CLOSING}"""
+
+
+async def tell(knowledge: Knowledge, *calls: Any, session: str = "s", **more: Any) -> dict[str, Any]:
+    told = {"framework": "langgraph", "session_id": session, "calls": list(calls), "project_id": "shop", **more}
+    answer = await client_of(knowledge).runs.learn(**told)
+    return {"captured": answer.captured, "known": answer.known, **answer.left_out}
+
+
+async def test_a_run_that_is_told_as_it_grows_is_learned_once(knowledge: Knowledge) -> None:
+    assert await tell(knowledge, FAIL) == {"captured": 1, "known": 0}
+    assert await tell(knowledge, FAIL, EDIT) == {"captured": 0, "known": 1}
+    assert await tell(knowledge, FAIL, EDIT, PASS) == {"captured": 1, "known": 0}
+    assert await tell(knowledge, FAIL, EDIT, PASS) == {"captured": 0, "known": 1}
+    assert (await knowledge.checkpoints.process_all()).embedded == 1
+    (pattern,) = await knowledge.queries.browse()
+    assert (pattern.success_count, pattern.source) == (1, "agent:sessions.langgraph.s")
+
+
+async def test_two_runs_of_one_failure_are_one_pattern(knowledge: Knowledge) -> None:
+    for session in ("s", "t"):
+        await tell(knowledge, FAIL, EDIT, PASS, session=session)
+    await knowledge.checkpoints.process_all()
+    (pattern,) = await knowledge.queries.browse()
+    assert pattern.success_count == 2
+
+
+async def test_a_handed_out_solution_is_no_new_evidence_though_the_failure_was_told_before(
+    knowledge: Knowledge,
+) -> None:
+    await tell(knowledge, FAIL)
+    left_out = await tell(knowledge, FAIL, EDIT, PASS, contexts=[BLOCK])
+    assert left_out == {"captured": 0, "known": 0, "solutions that repeat what hardwon handed out": 1}
+    assert await knowledge.capture.unresolved(project_id="shop") == []
+    assert (await knowledge.checkpoints.process_all()).embedded == 0
+
+
+async def test_a_fix_that_nobody_saw_leaves_the_failure_open(knowledge: Knowledge) -> None:
+    await tell(knowledge, FAIL, PASS)
+    (entry,) = await knowledge.capture.unresolved(project_id="shop")
+    assert entry.status is EntryStatus.OPEN
+    again = call("d", "run_tests", {"path": "test_cart.py"}, FAILURE, "failed")
+    assert "captured" in await tell(knowledge, FAIL, PASS, again, call("e", *PASS_ARGUMENTS, "1 passed"))
+    assert len(await knowledge.capture.unresolved(project_id="shop")) == 1
+
+
+PASS_ARGUMENTS = ("run_tests", {"path": "test_cart.py"})
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [call("a", "run_tests", {}, "no connection", "tool_error"), EDIT, PASS],
+        [call("a", "get_test_results", {}, FAILURE, "failed"), EDIT],
+        [call("a", "greet", {"name": "Ada"}, "KeyError: 'Ada'", "failed"), EDIT, call("b", "greet", {"name": "Ada"})],
+        [call("a", "shell", {"command": "grep -r total ."}, "", "failed", exit_code=1)],
+        [call("a", "shell", {"command": "pytest -q | tail -1"}, "2 passed")],
+        [call("a", "deploy", {}, "policy", "denied"), call("b", "deploy", {}, "", "denied", by_person=True)],
+    ],
+    ids=["no connection", "a reader", "no check", "search", "success", "nobody's and wordless denials"],
+)
+async def test_nothing_is_learned_of(knowledge: Knowledge, calls: list[Any]) -> None:
+    assert (await tell(knowledge, *calls))["captured"] == 0
+
+
+async def test_a_tool_that_a_program_names_is_a_check(knowledge: Knowledge) -> None:
+    calls = [
+        call("a", "validate_order", {"id": 3}, "ValueError: no price", "failed"),
+        EDIT,
+        call("c", "validate_order", {"id": 3}, "fine"),
+    ]
+    assert (await tell(knowledge, *calls, checks=["validate_order"]))["captured"] == 1
+    assert (await knowledge.checkpoints.process_all()).embedded == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "fixes"),
+    [
+        ("1 passed", 1),
+        ('{"exit_code": 0, "stdout": "OK"}', 1),
+        ('{"returncode": 1, "stdout": "AssertionError"}', 0),
+        ("AssertionError: 3 != 4", 0),
+        ("1 failed: TypeError", 0),
+        ("E   assert 3 == 4\nexit code: 1", 0),
+    ],
+)
+async def test_a_check_has_passed_only_if_its_result_does_not_speak_against_it(
+    knowledge: Knowledge, result: str, fixes: int
+) -> None:
+    await tell(knowledge, FAIL, EDIT, call("c", *PASS_ARGUMENTS, result))
+    assert (await knowledge.checkpoints.process_all()).embedded == fixes
+
+
+async def test_secrets_are_not_stored(knowledge: Knowledge) -> None:
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5"[:36]
+    failing = call("a", "run_tests", {"token": secret}, f"{FAILURE}\ntoken={secret}", "failed")
+    fixed = call("c", "run_tests", {"token": secret}, "1 passed")
+    edit = call("b", "write_file", {"path": "cart.py", "content": f"TOKEN = '{secret}'"})
+    await tell(knowledge, failing, edit, fixed)
+    await knowledge.checkpoints.process_all()
+    (pattern,) = await knowledge.queries.browse()
+    entry = await knowledge.capture.get(pattern.entry_ids[0])
+    assert secret not in repr(entry)
+    assert secret not in repr(pattern)
+
+
+async def test_bad_input_names_the_field(knowledge: Knowledge) -> None:
+    for wrong, named in (
+        ({"framework": "Lang Graph"}, "framework"),
+        ({"session_id": ""}, "session_id"),
+        ({"calls": [call("a", "t", {}, outcome="lost")]}, "calls"),
+        ({"calls": [{"id": "a"}]}, "calls"),
+    ):
+        told: dict[str, Any] = {"framework": "langgraph", "session_id": "s", "calls": [], **wrong}
+        with pytest.raises(InvalidInput) as caught:
+            await client_of(knowledge).runs.learn(**told)
+        assert caught.value.field.startswith(named)
