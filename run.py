@@ -107,6 +107,13 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),
     "requirements": ("each requirement of document Q&A with its test", [["python", "-m", "tests.requirements"]]),
     "lying": ("10,000 lies of a model, and which survive", [["python", "-m", "benchmarks.lying"]]),
+    "docs": (
+        "pages of docs/ with a search, in dist/docs; a link that leads nowhere is an error",
+        [
+            ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "-b", "html", "docs", "dist/docs"],
+            ["python", "-c", "print('open dist/docs/index.html')"],
+        ],
+    ),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
     "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
     "audit": ("look for known vulnerabilities in what is locked", [["python", "-m", "tests.vulnerabilities"]]),
