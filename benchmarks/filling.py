@@ -345,6 +345,7 @@ class _Copy:
                 "situation_key": None,
                 "point_id": self._point,
                 "choice": None,
+                "near": None,
             },
         )
         if tried:

@@ -185,12 +185,12 @@ class Operations:
 
     async def browse(self) -> object:
         """List two pages of patterns."""
-        page = await self._knowledge.queries.browse(limit=20)
-        return await self._knowledge.queries.browse(after=page[-1].pattern_id, limit=20)
+        page = await self._knowledge.lists.patterns(limit=20)
+        return await self._knowledge.lists.patterns(after=page[-1].pattern_id, limit=20)
 
     async def details(self) -> object:
         """Show a pattern with its entries."""
-        (pattern,) = await self._knowledge.queries.browse(limit=1)
+        (pattern,) = await self._knowledge.lists.patterns(limit=1)
         return await self._knowledge.grouping.show(pattern.pattern_id)
 
     async def list_contexts(self) -> object:
@@ -213,13 +213,13 @@ class Operations:
 
     async def delete(self) -> None:
         """Delete an entry that is embedded."""
-        (pattern,) = await self._knowledge.queries.browse(limit=1)
+        (pattern,) = await self._knowledge.lists.patterns(limit=1)
         details = await self._knowledge.grouping.show(pattern.pattern_id)
         await self._knowledge.capture.delete(details.entries[0].entry_id)
 
     async def delete_pattern(self) -> None:
         """Delete a pattern with its entries."""
-        (pattern,) = await self._knowledge.queries.browse(limit=1)
+        (pattern,) = await self._knowledge.lists.patterns(limit=1)
         await self._knowledge.capture.delete_pattern(pattern.pattern_id)
 
     def _job(self, name: str) -> Operation:

@@ -13,6 +13,7 @@ from apscheduler.triggers.cron import CronTrigger
 
 from hardwon.errors import HardwonError, reason_of
 from hardwon.event_log import get_logger
+from hardwon.models.maintenance import JobState
 from jobs.table import JOBS, Job, RemoteJobs, retry_delays, run_job
 from knowledge.wiring.open import Knowledge
 
@@ -21,6 +22,8 @@ log = get_logger(__name__)
 CLOCK_CHECK_INTERVAL = timedelta(minutes=1)
 """Interval of the check whether the clock was set back."""
 JITTER = timedelta(minutes=1)
+MAX_RUNS = 30
+"""Runs of a job that are listed; ours."""
 STOP_GRACE_SECONDS = 30.0
 
 
@@ -91,6 +94,30 @@ def reschedule_delayed(cron: AsyncIOScheduler, now: datetime) -> None:
         if job is not None and planned.next_run_time - now > job.slot + JITTER:
             log.warning("clock_set_back", job=job.name, planned_at=planned.next_run_time.isoformat())
             planned.reschedule(_trigger(job))
+
+
+async def list_jobs(knowledge: Knowledge) -> list[JobState]:
+    """Return the jobs with their schedules, last runs and next times."""
+    knowledge.principal.require("list_jobs")
+    now = knowledge.stores.clock.now()
+    runs = await knowledge.jobs.last_runs(JOBS, limit=MAX_RUNS)
+    return [
+        JobState(
+            name=job.name,
+            description=job.description,
+            schedule=_write_cron(job),
+            next_run_at=CronTrigger(timezone=UTC, **job.cron).get_next_fire_time(None, now),
+            item_names=job.item_names,
+            runs=tuple(runs[job.name]),
+        )
+        for job in JOBS.values()
+    ]
+
+
+def _write_cron(job: Job) -> str:
+    """Return the schedule of a job as cron writes it; a job that names an hour only runs at its beginning."""
+    minute = job.cron.get("minute", "0" if "hour" in job.cron else "*")
+    return f"{minute} {job.cron.get('hour', '*')} * * *"
 
 
 def _trigger(job: Job) -> CronTrigger:

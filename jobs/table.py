@@ -168,6 +168,14 @@ async def _measure_recall(knowledge: Knowledge) -> int:
     return await for_each_workspace(knowledge, measure)
 
 
+async def _perform_deeds(knowledge: Knowledge) -> int:
+    async def perform(one: Knowledge) -> int:
+        return await one.deeds.perform_due()
+
+    due = await knowledge.jobs.workspaces_with_deeds(knowledge.stores.clock.now())
+    return sum(await process_each(map(knowledge.in_workspace, due), perform, at_once=1))
+
+
 _MINUTE = timedelta(minutes=1)
 _ENTRIES = ("entry", "entries")
 _DOCUMENTS = ("document", "documents")
@@ -189,6 +197,15 @@ JOBS = {
         retry_after=20 * _MINUTE,
         work=_prune,
         item_names=_ENTRIES,
+    ),
+    "deeds": Job(
+        name="deeds",
+        description="does what people decided, once it can no longer be undone",
+        cron={"minute": "*"},
+        slot=_MINUTE,
+        retry_after=_MINUTE / 30,
+        work=_perform_deeds,
+        item_names=("deed", "deeds"),
     ),
     "recall": Job(
         name="recall",
@@ -269,14 +286,16 @@ async def run_job(knowledge: Knowledge | RemoteJobs, name: str, *, once_per_slot
     if isinstance(knowledge, RemoteJobs):
         return await knowledge.run_job(name, once_per_slot=once_per_slot)
     knowledge.principal.require("run_job")
-    if not once_per_slot:
-        return await job.work(knowledge)
-    slot = slot_of(job, knowledge.stores.clock.now())
+    now = knowledge.stores.clock.now()
+    slot = slot_of(job, now)
+    if not once_per_slot:  # a run out of turn takes no other's slot
+        slot = now if now != slot else now + timedelta(microseconds=1)
     tried = await knowledge.jobs.begin(
         name, slot, takeover_after=TAKEOVER_AFTER, retry_after=job.retry_after, tries=MAX_TRIES
     )
     if tried is None:
-        return None
+        return None if once_per_slot else await job.work(knowledge)
+    done: int | None = None
     error: str | None = CANCELLED
     try:
         async with _send_heartbeats(knowledge.jobs, name, slot, tried):
@@ -286,7 +305,7 @@ async def run_job(knowledge: Knowledge | RemoteJobs, name: str, *, once_per_slot
         error = f"{type(failure).__name__}: {failure}"
         raise
     finally:
-        await knowledge.jobs.finish(name, slot, tried, error)
+        await knowledge.jobs.finish(name, slot, tried, error, done)
     log.info("job_finished", job=name, slot=slot.isoformat(), dealt_with=done)
     return done
 

@@ -24,11 +24,13 @@ from hardwon.models.access import (
     KeyAlarm,
     Revocation,
 )
-from hardwon.models.entries import Entry
+from hardwon.models.deeds import Deed, DeedId
+from hardwon.models.entries import Entry, EntryDetails
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import MAX_SUGGESTIONS, Pattern, PatternDetails, PatternPair
 
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
+_MAX_SPLIT = 1000
 
 
 class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
@@ -57,6 +59,72 @@ class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
     @Operation("GET", "/v1/review/key-alarms", operation_id="list_key_alarms")
     async def key_alarms(self) -> list[KeyAlarm]:
         """Return agents' keys that recently spoke against trusted solutions, crowded a situation, or misled agents."""
+
+
+_NewText = Annotated[str | None, Field(description="The new text; left out, it stays.")]
+
+
+class RemoteCorrections(Service, name="corrections", tag="entries", scopes=("review",)):
+    """`CorrectionService` over HTTP."""
+
+    @Operation("POST", "/v1/entries/{entry_id}/correction", operation_id="correct_entry", problems=(409,), long=True)
+    async def correct(
+        self,
+        entry_id: EntryId,
+        *,
+        task_description: _NewText = None,
+        failure_description: _NewText = None,
+        error_message: _NewText = None,
+        solution_steps: _NewText = None,
+        proposal: _NewText = None,
+        human_feedback: _NewText = None,
+        revision_approach: _NewText = None,
+        approved_approach: _NewText = None,
+        when_to_try: _NewText = None,
+        reason: Annotated[str | None, Field(description="Why, for the history.")] = None,
+    ) -> EntryDetails:
+        """Replace texts of an entry, which is embedded again; what they replace stays in its history."""
+
+
+class RemoteDeeds(Service, name="deeds", tag="review", scopes=("review",)):
+    """`DeedService` over HTTP."""
+
+    @Operation("POST", "/v1/deeds", operation_id="decide", problems=(404, 409))
+    async def decide(
+        self,
+        kind: Annotated[str, Wire(name="deed", field="deed"), Field(description="approve, reject, join or split.")],
+        *,
+        entry_id: Annotated[EntryId | None, Field(description="The entry to approve or reject.")] = None,
+        pattern_id: Annotated[PatternId | None, Field(description="The pattern to keep, of a join.")] = None,
+        other: Annotated[PatternId | None, Field(description="The pattern that becomes part of it.")] = None,
+        entry_ids: Annotated[
+            Sequence[EntryId] | None, Field(max_length=_MAX_SPLIT, description="The entries to split off.")
+        ] = None,
+    ) -> Deed:
+        """Decide, to be done after 30 seconds: until then it can be undone."""
+
+    @Operation("POST", "/v1/deletions", operation_id="delete_later", scopes=("admin",), problems=(404, 409))
+    async def delete(
+        self,
+        *,
+        entry_id: Annotated[EntryId | None, Field(description="The entry to delete.")] = None,
+        pattern_id: Annotated[PatternId | None, Field(description="Or the pattern to delete.")] = None,
+    ) -> Deed:
+        """Delete an entry or a pattern after 30 seconds: until then it can be undone."""
+
+    @Operation("POST", "/v1/undo/{deed_id}", operation_id="undo", problems=(409,))
+    async def undo(self, deed_id: DeedId) -> Deed:
+        """Undo a decision or deletion that waits."""
+
+    @Operation("GET", "/v1/deeds", operation_id="list_deeds", problems=(404,), cursor="deed_id")
+    async def list(
+        self,
+        *,
+        state: Annotated[str | None, Field(description="waiting, running, done, undone or failed.")] = None,
+        limit: Limit = 50,
+        after: Annotated[DeedId | None, LAST] = None,
+    ) -> builtins.list[Deed]:
+        """Return decisions and deletions, the latest first, with who decided and what became of them."""
 
 
 class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):
@@ -135,9 +203,6 @@ class RemoteAudits(Service, name="audits", tag="custody", scopes=("admin",)):
     @Operation("GET", "/v1/audit:verify", operation_id="verify_audit")
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
         """Check that the audit log was not changed."""
-
-
-_MAX_SPLIT = 1000
 
 
 class RemoteGrouping(Service, name="grouping", tag="patterns", scopes=("review",)):

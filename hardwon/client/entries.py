@@ -13,7 +13,15 @@ from hardwon.client.operations import Envelope, Operation, Service
 from hardwon.client.transport import BATCH_PATH
 from hardwon.coercion import coerce_arguments, read_object
 from hardwon.errors import InvalidInput
-from hardwon.models.entries import TEXT_FIELDS, AppliesWhen, CaptureOutcome, CaptureResult, Entry, NewEntry
+from hardwon.models.entries import (
+    TEXT_FIELDS,
+    AppliesWhen,
+    CaptureOutcome,
+    CaptureResult,
+    Entry,
+    EntryDetails,
+    NewEntry,
+)
 from hardwon.models.ids import EntryId, PatternId
 from hardwon.models.reports import Progress
 from hardwon.validation import as_id, check_text
@@ -102,8 +110,8 @@ class RemoteCapture(EntryCapture, Service, name="capture", tag="entries", scopes
         return [answer or next(following) for answer in answers]
 
     @Operation("GET", "/v1/entries/{entry_id}", operation_id="get_entry")
-    async def get(self, entry_id: EntryId) -> Entry:
-        """Return an entry."""
+    async def get(self, entry_id: EntryId) -> EntryDetails:
+        """Return an entry, with the texts that corrections replaced."""
 
     @Operation("GET", "/v1/unresolved", operation_id="list_unresolved", problems=(404,), cursor="entry_id")
     async def unresolved(

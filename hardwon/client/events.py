@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hardwon.client import fields
 from hardwon.client.fields import LAST
-from hardwon.client.operations import Operation, Service, Tool
+from hardwon.client.operations import Operation, Service, Tool, Wire
 from hardwon.coercion import coerce_arguments
 from hardwon.models.choices import ChoiceRecord, RecomputedChoice
 from hardwon.models.ids import ContextId, PatternId
@@ -102,8 +102,16 @@ class RemoteContextLog(Service, name="contexts", tag="queries", scopes=("query",
     async def list(
         self,
         *,
-        project_id: Annotated[str | None, Field(description="Only those of this project.")] = None,
+        project_id: Annotated[
+            str | None, Wire(also="project"), Field(description="Only those of this project; `project` is the same.")
+        ] = None,
         reason: Annotated[str | None, Field(description="Only those that this rule decided.")] = None,
+        given: Annotated[str | None, Field(description="yes, silent, held (out by chance) or late.")] = None,
+        outcome: Annotated[str | None, Field(description="worked, failed or none.")] = None,
+        pattern_id: Annotated[
+            PatternId | None, Wire(name="pattern", field="pattern"), Field(description="Only those that showed it.")
+        ] = None,
+        days: Annotated[int | None, Field(ge=1, le=3660, description="Only of the last so many days.")] = None,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
         after: Annotated[ContextId | None, LAST] = None,
     ) -> builtins.list[ChoiceRecord]:

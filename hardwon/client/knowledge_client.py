@@ -16,17 +16,26 @@ from hardwon.client.operations import Envelope, Operation, Service, Wire, shorte
 from hardwon.client.transport import DEADLINE_HEADER, KEY_HEADER, LIMITS, UNUSED_KEY, Api
 from hardwon.errors import InvalidInput, OwnerUnavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE
+from hardwon.models.maintenance import JobState
 from hardwon.models.reports import WorkspaceStats
 from hardwon.models.tasks import Context, Task
 from hardwon.settings import ClientSettings, ContextSettings
 from hardwon.validation import check_text
 
 if TYPE_CHECKING:
-    from hardwon.client.curation import RemoteAudits, RemoteGrouping, RemoteReviews, RemoteRevocations
+    from hardwon.client.curation import (
+        RemoteAudits,
+        RemoteCorrections,
+        RemoteDeeds,
+        RemoteGrouping,
+        RemoteReviews,
+        RemoteRevocations,
+    )
     from hardwon.client.documents import RemoteAnswers, RemoteJournal, RemoteKnowledgeBases
     from hardwon.client.entries import RemoteCapture
     from hardwon.client.events import RemoteContextLog, RemoteEvents, RemoteOutcomes
     from hardwon.client.keys import RemoteKeys
+    from hardwon.client.lists import RemoteLists
     from hardwon.client.maintenance import (
         RemoteArchives,
         RemotePruning,
@@ -69,11 +78,14 @@ SERVICES: Final = {
     "capture": ("hardwon.client.entries", "RemoteCapture"),
     "checkpoints": ("hardwon.client.queries", "RemoteCheckpoints"),
     "contexts": ("hardwon.client.events", "RemoteContextLog"),
+    "corrections": ("hardwon.client.curation", "RemoteCorrections"),
+    "deeds": ("hardwon.client.curation", "RemoteDeeds"),
     "events": ("hardwon.client.events", "RemoteEvents"),
     "grouping": ("hardwon.client.curation", "RemoteGrouping"),
     "journal": ("hardwon.client.documents", "RemoteJournal"),
     "kb": ("hardwon.client.documents", "RemoteKnowledgeBases"),
     "keys": ("hardwon.client.keys", "RemoteKeys"),
+    "lists": ("hardwon.client.lists", "RemoteLists"),
     "outcomes": ("hardwon.client.events", "RemoteOutcomes"),
     "pruning": ("hardwon.client.maintenance", "RemotePruning"),
     "queries": ("hardwon.client.queries", "RemoteQueries"),
@@ -132,11 +144,14 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     capture: RemoteCapture
     checkpoints: RemoteCheckpoints
     contexts: RemoteContextLog
+    corrections: RemoteCorrections
+    deeds: RemoteDeeds
     events: RemoteEvents
     grouping: RemoteGrouping
     journal: RemoteJournal
     kb: RemoteKnowledgeBases
     keys: RemoteKeys
+    lists: RemoteLists
     outcomes: RemoteOutcomes
     pruning: RemotePruning
     queries: RemoteQueries
@@ -255,6 +270,10 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     )
     async def run_job(self, name: Annotated[str, Wire(field="job")], *, once_per_slot: bool = False) -> int | None:
         """Run a job of the scheduler now; with `once_per_slot`, null if another process runs or ran this slot."""
+
+    @Operation("GET", "/v1/jobs", scopes=("admin",), whole_store=True)
+    async def list_jobs(self) -> list[JobState]:
+        """Return the jobs of the scheduler with their schedules, last runs and next times."""
 
     async def healthy(self) -> bool:
         """Return whether the server answers at all."""

@@ -53,11 +53,13 @@ class Place(StrEnum):
 class Wire:
     """The wire format of an argument, in the `Annotated` of its type, where it does not follow from the type.
 
-    `name`: its name in the request. `field`: its name in errors. `flat`: its fields are sent, each as an argument of
-    its own. `ends`: only both ends of a very long text are sent. `minimum`: the shortest span of time.
+    `name`: its name in the request; `also`: another one that a query may have, too. `field`: its name in errors.
+    `flat`: its fields are sent, each as an argument of its own. `ends`: only both ends of a very
+    long text are sent. `minimum`: the shortest span of time.
     """
 
     name: str | None = None
+    also: str | None = None
     field: str | None = None
     flat: bool = False
     ends: bool = False

@@ -13,7 +13,7 @@ from hardwon.client.operations import Envelope, Operation, Service, Tool, Wire
 from hardwon.client.transport import watch_progress
 from hardwon.coercion import Alias
 from hardwon.models.ids import CheckpointId, CheckpointType, PatternId
-from hardwon.models.patterns import MAX_RESULTS, FoundPatterns, Pattern
+from hardwon.models.patterns import FoundPatterns, Pattern
 from hardwon.models.reports import CheckpointReport, Progress
 
 
@@ -74,13 +74,6 @@ class Patterns(Envelope):
     def unwrap(self) -> list[Pattern]:
         """Return what the query found."""
         return FoundPatterns(self.patterns, degraded=self.degraded)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternPage(Envelope):
-    """Patterns in the order of their ids; the id of the last is where the next page begins."""
-
-    patterns: list[Pattern]
 
 
 class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
@@ -152,12 +145,3 @@ class RemoteQueries(Service, name="queries", tag="queries", scopes=("query",)):
     @Operation("GET", "/v1/patterns/{pattern_id}", operation_id="get_pattern", tag="patterns")
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern."""
-
-    @Operation("GET", "/v1/patterns", tag="patterns", answer=PatternPage, cursor="pattern_id")
-    async def browse(
-        self,
-        *,
-        after: Annotated[PatternId | None, fields.LAST] = None,
-        limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 20,
-    ) -> list[Pattern]:
-        """Return live patterns in the order of their ids, those after `after`, for people to browse."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hardwon.models.ids import ContextId, PatternId, PointId
 from hardwon.models.patterns import Pattern
+from hardwon.models.tasks import ContextCandidate
 
 
 class Reason(StrEnum):
@@ -20,6 +21,27 @@ class Reason(StrEnum):
     AGENT_KNOWS = "agent_knows"
     HELD_OUT = "held_out"
     DEGRADED = "degraded"
+
+
+class ContextKind(StrEnum):
+    """The contexts of a list, by what was handed out."""
+
+    YES = "yes"
+    """With patterns."""
+    SILENT = "silent"
+    """Without any, by a rule."""
+    HELD = "held"
+    """Without any by chance, to measure the lift."""
+    LATE = "late"
+    """Without any, since the index or the embedder did not answer in time."""
+
+
+class ContextOutcome(StrEnum):
+    """The contexts of a list, by what was reported of their tasks."""
+
+    WORKED = "worked"
+    FAILED = "failed"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +95,8 @@ class Choice:
 class ChoiceRecord:
     """A stored context with its choice: `reason` is the rule that decided, `shown` the patterns handed out.
 
-    `choice` is None in lists, and for contexts of before revision 0027.
+    `choice` is None in lists, and for contexts of before revision 0027. `worked`: of a list, whether its task was
+    solved, None where nothing was reported. `near`: what was considered where nothing was near enough for a choice.
     """
 
     context_id: ContextId
@@ -86,6 +109,8 @@ class ChoiceRecord:
     shown: tuple[PatternId, ...]
     confidence: float | None = None
     choice: Choice | None = None
+    worked: bool | None = None
+    near: tuple[ContextCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +131,23 @@ class RecomputedChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NearPattern:
+    """A pattern that was too unlike a task, or whose records speak against it; `needed`: the relevance it takes."""
+
+    pattern_id: PatternId
+    relevance: float
+    needed: float
+    is_failing: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
     """The patterns to show with a task, none where the `reason` is another than `spoke`.
 
     `choice` is None where nothing was found at all. `words_only`: the question was not embedded, so that only its words
     were compared; `embedder_failed`: because the embedder did not answer, not because this machine is busy.
     `index_error`: why the index was not used, so that only what is known word for word was found; `index_failed`:
-    because it did not answer.
+    because it did not answer. `near`: the likeliest patterns where there was no choice.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -122,3 +157,4 @@ class Hint:
     embedder_failed: bool = False
     index_error: str | None = None
     index_failed: bool = False
+    near: tuple[NearPattern, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import StrictBool
 
@@ -171,6 +171,32 @@ class Entry(NewEntry):
     def source(self) -> str | None:
         """The low-trust key it came with, None if trusted; without `agent_key` (older versions), any key it has."""
         return (self.agent_key or self.captured_by or self.resolved_by or "") if self.low_trust else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryVersion:
+    """Texts of an entry that a person's correction replaced; None for one that the entry did not have before.
+
+    `replaced_by`: who corrected it, as in the audit log. `reason`: in their words.
+    """
+
+    number: int
+    replaced_at: datetime
+    replaced_by: str
+    reason: str | None
+    texts: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryDetails(Entry):
+    """An entry with what corrections replaced in it, the latest first."""
+
+    history: tuple[EntryVersion, ...] = ()
+
+    @classmethod
+    def of(cls, entry: Entry, history: tuple[EntryVersion, ...]) -> Self:
+        """Return an entry with its history."""
+        return cls(**{field.name: getattr(entry, field.name) for field in fields(Entry)}, history=history)
 
 
 class CaptureOutcome(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -197,3 +198,33 @@ class IndexHealth:
     collections: tuple[CollectionHealth, ...] = ()
     problems: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """A run of a job: its last attempt, which still runs where it has no end; `dealt_with`: the number of items.
+
+    `dealt_with` is None for runs of before revision 0036, and for those that failed.
+    """
+
+    began_at: datetime
+    finished_at: datetime | None
+    attempts: int
+    dealt_with: int | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """A job with its schedule and last runs, the latest first. `schedule`: five fields of cron, in UTC.
+
+    `next_run_at`: when the schedule has it next; a scheduler runs it up to a minute earlier or later. `item_names`:
+    the singular and the plural of what it deals with.
+    """
+
+    name: str
+    description: str
+    schedule: str
+    next_run_at: datetime
+    item_names: tuple[str, str]
+    runs: tuple[JobRun, ...]

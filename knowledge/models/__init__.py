@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from hardwon.models.choices import Choice as Choice
 from hardwon.models.choices import ChoiceRecord as ChoiceRecord
+from hardwon.models.choices import ContextKind as ContextKind
+from hardwon.models.choices import ContextOutcome as ContextOutcome
 from hardwon.models.choices import Hint as Hint
+from hardwon.models.choices import NearPattern as NearPattern
 from hardwon.models.choices import Reason as Reason
 from hardwon.models.choices import RecomputedChoice as RecomputedChoice
 from hardwon.models.choices import ScoredCandidate as ScoredCandidate

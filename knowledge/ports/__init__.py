@@ -12,6 +12,7 @@ from knowledge.ports.clock import Clock as Clock
 from knowledge.ports.clock import StoreClock as StoreClock
 from knowledge.ports.contexts import MAX_CONTEXTS as MAX_CONTEXTS
 from knowledge.ports.contexts import ContextStore as ContextStore
+from knowledge.ports.deeds import DeedStore as DeedStore
 from knowledge.ports.embedding import ChatModel as ChatModel
 from knowledge.ports.embedding import Embedder as Embedder
 from knowledge.ports.entries import LATEST_OF_ALL as LATEST_OF_ALL
@@ -20,7 +21,15 @@ from knowledge.ports.entries import Claim as Claim
 from knowledge.ports.entries import EntryStore as EntryStore
 from knowledge.ports.entries import Selection as Selection
 from knowledge.ports.index import VectorIndex as VectorIndex
+from knowledge.ports.lists import DayCounts as DayCounts
+from knowledge.ports.lists import DayKey as DayKey
+from knowledge.ports.lists import EntryQuery as EntryQuery
+from knowledge.ports.lists import ListStore as ListStore
+from knowledge.ports.lists import PatternPage as PatternPage
+from knowledge.ports.lists import PatternQuery as PatternQuery
+from knowledge.ports.lists import PatternRow as PatternRow
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
+from knowledge.ports.maintenance import CorrectionStore as CorrectionStore
 from knowledge.ports.maintenance import Origin as Origin
 from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
 from knowledge.ports.maintenance import Restore as Restore
@@ -35,6 +44,7 @@ from knowledge.ports.patterns import PatternStore as PatternStore
 from knowledge.ports.patterns import RegroupingTransaction as RegroupingTransaction
 from knowledge.ports.points import DirtyPoints as DirtyPoints
 from knowledge.ports.points import PointStore as PointStore
+from knowledge.ports.records import ContextQuery as ContextQuery
 from knowledge.ports.records import RecordStore as RecordStore
 from knowledge.ports.runs import CANCELLED as CANCELLED
 from knowledge.ports.runs import RUN_RETENTION as RUN_RETENTION
@@ -61,6 +71,8 @@ class Stores:
     contexts: ContextStore
     records: RecordStore
     spending: SpendingStore
+    lists: ListStore
+    corrections: CorrectionStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock

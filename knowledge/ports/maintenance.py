@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import BinaryIO, Protocol
 
+from hardwon.models.entries import EntryVersion
 from knowledge.models import (
     AppliesWhen,
     BoundSpace,
@@ -122,6 +124,20 @@ class StoredTextStore(Protocol):
     async def audit_details(self) -> AsyncIterator[str]:
         """Yield the details of the audit log."""
         yield ""
+
+
+class CorrectionStore(Protocol):
+    """Corrections of entries of one workspace, and the texts that they replaced."""
+
+    async def correct(self, corrected: RedactedEntry, *, now: datetime, by: str, reason: str | None) -> None:
+        """Write new texts of an entry and keep the old ones, in one transaction.
+
+        An embedded or dead entry is staged again, in its pattern, which keeps the keys of the old texts. Raises
+        Conflict where it changed since it was read, or where another entry of its task and run has these texts.
+        """
+
+    async def history(self, entry_id: EntryId) -> list[EntryVersion]:
+        """Return what corrections replaced in an entry, the latest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

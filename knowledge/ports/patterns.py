@@ -129,10 +129,6 @@ class PatternStore(Protocol):
         """Return a live pattern. Raises NotFound."""
         ...
 
-    async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
-        """Return up to `limit` live patterns with ids above `after`, ascending by id."""
-        ...
-
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         """Delete up to `limit` expired entries and entries not embedded since `open_before`; recount their patterns.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -10,6 +11,8 @@ from uuid import UUID
 from knowledge.models import (
     ChoiceRecord,
     ContextId,
+    ContextKind,
+    ContextOutcome,
     EntryTexts,
     KnownKeys,
     KnownPlaces,
@@ -20,6 +23,18 @@ from knowledge.models import (
     SearchStart,
     TrialRecord,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextQuery:
+    """Conditions on contexts, all of which must hold. `pattern_id`: shown in it. `since`: built then or later."""
+
+    project_id: str | None = None
+    reason: str | None = None
+    given: ContextKind | None = None
+    outcome: ContextOutcome | None = None
+    pattern_id: PatternId | None = None
+    since: datetime | None = None
 
 
 class RecordStore(Protocol):
@@ -61,9 +76,7 @@ class RecordStore(Protocol):
         """Return how a context was chosen. Raises NotFound."""
         ...
 
-    async def choices(
-        self, *, project_id: str | None, reason: str | None, after: ContextId | None, limit: int
-    ) -> list[ChoiceRecord]:
+    async def choices(self, query: ContextQuery, *, after: ContextId | None, limit: int) -> list[ChoiceRecord]:
         """Return up to `limit` contexts without their choices, the latest first, those behind `after`."""
         ...
 
@@ -80,6 +93,10 @@ class RecordStore(Protocol):
 
     async def save_weights(self, weights: Sequence[float]) -> None:
         """Store the workspace's weights."""
+        ...
+
+    async def forget_weights(self) -> None:
+        """Let the prior hold in the workspace again."""
         ...
 
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from hardwon.models.maintenance import JobRun
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, WorkspaceStats
 
 
@@ -48,11 +50,16 @@ class JobStore(Protocol):
     async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
         """Record that an attempt is still running."""
 
-    async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
+    async def finish(
+        self, job: str, slot: datetime, tried: int, error: str | None, dealt_with: int | None = None
+    ) -> None:
         """Record the end of an attempt, unless it was taken over: an error, CANCELLED, or None if it succeeded.
 
-        Deletes records older than `RUN_RETENTION`.
+        `dealt_with`: the number of items of one that succeeded. Deletes records older than `RUN_RETENTION`.
         """
+
+    async def last_runs(self, jobs: Collection[str], *, limit: int) -> Mapping[str, list[JobRun]]:
+        """Return the last runs of jobs, the latest first, `limit` of each at most."""
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that are not empty, ascending, starting after `after`."""
@@ -65,6 +72,9 @@ class JobStore(Protocol):
 
         Those that are not empty, and those with deleted points or old records left to remove.
         """
+
+    async def workspaces_with_deeds(self, now: datetime) -> list[str]:
+        """Return the workspaces that have a deed which is due."""
 
     async def vacuum(self) -> None:
         """Vacuum the tables: Postgres never does so by itself in a store that is open for seconds."""

@@ -28,11 +28,14 @@ from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.memory.checkpoint.service import CheckpointEmbeddingService
 from knowledge.memory.curation.audit_log import AuditService
+from knowledge.memory.curation.corrections import CorrectionService
+from knowledge.memory.curation.deeds import DeedService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
 from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.index.embedding_space import space_in_use
+from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
@@ -65,12 +68,15 @@ class Knowledge:
     queries: RAGQueryService
     pruning: KnowledgePruningService
     contexts: ContextLog
+    lists: ListService
     outcomes: OutcomeService
     events: TaskEventService
     grouping: PatternGroupingService
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
+    corrections: CorrectionService
+    deeds: DeedService
     reviews: ReviewService
     redaction: StoredSecretsService
     revocations: RevocationService
@@ -190,12 +196,15 @@ SERVICES = (
     "queries",
     "pruning",
     "contexts",
+    "lists",
     "outcomes",
     "events",
     "grouping",
     "upkeep",
     "store_upkeep",
     "archives",
+    "corrections",
+    "deeds",
     "reviews",
     "redaction",
     "revocations",

@@ -15,10 +15,13 @@ from knowledge.adapters.embedding.switch import EmbedderSwitch
 from knowledge.adapters.postgres.admin.access import PostgresSpending
 from knowledge.adapters.postgres.admin.archive import PostgresArchive
 from knowledge.adapters.postgres.admin.audit import PostgresAudit
+from knowledge.adapters.postgres.admin.corrections import PostgresCorrections
+from knowledge.adapters.postgres.admin.deeds import PostgresDeeds
 from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
+from knowledge.adapters.postgres.lists.store import PostgresLists
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
 from knowledge.adapters.postgres.memory.distillations import PostgresDistillations
 from knowledge.adapters.postgres.memory.entries import PostgresEntries
@@ -38,10 +41,13 @@ from knowledge.memory.capture.task_events import TaskEventService
 from knowledge.memory.checkpoint.service import CHECKPOINT_BATCH, CHECKPOINT_DEADLINE, LEASE, CheckpointEmbeddingService
 from knowledge.memory.checkpoint.summaries import DistillationService
 from knowledge.memory.curation.audit_log import AuditService
+from knowledge.memory.curation.corrections import CorrectionService
+from knowledge.memory.curation.deeds import DeedService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService
 from knowledge.memory.curation.revocation import RevocationService
 from knowledge.memory.curation.stored_secrets import StoredSecretsService
+from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
@@ -77,6 +83,8 @@ def make_stores(
         contexts=PostgresContexts(engine, workspace),
         records=PostgresRecords(engine, workspace),
         spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
+        lists=PostgresLists(engine, workspace),
+        corrections=PostgresCorrections(engine, workspace),
         index=index,
         embedder=embedder,
         clock=clock,
@@ -119,6 +127,7 @@ def make_knowledge(
         queries=_queries(settings, stores),
         pruning=_pruning(settings, engine, stores, answering.journal, audit),
         contexts=ContextLog(stores=stores),
+        lists=ListService(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
         grouping=PatternGroupingService(
@@ -127,8 +136,10 @@ def make_knowledge(
         upkeep=store_services.upkeep_of(stores.workspace),
         store_upkeep=store_services.store_upkeep(),
         archives=store_services.archives(),
+        corrections=_corrections(settings, stores, audit),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
+        deeds=_deeds(engine, stores, provenance, capture, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
@@ -177,6 +188,29 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
             deadline=CHECKPOINT_DEADLINE,
         ),
     )
+
+
+def _deeds(
+    engine: AsyncEngine,
+    stores: Stores,
+    provenance: PostgresProvenance,
+    capture: KnowledgeCaptureService,
+    audit: Auditor,
+) -> DeedService:
+    grouping = PostgresGrouping(engine, stores.workspace)
+    return DeedService(
+        stores=stores,
+        deeds=PostgresDeeds(engine, stores.workspace),
+        reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
+        grouping=PatternGroupingService(stores=stores, grouping=grouping, audit=audit),
+        capture=capture,
+        audit=audit,
+    )
+
+
+def _corrections(settings: KnowledgeSettings, stores: Stores, audit: Auditor) -> CorrectionService:
+    checkpoints = _checkpoints(settings, stores)
+    return CorrectionService(stores=stores, checkpoints=checkpoints, redaction=settings.redaction, audit=audit)
 
 
 def _stored_secrets(

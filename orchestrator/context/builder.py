@@ -24,6 +24,7 @@ from knowledge.models import (
     Entry,
     EntryType,
     Hint,
+    NearPattern,
     Pattern,
     PatternId,
     Reason,
@@ -301,8 +302,8 @@ async def _find_failure_and_hint(
 
 _WITHHELD = {
     Reason.NOTHING_NEAR: "too unlike the task",
-    Reason.NOT_SURE: "likely not right for this task",
-    Reason.AGENT_KNOWS: "the agent is likelier to be right without it",
+    Reason.NOT_SURE: "likely not right for this task: the chance is {:.2f}",
+    Reason.AGENT_KNOWS: "the agent is likelier to be right without it: {:.2f} against {:.2f}",
     Reason.HELD_OUT: "held out, to measure the lift",
     Reason.SPOKE: "others come first",
     Reason.DEGRADED: "not looked for",
@@ -316,7 +317,12 @@ def _explain(context: Context, hint: Hint) -> Context:
         notes.append(f"{KNOWN_ONLY}: {hint.index_error}")
     degraded = "; ".join(notes) or None
     if hint.choice is None:
-        return replace(context, reason=hint.reason.value, degraded=degraded)
+        near = tuple(_explain_near(each) for each in hint.near)
+        return replace(context, reason=hint.reason.value, degraded=degraded, candidates=near)
+    reasons = _WITHHELD | {
+        Reason.NOT_SURE: _WITHHELD[Reason.NOT_SURE].format(hint.choice.right),
+        Reason.AGENT_KNOWS: _WITHHELD[Reason.AGENT_KNOWS].format(hint.choice.alone, hint.choice.right),
+    }
     shown = {pattern.pattern_id for pattern in context.patterns}
     candidates = tuple(
         ContextCandidate(
@@ -325,7 +331,7 @@ def _explain(context: Context, hint: Hint) -> Context:
             successes=round(each.successes, 3),
             failures=round(each.failures, 3),
             score=round(each.score, 4),
-            withheld=None if each.pattern_id in shown else _WITHHELD[hint.reason],
+            withheld=None if each.pattern_id in shown else reasons[hint.reason],
         )
         for each in hint.choice.candidates[:_MAX_EXPLAINED]
     )
@@ -335,6 +341,19 @@ def _explain(context: Context, hint: Hint) -> Context:
         confidence=hint.choice.right,
         candidates=candidates,
         degraded=degraded,
+    )
+
+
+def _explain_near(near: NearPattern) -> ContextCandidate:
+    """Return a candidate that was not near enough, with how near it was and what it takes."""
+    unlike = f"{_WITHHELD[Reason.NOTHING_NEAR]}: relevance {near.relevance:.2f}, and {near.needed:.2f} is needed"
+    return ContextCandidate(
+        pattern_id=near.pattern_id,
+        relevance=near.relevance,
+        successes=0.0,
+        failures=0.0,
+        score=0.0,
+        withheld="it failed in situations like this one" if near.is_failing else unlike,
     )
 
 

@@ -1,8 +1,8 @@
-"""The demonstration `hardwon demo`: learning and querying on real input that was not written for it.
+"""The demonstration `hardwon demo`: a story, then learning and querying on real input that was not written for it.
 
-One project learns a linter's rule catalogue (each rule's documented problem and remedy), another the fix commits of the
-git repository around it. Then real violations in installed Python sources are queried, each without the code and name
-of its rule.
+The story is that of `orchestrator.evaluation.story`. For the figures, one project learns a linter's rule catalogue
+(each rule's documented problem and remedy), another the fix commits of the git repository around it. Then real
+violations in installed Python sources are queried, each without the code and name of its rule.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import subprocess
 import sysconfig
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import quantiles
 
@@ -27,10 +27,14 @@ from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.evaluation.bm25_memory import Bm25Memory
+from orchestrator.evaluation.story import StoryStep, tell_story
 from orchestrator.importers.git import read_fixes
 from orchestrator.observability.progress import Stages
 
 WORKSPACE = "demo"
+"""Of the story; `demo-2` and so on for the next times, as a story needs a memory that is empty yet."""
+RULES_WORKSPACE = "demo-rules"
 LINT_PROJECT = "lint-rules"
 MAX_PER_RULE = 2
 MAX_VIOLATIONS = 330
@@ -70,7 +74,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """Results of the demo. `surviving_right_hits`: share of right first hits above the failure threshold."""
+    """Results of the demo. `surviving_right_hits`: share of right first hits above the failure threshold.
+
+    `keyword_hit_at_1`, `keyword_hit_at_3`: the same violations asked of BM25 over the same rules. `story`: its steps,
+    in `workspace`.
+    """
 
     entries: int
     patterns: int
@@ -86,16 +94,38 @@ class DemoReport:
     already_known: int
     commits: int
     context: str
+    keyword_hit_at_1: float
+    keyword_hit_at_3: float
+    workspace: str = WORKSPACE
+    story: tuple[StoryStep, ...] = ()
 
 
-async def run_demo(knowledge: AnyKnowledge, *, repository: Path, progress: Stages) -> DemoReport:
-    """Learn the catalogue and the commits, then query the violations. Stores nothing twice.
+async def run_demo(
+    knowledge: AnyKnowledge, *, repository: Path, progress: Stages, show: Callable[[StoryStep], None] = lambda _: None
+) -> DemoReport:
+    """Tell the story, step by step to `show`; then learn the catalogue and the commits, and query the violations.
 
-    Raises InvalidInput if the linter is not installed.
+    Stores no rule and no commit twice. Raises InvalidInput if the linter is not installed.
     """
-    knowledge = knowledge.in_workspace(WORKSPACE)
-    progress.stage("Reading the linter's rule catalogue")
     rules = await asyncio.to_thread(read_rules)
+    steps = []
+    workspace = await _find_empty_workspace(knowledge)
+    async for step in tell_story(knowledge.in_workspace(workspace)):
+        show(step)
+        steps.append(step)
+    report = await _measure(knowledge.in_workspace(RULES_WORKSPACE), rules, repository, progress)
+    return replace(report, workspace=workspace, story=tuple(steps))
+
+
+async def _find_empty_workspace(knowledge: AnyKnowledge) -> str:
+    name, number = WORKSPACE, 1
+    while (await knowledge.in_workspace(name).stats()).entries:
+        number += 1
+        name = f"{WORKSPACE}-{number}"
+    return name
+
+
+async def _measure(knowledge: AnyKnowledge, rules: Sequence[Rule], repository: Path, progress: Stages) -> DemoReport:
     progress.stage("Reading the repository's fix commits")
     fixes = await asyncio.to_thread(_read_fixes, repository)
     progress.stage(f"Capturing {len(rules)} rules and {len(fixes)} fix commits")
@@ -107,6 +137,7 @@ async def run_demo(knowledge: AnyKnowledge, *, repository: Path, progress: Stage
     results = await _query_violations(
         knowledge, violations, _codes_by_entry(rules, answers), progress.stage("Querying each violation")
     )
+    keywords = await asyncio.to_thread(_ask_keywords, rules, violations)
     stats = await knowledge.stats()
     outcomes = Counter(answer.outcome for answer in answers)
     return DemoReport(
@@ -124,6 +155,8 @@ async def run_demo(knowledge: AnyKnowledge, *, repository: Path, progress: Stage
         already_known=outcomes[CaptureOutcome.DUPLICATE],
         commits=len(fixes),
         context=(await _find_example_context(knowledge, violations, results)).text,
+        keyword_hit_at_1=keywords.share(1),
+        keyword_hit_at_3=keywords.share(3),
     )
 
 
@@ -161,8 +194,8 @@ def _advice(problem: str) -> str:
 
 
 def remove_rule_name(text: str, code: str, name: str) -> str:
-    """Return a text without a rule's code and name, which would give the answer away."""
-    return re.sub(rf"\b{re.escape(code)}\b|(?<![\w-]){re.escape(name)}(?![\w-])", "", text).strip()
+    """Return a text that says "this rule" for a rule's code and name, which would give the answer away."""
+    return re.sub(rf"\b{re.escape(code)}\b|(?<![\w-]){re.escape(name)}(?![\w-])", "this rule", text).strip()
 
 
 def entry_of(rule: Rule) -> NewEntry:
@@ -287,6 +320,18 @@ async def _query_violations(
         results.relevances.append(patterns[0].relevance if patterns else 0.0)
         if progress:
             progress(number, len(violations))
+    return results
+
+
+def _ask_keywords(rules: Sequence[Rule], violations: Sequence[Violation]) -> _QueryResults:
+    """Query each violation from BM25 over the rules' problems."""
+    memory = Bm25Memory()
+    for rule in rules:
+        memory.add(rule.problem, rule.code)
+    results = _QueryResults(places=[], relevances=[], times_ms=[])
+    for violation in violations:
+        ranked = memory.rank(_query_text(violation), limit=3)
+        results.places.append(next((at for at, code in enumerate(ranked, 1) if code == violation.code), None))
     return results
 
 

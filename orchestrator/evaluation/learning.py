@@ -11,7 +11,6 @@ import http
 import json
 import os
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +23,9 @@ from hardwon.errors import InvalidInput
 from knowledge.models import ContextId, Embeddings, EmbeddingSpace, PatternId, Task
 from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
-from knowledge.text.bm25 import inverse_document_frequency, term_counts
 from knowledge.wiring.open import Knowledge
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.evaluation.bm25_memory import Bm25Memory
 from orchestrator.evaluation.retrieval import read_jsonl, throwaway_knowledge
 from orchestrator.observability.progress import Stages
 
@@ -111,39 +110,6 @@ class _Run:
         self.solved.append(solved)
         self.alone.append(alone)
         self.used.append(used)
-
-
-class _Bm25Memory:
-    """Append-only memory that answers with the action of the best match by BM25 (k1 1.2, b 0.75)."""
-
-    def __init__(self) -> None:
-        self._texts: list[tuple[Counter[int], str]] = []
-        self._frequencies: Counter[int] = Counter()
-        self._terms = 0
-
-    def add(self, text: str, action: str) -> None:
-        counts = term_counts(text)
-        self._texts.append((counts, action))
-        self._frequencies.update(counts.keys())
-        self._terms += counts.total()
-
-    def ask(self, text: str) -> str | None:
-        mean = self._terms / max(1, len(self._texts))
-        weights = {
-            term: times * inverse_document_frequency(len(self._texts), self._frequencies[term])
-            for term, times in term_counts(text).items()
-            if self._frequencies[term]
-        }
-        scores = [(self._score(counts, weights, mean), action) for counts, action in self._texts]
-        best = max(scores, key=lambda pair: pair[0], default=(0.0, ""))
-        return best[1] or None if best[0] > 0 else None
-
-    @staticmethod
-    def _score(counts: Counter[int], weights: Mapping[int, float], mean: float) -> float:
-        norm = 1.2 * (0.25 + 0.75 * counts.total() / mean)
-        return sum(
-            weight * counts[term] * 2.2 / (counts[term] + norm) for term, weight in weights.items() if counts[term]
-        )
 
 
 class _CachedEmbedder(Embedder):
@@ -285,12 +251,12 @@ async def _capture_foreign(knowledge: Knowledge) -> None:
 
 
 def _replay_bm25(stream: _Stream, seed: int, agent: str) -> _Run:
-    memory, run = _Bm25Memory(), _Run()
+    memory, run = Bm25Memory(), _Run()
     for text in _foreign_failures():
         memory.add(text, _NO_ACTION)
     for order in stream.orders[seed]:
         task, alone = stream.tasks[order.task_id], order.alone[agent]
-        advice = memory.ask(task.situation)
+        advice = next(iter(memory.rank(task.situation, limit=1)), None) or None
         solved = stream.solves(order, advice or alone)
         run.add(solved=solved, alone=stream.solves(order, alone), used=advice is not None)
         memory.add(task.situation, (advice or alone) if solved else order.advice)

@@ -30,6 +30,8 @@ MAX_DEPTH: Final = 20
 """Deepest nesting of JSON: an entry's is three, a batch's five."""
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 """Methods whose body has no meaning (RFC 9110, 9.3.1); some clients always send one."""
+_CACHE_BUSTER: Final = "_"
+"""The parameter by which scripts get round caches."""
 
 
 def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
@@ -37,13 +39,16 @@ def make_unread_check(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any
     known = {name: name for name in _query_parameters(route.dependant)}
     has_body = route.body_field is not None or "requestBody" in (route.openapi_extra or {})
 
+    strict = route_operation(route).strict
+
     async def check(request: Request) -> None:
-        if request.method in _SAFE_METHODS:
+        is_safe = request.method in _SAFE_METHODS
+        if is_safe and not strict:
             return
         for name in request.query_params:
-            if name not in known:
+            if name not in known and not (is_safe and name == _CACHE_BUSTER):
                 raise unknown_name(name, known)
-        if not has_body:
+        if not has_body and not is_safe:
             _refuse_body(await request.body(), known)
 
     return check
@@ -112,17 +117,23 @@ class RouteOperation:
     operation: str | None
     """One of them where a route performs several: they take the same scopes. None: no key is needed."""
     problems: tuple[int, ...] = ()
+    strict: bool = False
+    """Unknown query parameters are rejected also where nothing can be changed."""
 
 
-def performs(operation: str, *, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
+def performs(
+    operation: str, *, problems: tuple[int, ...] = (), strict: bool = False
+) -> Callable[[_Endpoint], _Endpoint]:
     """Declare the operation of a route, and its error statuses beyond those of every route.
+
+    `strict`: unknown query parameters are rejected also where nothing can be changed.
 
     409: a conflict with stored data, such as another embedding model, or a request too late or too early. 502: an
     endpoint may refuse for good. 404: something that the path does not name may be missing.
     """
     if operation not in operations():
         raise ValueError(f"unknown operation {operation}: add it to the table of permissions")
-    return _mark(RouteOperation(operation, problems))
+    return _mark(RouteOperation(operation, problems, strict))
 
 
 def public(*, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
@@ -149,8 +160,8 @@ def route_operation(route: APIRoute) -> RouteOperation:
 class OperationRoute(APIRoute):
     """A route that checks the permission before the request's body is read; the service checks it again.
 
-    Unknown parameters of a request that may change something are rejected. A route without a declared operation cannot
-    be added.
+    Unknown parameters of a request that may change something are rejected, and of every row of the table: who sends
+    a filter counts on it. A route without a declared operation cannot be added.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

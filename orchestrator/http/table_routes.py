@@ -32,6 +32,7 @@ from hardwon.client.operations import (
     parameters_of,
     return_type,
 )
+from jobs.scheduler import list_jobs
 from jobs.table import run_job
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.operation_route import CallerKnowledge, ProgressCallback, performs
@@ -43,7 +44,7 @@ def link_next(request: Request, response: Response, **query: object) -> None:
     response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job}
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job, "list_jobs": list_jobs}
 """Operations that are functions of `Knowledge`, not its methods."""
 Callback = Callable[[Any], None]
 """Called with the service of a route after its method has returned."""
@@ -73,6 +74,9 @@ def add_row(
         holder = arguments.pop("knowledge")
         method = getattr(holder, row.method) if dependency is not CallerKnowledge else _method_of(row, holder)
         request, response = arguments.pop("request", None), arguments.pop("response", None)
+        for name, other in _other_names(row).items():
+            given = arguments.pop(other)
+            arguments[name] = arguments[name] if given is None else given
         progress = {PROGRESS: arguments.pop(PROGRESS)} if has_progress(row) else {}
         if body is not None:
             arguments |= field_values(body)
@@ -87,7 +91,7 @@ def add_row(
     returns = row.answer or return_type(row)
     app.add_api_route(
         row.path,
-        performs(row.permission, problems=row.problems)(endpoint),
+        performs(row.permission, problems=row.problems, strict=True)(endpoint),
         methods=[row.verb],
         name=row.operation_id,
         tags=[row.tag],
@@ -114,6 +118,9 @@ def _signature(row: Operation, dependency: Any) -> inspect.Signature:
             inspect.Parameter("body", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
         )
     parameters += [_keyword(each.wire_name, _address_type(each), default_of(each)) for each in _address_parameters(row)]
+    for each in _address_parameters(row):
+        if each.wire.also is not None:
+            parameters.append(_keyword(each.wire.also, _address_type(each, Query(include_in_schema=False)), None))
     parameters.append(_keyword("knowledge", dependency))
     if has_progress(row):
         parameters.append(_keyword(PROGRESS, ProgressCallback))
@@ -122,13 +129,18 @@ def _signature(row: Operation, dependency: Any) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
+def _other_names(row: Operation) -> dict[str, str]:
+    """Return the other names that parameters of a query may have, by their names."""
+    return {each.wire_name: each.wire.also for each in _address_parameters(row) if each.wire.also is not None}
+
+
 def _address_parameters(row: Operation) -> list[Parameter]:
     return [each for each in parameters_of(row) if each.place is not Place.BODY]
 
 
-def _address_type(parameter: Parameter) -> Any:
+def _address_type(parameter: Parameter, source: Any = None) -> Any:
     kind = type_of(parameter)
-    source = Path() if parameter.place is Place.PATH else Query()
+    source = source or (Path() if parameter.place is Place.PATH else Query())
     if parameter.place is Place.PATH or default_of(parameter) is REQUIRED:
         return Annotated[kind, source]
     blank = default_if_blank(parameter)

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hardwon.errors import NotFound
+from hardwon.models.lists import PatternSort
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.retention import add_years
 from knowledge.models import (
@@ -35,7 +36,7 @@ from knowledge.models import (
     View,
     pattern_id_of,
 )
-from knowledge.ports import Claim, Selection, Stores
+from knowledge.ports import Claim, PatternQuery, Selection, Stores
 from knowledge.retrieval.calibration import default_calibration
 from tests.support.cases import over
 from tests.support.entries import NOON, approval, failure, rejection, stored
@@ -789,18 +790,27 @@ async def test_after_a_pattern_was_pruned_its_words_found_another(stores: Stores
     assert counts(await stores.patterns.get(second, now=A_YEAR_LATER)) == (1, 1, 1)
 
 
-async def test_live_patterns_are_paged_through_by_id_those_of_the_workspace_alone(store: Store) -> None:
+async def test_live_patterns_are_paged_through_by_when_they_were_seen_those_of_the_workspace_alone(
+    store: Store,
+) -> None:
     stores, theirs = store.of("ours"), store.of("theirs")
     entries = [told(number, failure_description=f"failure number {number}") for number in range(1, 6)]
     founded = [pattern for entry in entries for pattern in [await learn(stores, entry)]]
     await learn(theirs, told(9))
-    everything = await stores.patterns.page(after=None, limit=100, now=NOON)
-    assert [evidence.pattern_id for evidence in everything] == sorted(founded)
-    first = await stores.patterns.page(after=None, limit=2, now=NOON)
-    rest = await stores.patterns.page(after=first[-1].pattern_id, limit=100, now=NOON)
-    assert [*first, *rest] == everything
-    assert await stores.patterns.page(after=everything[-1].pattern_id, limit=100, now=NOON) == []
-    assert await stores.patterns.page(after=None, limit=100, now=A_YEAR_LATER + DAY) == []
+
+    async def page(after: PatternId | None, limit: int, now: datetime = NOON) -> list[PatternId]:
+        found = await stores.lists.patterns(
+            PatternQuery(), sort=PatternSort.SEEN, after=after, limit=limit, now=now, with_facets=True
+        )
+        assert found.total == len(founded)
+        return [row.evidence.pattern_id for row in found.rows]
+
+    everything = await page(None, 100)
+    assert sorted(everything) == sorted(founded)
+    first = await page(None, 2)
+    assert [*first, *(await page(first[-1], 100))] == everything
+    assert await page(everything[-1], 100) == []
+    assert await page(None, 100, A_YEAR_LATER + DAY) == []
 
 
 # low trust

@@ -33,7 +33,7 @@ from knowledge.models import (
     Task,
     TrialRecord,
 )
-from knowledge.ports import Stores
+from knowledge.ports import ContextQuery, Stores
 from knowledge.retrieval.calibration import default_calibration
 from tests.support.entries import NOON, choice_of, failure, pattern, stored
 from tests.support.sharing import OF_ONE_LOOP
@@ -359,8 +359,8 @@ async def test_choices_are_listed_the_latest_first_by_project_reason_and_page(st
         await hand_out(ours, number, [], choice, reason=reason, at=at, project_id=project_id)
 
     async def listed(**told: Any) -> list[int]:
-        usual: dict[str, Any] = {"project_id": None, "reason": None, "after": None, "limit": 9}
-        found = await ours.records.choices(**usual | told)
+        page = {name: told.pop(name, usual) for name, usual in (("after", None), ("limit", 9))}
+        found = await ours.records.choices(ContextQuery(**told), **page)
         assert all(each.choice is None and each.confidence == each.context_id.int / 100 for each in found)
         return [each.context_id.int for each in found]
 

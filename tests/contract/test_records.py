@@ -211,6 +211,7 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "situation_key": choice.situation,
             "point_id": choice.candidates[1].point_id,
             "choice": CHOICE.dump_python(choice, mode="json"),
+            "near": None,
         },
         empty.context_id: {
             "id": empty.context_id,
@@ -226,6 +227,7 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "situation_key": None,
             "point_id": None,
             "choice": None,
+            "near": None,
         },
     }
 

@@ -98,7 +98,7 @@ class Crowd:
         await self._of[here].outcomes.record_outcome(*told, worked=True)  # what fails often is not shown
 
     async def _list(self, here: int) -> None:
-        self._look(here, await self._of[here].queries.browse(limit=10))
+        self._look(here, await self._of[here].lists.patterns(limit=10))
         stats = await self._of[here].stats()
         if not stats.patterns or not sum(stats.entries.values()):
             raise Empty(f"workspace {here} has lost its counts")

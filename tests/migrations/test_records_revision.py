@@ -99,14 +99,14 @@ async def test_what_was_learned_before_becomes_records_and_counts_stay(
     async with opens() as knowledge:
         learned = await learn(knowledge, *TOLD)
         staged, *_ = await capture(knowledge, failure(failure_description="It waits for a checkpoint", task_id="T-9"))
-        patterns = await knowledge.queries.browse()
+        patterns = await knowledge.lists.patterns()
         shown = [each.pattern_id for each in patterns]
         clock.move(timedelta(hours=1))
         one, other = await hand_out(knowledge, 11, shown), await hand_out(knowledge, 12, shown)
         await knowledge.outcomes.record_outcome(one, shown[0], worked=True)
         await knowledge.outcomes.record_outcome(one, shown[1], worked=False)
         await knowledge.outcomes.record_outcome(other, shown[1], worked=False)
-        before = await knowledge.queries.browse()
+        before = await knowledge.lists.patterns()
         native = await records(engine)
     assert len(native) == len(TOLD) + 3
 
@@ -127,7 +127,7 @@ async def test_what_was_learned_before_becomes_records_and_counts_stay(
             assert row["point_id"] == expected["point_id"]
 
     async with opens() as knowledge:
-        assert await knowledge.queries.browse() == before, "what people see stays"
+        assert await knowledge.lists.patterns() == before, "what people see stays"
         await knowledge.checkpoints.process_all()
         named = await records(engine)
         assert named.keys() == {*migrated, staged}

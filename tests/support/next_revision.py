@@ -32,6 +32,8 @@ def add_next_revision(folder: Path) -> Path:
 
 _FUNCTIONS = "count_knowledge_staging, count_patterns, count_points, count_checkpoints, count_vectors"
 _INDEXES = (
+    "ix_patterns_seen",
+    "ix_knowledge_staging_latest",
     "ix_knowledge_staging_decided",
     "ix_points_page",
     "ix_checkpoints_finished",
@@ -41,11 +43,16 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
+_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
-    "DROP TABLE counters",
+    "DROP TABLE counters, entry_versions, deeds",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
+    f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",
+    "ALTER TABLE contexts DROP COLUMN near",
+    "ALTER TABLE knowledge_staging DROP COLUMN dead_ends, DROP COLUMN outside_text",
+    "ALTER TABLE job_run DROP COLUMN began_at, DROP COLUMN dealt_with",
     "UPDATE alembic_version SET version_num = '0030'",
 )
 """The opposite of revision 0031, which the product does not have: statements, to be run in order."""

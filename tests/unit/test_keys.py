@@ -55,7 +55,9 @@ def of(*scopes: Scope, workspace: str | None = "ours") -> Principal:
 def test_d49_what_an_agents_key_may_do_is_to_capture() -> None:
     """D49."""
     allowed = {name for name in operations() if of(Scope.CAPTURE).may(name)}
-    assert allowed == {name for name in operations() if name.startswith(("capture.capture", "capture.resolve"))}
+    assert allowed == {
+        name for name in operations() if name.startswith(("capture.capture", "capture.resolve", "runs."))
+    }
 
 
 def test_admin_includes_the_others_and_nobody_else_deletes_or_makes_keys() -> None:

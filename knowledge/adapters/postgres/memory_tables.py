@@ -1,7 +1,7 @@
 """Every table, as SQLAlchemy Core; the invariants live here, and the migrations create the same (a test compares them).
 
-Texts written by agents or people are in `knowledge_staging` alone, and those a model made of them in `distillations`,
-which are deleted with them; every other row is ids, counts and times.
+Texts written by agents or people are in `knowledge_staging`, those that corrections replaced in `entry_versions`, and
+those a model made of them in `distillations`, which are deleted with them; every other row is ids, counts and times.
 """
 
 from __future__ import annotations
@@ -184,6 +184,13 @@ sa.Index(
     postgresql_where=sa.text("status = 'staged'"),
 )
 sa.Index(
+    "ix_knowledge_staging_latest",
+    _entries.workspace,
+    _entries.timestamp.desc(),
+    _entries.id,
+    postgresql_include=["project_id"],
+)
+sa.Index(
     "ix_knowledge_staging_out_of_reach",
     _entries.workspace,
     _entries.pattern_id,
@@ -289,6 +296,20 @@ entry_profiles = sa.Table(
 """The terms of an entry's texts as ranking reads them, packed (`memory.rules.entry_profile`): derived, and
 computed again by a query where it is missing or of older `rules`."""
 
+entry_versions = sa.Table(
+    "entry_versions",
+    metadata,
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("replaced_at", TIME, nullable=False),
+    sa.Column("replaced_by", sa.String(200), nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("texts", JSONB, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""The texts of an entry that a person's correction replaced, by field; they go with the entry."""
+
 patterns = sa.Table(
     "patterns",
     metadata,
@@ -301,10 +322,28 @@ patterns = sa.Table(
     sa.Column("attempt_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("project_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("founded_at", TIME, nullable=False),
+    # what lists are sorted and filtered by
+    sa.Column("last_seen_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("technologies", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("agents", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction."""
+"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction.
+
+So are `last_seen_at`, the time of the last entry or outcome, `trusted`, and the names that up to 50 of its entries'
+technologies, types of agents and projects have.
+"""
+_seen = patterns.c.last_seen_at
+sa.Index(
+    "ix_patterns_seen",
+    patterns.c.workspace,
+    _seen.desc(),
+    patterns.c.id,
+    postgresql_where=sa.text("success_count > 0"),
+)
 
 points = sa.Table(
     "points",
@@ -469,11 +508,12 @@ contexts = sa.Table(
     sa.Column("situation_key", sa.String(64)),
     sa.Column("point_id", UUID(as_uuid=True)),
     sa.Column("choice", JSONB(none_as_null=True)),
+    sa.Column("near", JSONB(none_as_null=True)),
 )
 """The patterns handed out for a task, and the entries that supported them then; none where the task got no hint.
 
 `reason`: the rule that decided; `point_id`: the situation nearest to the task's; `choice`: the numbers of the choice.
-All three are NULL in contexts of before revision 0027.
+All three are NULL in contexts of before revision 0027. `near`: the candidates where none was near enough for a choice.
 """
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
@@ -601,8 +641,39 @@ job_run = sa.Table(
     sa.Column("finished_at", TIME),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="1"),
     sa.Column("error", sa.Text),
+    sa.Column("began_at", TIME),
+    sa.Column("dealt_with", sa.BigInteger),
 )
-"""One row a job and slot: lets one of many replicas run it. `started_at` is updated while it runs."""
+"""One row a job and slot: lets one of many replicas run it. `started_at` is updated while it runs.
+
+A run out of turn has the time it began as its slot.
+"""
+
+deeds = sa.Table(
+    "deeds",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("subject", UUID(as_uuid=True), nullable=False),
+    sa.Column("others", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
+    sa.Column("who", sa.String(200), nullable=False),
+    sa.Column("decided_at", TIME, nullable=False),
+    sa.Column("due_at", TIME, nullable=False),
+    sa.Column("state", sa.String(20), nullable=False),
+    sa.Column("claimed_at", TIME),
+    sa.Column("ended_at", TIME),
+    sa.Column("ended_by", sa.String(200)),
+    sa.Column("error", sa.Text),
+    sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
+    sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
+)
+"""Decisions of people that are done after a grace period, in which they can be undone; gone a month after their end."""
+
+_UNENDED = sa.text("state IN ('waiting', 'running')")
+sa.Index("deeds_subject", deeds.c.workspace, deeds.c.subject, unique=True, postgresql_where=_UNENDED)
+sa.Index("ix_deeds_due", deeds.c.due_at, postgresql_where=_UNENDED)
+sa.Index("ix_deeds_decided", deeds.c.workspace, deeds.c.decided_at.desc(), deeds.c.id)
 
 embedding_spaces = sa.Table(
     "embedding_spaces",

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from hardwon.capture import EntryCapture
 from hardwon.coercion import coerce_arguments
 from hardwon.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
+from hardwon.models.entries import EntryDetails
 from hardwon.validation import as_id, as_integer, check_text
 from knowledge.access.keys import KeyStore
 from knowledge.access.provenance import NO_AUDIT, Auditor
@@ -288,9 +289,12 @@ class KnowledgeCaptureService(EntryCapture):
             raise NotFound(f"there is no entry {entry_id} in workspace {self.stores.workspace}")
         return echoed_id
 
-    async def get(self, entry_id: EntryId) -> Entry:
-        """Return an entry. Raises NotFound."""
-        return await self.stores.entries.get(EntryId(as_id("entry_id", entry_id)))
+    async def get(self, entry_id: EntryId) -> EntryDetails:
+        """Return an entry with its history. Raises NotFound."""
+        entry_id = EntryId(as_id("entry_id", entry_id))
+        return EntryDetails.of(
+            await self.stores.entries.get(entry_id), tuple(await self.stores.corrections.history(entry_id))
+        )
 
     @coerce_arguments
     async def unresolved(

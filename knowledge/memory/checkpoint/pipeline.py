@@ -429,6 +429,8 @@ async def update_experience(stores: Stores) -> None:
     told = await stores.records.hints(MAX_OUTCOMES)
     if len(told) >= MIN_OUTCOMES:
         await stores.records.save_weights(fit_weights(told))
+    else:  # what they were fitted to may have been deleted
+        await stores.records.forget_weights()
 
 
 def _known_keys(lacking: Mapping[UUID, EntryTexts]) -> dict[UUID, KnownKeys]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -155,6 +155,11 @@ def _redact_entry(entry: Entry, found: _Found) -> RedactedEntry | None:
     conditions = _without_secret(entry.applies_when, found)
     if not changed and conditions == entry.applies_when:
         return None
+    return make_rewrite(entry, changed, conditions)
+
+
+def make_rewrite(entry: Entry, changed: Mapping[str, str | list[str]], conditions: AppliesWhen | None) -> RedactedEntry:
+    """Return the rewrite of an entry with other texts: its hash and its keys are those of the new ones."""
     after = replace(entry, **changed, applies_when=conditions)  # type: ignore[arg-type]  # texts alone
     return RedactedEntry(
         before=entry,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hardwon.errors import InvalidInput
@@ -14,6 +15,8 @@ from knowledge.models import (
     ChoiceRecord,
     Context,
     ContextId,
+    ContextKind,
+    ContextOutcome,
     Entry,
     EntryStatus,
     EntryType,
@@ -22,6 +25,7 @@ from knowledge.models import (
     RecomputedChoice,
     Task,
 )
+from knowledge.ports import ContextQuery
 
 if TYPE_CHECKING:  # checking a task needs no stores
     from knowledge.ports import Stores
@@ -37,6 +41,7 @@ def check_task(task: Task, agent_type: str) -> None:
 
 
 MAX_LISTED = 1000
+MAX_DAYS = 3660
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +77,33 @@ class ContextLog:
         *,
         project_id: str | None = None,
         reason: str | None = None,
+        given: str | None = None,
+        outcome: str | None = None,
+        pattern_id: PatternId | None = None,
+        days: int | None = None,
         limit: int = 100,
         after: ContextId | None = None,
     ) -> builtins.list[ChoiceRecord]:
-        """Return contexts, the latest first, those behind `after`; of a project, or decided by one rule."""
+        """Return contexts, the latest first, those behind `after`. Raises InvalidInput, naming the argument."""
         if project_id is not None:
             check_text("project_id", project_id)
         if reason is not None and reason not in frozenset(Reason):
             raise InvalidInput("reason", f"is not one of {', '.join(Reason)}")
-        return await self.stores.records.choices(
+        if given is not None and given not in frozenset(ContextKind):
+            raise InvalidInput("given", f"must be one of {', '.join(ContextKind)}")
+        if outcome is not None and outcome not in frozenset(ContextOutcome):
+            raise InvalidInput("outcome", f"must be one of {', '.join(ContextOutcome)}")
+        span = None if days is None else timedelta(days=as_integer("days", days, least=1, most=MAX_DAYS))
+        query = ContextQuery(
             project_id=project_id,
             reason=reason,
+            given=None if given is None else ContextKind(given),
+            outcome=None if outcome is None else ContextOutcome(outcome),
+            pattern_id=None if pattern_id is None else PatternId(as_id("pattern", pattern_id)),
+            since=None if span is None else self.stores.clock.now() - span,
+        )
+        return await self.stores.records.choices(
+            query,
             after=None if after is None else ContextId(as_id("after", after)),
             limit=as_integer("limit", limit, least=1, most=MAX_LISTED),
         )

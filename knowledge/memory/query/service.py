@@ -25,6 +25,7 @@ from knowledge.models import (
     EntryType,
     Evidence,
     Hint,
+    NearPattern,
     Pattern,
     PatternId,
     PointFilter,
@@ -41,6 +42,8 @@ from knowledge.text.error_summary import log_start
 from knowledge.text.redaction import redact
 
 _GATE_ENTRY_TYPES = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
+_MAX_NEAR = 5
+"""Patterns that explain a silence; ours."""
 _TASK_HINTS, _FAILURE_HINTS = 5, 3
 """Patterns weighed for the places of a context, as many as queries return by default."""
 _MAX_QUERY_CHARS = 16_000
@@ -279,14 +282,6 @@ class RAGQueryService:
         pattern = to_pattern(await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
         return await with_dead_ends(self.stores, pattern)
 
-    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
-        """Return live patterns by id, starting after `after`, with relevance 1; for people to browse."""
-        after = None if after is None else PatternId(as_id("after", after))
-        page = await self.stores.patterns.page(
-            after=after, limit=_parse_limit(limit, "limit"), now=self.stores.clock.now()
-        )
-        return [to_pattern(evidence) for evidence in page]
-
     def _where(self) -> PointFilter:
         return PointFilter(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 
@@ -311,6 +306,7 @@ class RAGQueryService:
             embedder_failed=result.embedder_failed,
             index_error=result.index_error,
             index_failed=result.index_failed,
+            near=_find_near(result.matches, question.floor) if ranked.choice is None else (),
         )
 
     async def _failure_text(self, failure: str, error: str | None) -> str:
@@ -424,6 +420,18 @@ def _note(index_error: str | None) -> str | None:
 
 def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:
     return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
+
+
+def _find_near(matches: Sequence[Match], needed: float) -> tuple[NearPattern, ...]:
+    """Return the likeliest patterns of a search, none of which was chosen."""
+    nearest: dict[PatternId, NearPattern] = {}
+    for match in matches:
+        if len(nearest) == _MAX_NEAR:
+            break
+        pattern_id = match.evidence.pattern_id
+        near = NearPattern(pattern_id=pattern_id, relevance=match.relevance, needed=needed, is_failing=match.is_failing)
+        nearest.setdefault(pattern_id, near)
+    return tuple(nearest.values())
 
 
 async def get_live(stores: Stores, pattern_id: PatternId) -> Evidence:

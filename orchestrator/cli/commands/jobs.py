@@ -1,4 +1,4 @@
-"""`hardwon jobs run`: one job, for cron, or the scheduler that runs all of them."""
+"""`hardwon jobs`: the list of jobs; one run, for cron, or the scheduler that runs all of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,22 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json
 from orchestrator.cli.support.signals import end_signals
 
 jobs = typer.Typer(help="Run a job now, or the scheduler of all jobs.", no_args_is_help=True)
+
+
+add_command(
+    jobs,
+    "list",
+    OperationCommand(
+        "list_jobs",
+        "list_report:print_jobs",
+        "Show the jobs with their schedules, last runs and next times.",
+    ),
+)
 
 
 @jobs.command("run")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from orchestrator.cli.commands.lists import AGENT, PROJECT, TECHNOLOGY, WORDS
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 
 patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)
@@ -25,9 +26,22 @@ add_command(
     patterns,
     "list",
     OperationCommand(
-        "queries.browse",
-        "pattern_report:print_pattern_list",
-        "Show patterns in the order of their ids, to look through.",
+        "lists.patterns",
+        "list_report:print_patterns",
+        "Show patterns, those seen last first. With the last attempts: + worked, - failed.",
+        options={
+            "sort": Annotated[str, typer.Option(help="By seen, evidence, projects or problem.")],
+            "q": WORDS,
+            "entry_type": Annotated[
+                str | None,
+                typer.Option("--kind", "--type", help="Only failure_solution, gate_rejection or gate_approval."),
+            ],
+            "technology": TECHNOLOGY,
+            "agent_type": AGENT,
+            "project_id": PROJECT,
+            "facets": Annotated[bool, typer.Option("--facets", help="Count all of them, and the values of filters.")],
+            "trust": Annotated[str | None, typer.Option(help="Only trusted ones, or those of low_trust.")],
+        },
     ),
 )
 add_command(

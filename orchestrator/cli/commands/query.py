@@ -139,8 +139,10 @@ add_command(
         options={
             "project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")],
             "reason": Annotated[
-                str | None, typer.Option(help="Only these: shown, nothing_near, unsure, alone or held_out.")
+                str | None,
+                typer.Option(help="Only these: spoke, nothing_near, not_sure, agent_knows, held_out or degraded."),
             ],
+            "pattern_id": Annotated[UUID | None, typer.Option("--pattern", help="Only those that showed it.")],
         },
     ),
 )

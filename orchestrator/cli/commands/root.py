@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import os
 import sys
 from contextlib import suppress
@@ -24,6 +25,7 @@ from orchestrator.cli.commands.jobs import jobs
 from orchestrator.cli.commands.kb import kb
 from orchestrator.cli.commands.keys import keys
 from orchestrator.cli.commands.learn import capture_and_report, learn
+from orchestrator.cli.commands.lists import add_lists
 from orchestrator.cli.commands.maintenance import add_upkeep
 from orchestrator.cli.commands.mcp import add_mcp
 from orchestrator.cli.commands.patterns import patterns
@@ -113,8 +115,8 @@ def main() -> None:
 
 @app.command()
 def demo(*, as_json: Json = False) -> None:
-    """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
-    from orchestrator.cli.reports.memory_report import print_demo
+    """Show in half a minute what memory does. A story with tests that run, then figures over real violations."""
+    from orchestrator.cli.reports.memory_report import print_demo, print_story_step
     from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
     from orchestrator.evaluation.demo import run_demo
@@ -122,7 +124,13 @@ def demo(*, as_json: Json = False) -> None:
     async def work() -> None:
         async with connect() as knowledge:
             with stages(quiet=as_json) as progress:
-                report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
+                numbers = itertools.count(1)
+                report = await run_demo(
+                    knowledge,
+                    repository=Path.cwd(),
+                    progress=progress,
+                    show=lambda step: None if as_json else print_story_step(next(numbers), step),
+                )
         print_demo(report, as_json=as_json)
 
     run(work)
@@ -233,7 +241,7 @@ def context(
     from hardwon.client.arguments import read_context_request
     from hardwon.context.builder import ContextBuilder
     from hardwon.settings import ClientSettings
-    from orchestrator.cli.reports.memory_report import print_context
+    from orchestrator.cli.reports.memory_report import find_problems, print_context
     from orchestrator.cli.support.session import open_workspace
 
     if input_file is None and (text is None or agent_type is None):
@@ -247,7 +255,8 @@ def context(
         async with open_workspace(workspace, as_json=as_json) as knowledge:
             knowledge.settings = ClientSettings(query_deadline_ms=_PATIENCE_MS)
             built = await ContextBuilder(knowledge).build_context_for_task(request.task, request.agent_type)
-        print_context(built, as_json=as_json)
+            problems = {} if as_json or built.patterns else await find_problems(knowledge, built)
+        print_context(built, problems, as_json=as_json)
         if built.degraded and not built.patterns:
             raise typer.Exit(1)
 
@@ -356,6 +365,7 @@ def migrate(*, as_json: Json = False) -> None:
 
 add_mcp(app)
 add_watch(app)
+add_lists(app)
 add_upkeep(app)
 add_custody(app)
 add_answers(evaluate)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
 from hardwon.context.sanitize import sanitize
+from hardwon.errors import HardwonError
 from hardwon.models.entries import CaptureOutcome, CaptureResult, Entry
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import FoundPatterns, Pattern, label
@@ -37,6 +40,7 @@ from orchestrator.cli.support.terminal import (
 )
 
 if TYPE_CHECKING:
+    from hardwon.client.knowledge_client import KnowledgeClient
     from hardwon.models.maintenance import (
         ImportReport,
         ModelChoice,
@@ -52,9 +56,11 @@ if TYPE_CHECKING:
     from orchestrator.evaluation.learning import Interval, LearningReport
     from orchestrator.evaluation.merging import MergingReport
     from orchestrator.evaluation.retrieval import AbstentionReport, RetrievalReport
+    from orchestrator.evaluation.story import StoryStep
     from orchestrator.server.serve import ServiceInfo
 
 _MAX_SHOWN = 50
+_STORY_COLUMNS = 100
 _MAX_MEMORY_BYTES = 1024 * 1024
 _CAPTURED_FIELDS = tuple(each.name for each in fields(CaptureResult))
 
@@ -250,14 +256,38 @@ def _record(pattern: Pattern) -> str:
     return "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
 
 
-def print_context(context: Context, *, as_json: bool) -> None:
-    """Print a context as an agent would get it."""
+async def find_problems(knowledge: KnowledgeClient, context: Context) -> dict[PatternId, str]:
+    """Return the problems of the candidates of a context without patterns, those that can be read."""
+    problems = {}
+    for each in context.candidates:
+        with suppress(HardwonError):
+            problems[each.pattern_id] = (await knowledge.queries.get(each.pattern_id)).problem
+    return problems
+
+
+_SILENCE = {
+    "nothing_near": "nothing is near enough",
+    "not_sure": "what is near is likely not right for this task",
+    "agent_knows": "the agent is likelier to be right without a hint",
+    "held_out": "held out by chance, to measure the lift",
+}
+
+
+def print_context(context: Context, problems: Mapping[PatternId, str], *, as_json: bool) -> None:
+    """Print a context as an agent would get it; without patterns, also why, with the problems of what was near."""
     if as_json:
         print_json(context)
         return
     print_text(context.text)
     if context.degraded:
         notes.print(f"degraded: {context.degraded}")
+    if context.patterns or context.reason not in _SILENCE:
+        return
+    notes.print(f"no pattern is shown: {_SILENCE[context.reason]}")
+    for each in context.candidates:
+        notes.print(f"   {each.pattern_id}  relevance {each.relevance:.2f}  {each.withheld}")
+        if each.pattern_id in problems:
+            notes.print(f"      {_one_line(problems[each.pattern_id])[:_MAX_SUMMARY_CHARS]}")
 
 
 def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:
@@ -329,7 +359,7 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
     fields = asdict(stats)
     fields.pop("workspace")
     fields.pop("dead_entries")
-    fields["lift"] = _describe_lift(stats.lift)
+    fields["lift"] = describe_lift(stats.lift)
     if stats.tokens_per_day is None:
         del fields["tokens_today"], fields["tokens_per_day"]
     print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in fields.items()})
@@ -341,7 +371,7 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
         notes.print("nothing is captured here yet: try hardwon demo, or begin with hardwon capture FILE")
 
 
-def _describe_lift(lift: Lift | None) -> str:
+def describe_lift(lift: Lift | None) -> str:
     """Return how much hints help, in words."""
     if lift is None or not lift.hinted + lift.held_out:
         return "unknown: no task has a reported outcome"
@@ -562,29 +592,29 @@ def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport,
     print_pairs(title, {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
+def print_story_step(number: int, step: StoryStep) -> None:
+    """Print a step of the demo's story, and its result without memory beside that with it."""
+    print_text(f"{number}. {step.title}")
+    for line in step.lines:
+        print_text(textwrap.fill(line, _STORY_COLUMNS, initial_indent="   ", subsequent_indent="     "))
+    print_text(f"   without memory: {step.without:<16} with memory: {step.with_memory}\n\n")
+
+
 def print_demo(report: DemoReport, *, as_json: bool) -> None:
-    """Print the results of the demo, and one whole context."""
+    """Print the figures of the demo, beside keywords, and where to see what was learned in the story."""
     if as_json:
         print_json(report)
         return
-    commits = f" and {report.commits:,} fix commits" if report.commits else ""
     print_text(
-        f"Learned {count_of(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
-        f" {count_of(report.patterns, 'pattern')}; {report.stored:,} new this time,"
-        f" {report.already_known:,} known already"
-        + (f"; {report.entries_per_second:,.1f} entries/s embedded." if report.stored else ".")
+        f"The same over {report.violations:,} real violations of {report.rules:,} lint rules in installed packages,"
+        f" among {count_of(report.entries, 'entry')} ({report.stored:,} new):\n"
+        f"  right rule first      {report.hit_at_1:6.1%}   keywords alone (BM25) {report.keyword_hit_at_1:6.1%}\n"
+        f"  among the first three {report.hit_at_3:6.1%}   keywords alone (BM25) {report.keyword_hit_at_3:6.1%}\n"
+        f"  answered in           {report.query_p50_ms:.1f} ms (p50), {report.query_p95_ms:.1f} ms (p95)\n\n"
+        "See what the story left, pattern by pattern, with its evidence:"
     )
-    print_text(
-        f"Met {report.violations:,} real violations of {report.rules:,} rules in installed packages, code and name"
-        " removed:\n"
-        f"  right rule first          {report.hit_at_1:6.1%}\n"
-        f"  among the first three     {report.hit_at_3:6.1%}\n"
-        f"  right first hits that the failure threshold lets through  {report.surviving_right_hits:6.1%}\n"
-        f"  query time                p50 {report.query_p50_ms:.1f} ms, p95 {report.query_p95_ms:.1f} ms\n"
-    )
-    print_text("One context, as an agent gets it:\n")
-    print_text(report.context)
-    print_text(f"\nAsk it yourself: {_program_name()} query failure --workspace demo 'mutable default argument'")
+    shown = next((step.pattern_id for step in report.story if step.pattern_id), None)
+    print_text(f"  {_program_name()} serve, then http://127.0.0.1:8420/w/{report.workspace}/patterns/{shown or ''}")
 
 
 def _program_name() -> str:

@@ -33,17 +33,6 @@ def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> N
         out.print()
 
 
-def print_pattern_list(patterns: Sequence[Pattern], *, as_json: bool) -> None:
-    """Print a list of patterns."""
-    if as_json:
-        print_json({"patterns": [asdict(pattern) for pattern in patterns]})
-        return
-    if not patterns:
-        print_text("there is no pattern yet: hardwon checkpoint makes them from captured entries")
-    for pattern in patterns:
-        _print_pattern(pattern)
-
-
 def print_details(details: PatternDetails, *, as_json: bool) -> None:
     """Print a pattern with its entries, likely duplicates and rivals."""
     if as_json:
@@ -107,7 +96,10 @@ def print_choices(rows: Sequence[ChoiceRecord], *, as_json: bool) -> None:
         task = sanitize(" ".join(filter(None, (row.project_id, row.task_id, row.run_id))) or "-")
         sure = "" if row.confidence is None else f"  confidence {row.confidence:.2f}"
         shown = count_of(len(row.shown), "pattern")
-        print_text(f"{row.context_id}  {row.created_at:%Y-%m-%d %H:%M} UTC  {row.reason}  {shown}{sure}  {task}")
+        result = "" if row.worked is None else f"  {'worked' if row.worked else 'failed'}"
+        print_text(
+            f"{row.context_id}  {row.created_at:%Y-%m-%d %H:%M} UTC  {row.reason}  {shown}{sure}{result}  {task}"
+        )
 
 
 def print_choice(found: RecomputedChoice, *, recomputed: bool, as_json: bool) -> None:
@@ -118,6 +110,10 @@ def print_choice(found: RecomputedChoice, *, recomputed: bool, as_json: bool) ->
     record = found.record
     print_choices([record], as_json=False)
     choice = record.choice
+    for near in record.near:
+        print_text(f"       {near.pattern_id}  relevance {near.relevance:.2f}  {near.withheld}")
+    if choice is None and record.near:
+        return
     if choice is None:
         print_text("nothing was near enough to be weighed, or it was built before choices were stored")
         return

@@ -148,6 +148,8 @@ async def _fetch_pages(
 
     method = row.method_of(knowledge)
     (limit,) = (each for each in parameters_of(row) if each.name == "limit")
+    if most is not None and most <= bounds_of(limit)[1]:
+        return await method(**arguments, limit=most)  # as it is: a page may have more than its items
     return await fetch_pages(
         lambda last, at_most: method(**arguments, limit=at_most, after=last),
         lambda item: cursor_of(row, item),

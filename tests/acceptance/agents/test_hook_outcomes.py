@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -61,7 +62,7 @@ async def hand_out(http: httpx.AsyncClient, *, command: str = "cd . && CI=1 pyte
 async def counts(knowledge: Knowledge) -> list[tuple[int, int]]:
     """Return the successes and attempts of each pattern after a checkpoint."""
     await knowledge.checkpoints.process_all()
-    patterns: list[Pattern] = await knowledge.queries.browse()
+    patterns: Sequence[Pattern] = await knowledge.lists.patterns()
     return sorted((each.success_count, each.attempt_count) for each in patterns)
 
 
@@ -77,7 +78,7 @@ async def test_a_solution_that_a_hook_handed_out_and_that_worked_is_a_success_of
     line = await hand_out(http)
     assert await read(knowledge, tmp_path, [FAIL, EDIT, PASS], line) == [entry_id]
     assert await counts(knowledge) == [(2, 2)]
-    assert len((await knowledge.grouping.show((await knowledge.queries.browse())[0].pattern_id)).entries) == 1
+    assert len((await knowledge.grouping.show((await knowledge.lists.patterns())[0].pattern_id)).entries) == 1
     await read(knowledge, tmp_path, [FAIL, EDIT, PASS, AGAIN], line)
     assert await counts(knowledge) == [(1, 2)], "it failed again: it did not work"
     assert (await knowledge.capture.get(entry_id)).solution_steps == SOLUTION, "the entry is another's and stays"

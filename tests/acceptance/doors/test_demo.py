@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knowledge.wiring.open import Knowledge
 from orchestrator.cli.reports.memory_report import print_demo
-from orchestrator.evaluation import demo
+from orchestrator.evaluation import demo, story_tasks
+from orchestrator.evaluation.story import StoryStep, tell_story
 from orchestrator.observability.progress import Stages
 
 RULES = 60
@@ -51,7 +53,10 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
 ) -> None:
     told = RULES + 1
     await asyncio.to_thread(commit_a_fix, tmp_path)
-    first = await demo.run_demo(knowledge, repository=tmp_path, progress=Stages())
+    shown: list[StoryStep] = []
+    first = await demo.run_demo(knowledge, repository=tmp_path, progress=Stages(), show=shown.append)
+    assert list(first.story) == shown
+    assert first.workspace == "demo"
     assert (first.stored, first.already_known, first.entries, first.commits) == (told, 0, told, 1)
     assert 1 <= first.patterns <= told
     assert 5 <= first.violations <= demo.MAX_VIOLATIONS
@@ -62,14 +67,44 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
     second = await demo.run_demo(knowledge, repository=tmp_path, progress=Stages())
     assert (second.stored, second.already_known, second.entries) == (0, told, told)
     assert second.patterns == first.patterns
+    assert second.workspace == "demo-2", "the story needs a memory that is empty yet"
+    assert [replace(step, pattern_id=None) for step in second.story] == [
+        replace(step, pattern_id=None) for step in first.story
+    ]
     assert (second.hit_at_1, second.hit_at_3) == (first.hit_at_1, first.hit_at_3)
     assert (await knowledge.stats()).entries == {}, "the demo keeps to a workspace of its own"
 
     print_demo(second, as_json=False)
-    shown = capsys.readouterr().out
-    assert f"{told} known already" in shown
-    assert second.context in shown
-    assert "\nAsk it yourself: .venv/bin/hardwon query failure" in shown, "to be copied into the shell that ran make"
+    printed = capsys.readouterr().out
+    assert "keywords alone (BM25)" in printed
+    pattern = next(step.pattern_id for step in second.story if step.pattern_id)
+    assert f".venv/bin/hardwon serve, then http://127.0.0.1:8420/w/demo-2/patterns/{pattern}\n" in printed
+
+
+async def test_the_story_spares_attempts_and_a_rejection_and_sinks_a_bad_tip(knowledge: Knowledge) -> None:
+    steps = [step async for step in tell_story(knowledge)]
+    assert [(step.without, step.with_memory) for step in steps] == [
+        ("2 attempts", "2 attempts (nothing was known yet)"),
+        ("2 attempts", "1 attempt"),
+        ("2 proposals", "1 proposal"),
+        ("6 attempts", "5 attempts"),
+        ("15 attempts", "7 attempts"),
+        ("no hint", "no hint in 2 of 2"),
+    ]
+    assert "`text.replace(',', '')` fails" in steps[3].lines[1], "the bad tip was believed once"
+    assert not any("`text.replace(',', '')` fails" in line for line in steps[3].lines[2:])
+    assert "1. Open the file with `encoding='cp1252'`." in steps[4].lines[-1], "the better rival came to lead"
+    assert steps[1].pattern_id is not None
+
+
+def test_an_agent_of_the_story_tries_its_own_edits_unless_its_context_names_one() -> None:
+    task = story_tasks.NEXT_IMPORTS[0]
+    error = story_tasks.meet_error(task)
+    assert error.startswith("UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80")
+    assert len(story_tasks.solve(task, error).tried) == 3
+    assert len(story_tasks.solve(task, error, "nothing of use").tried) == 3
+    assert story_tasks.solve(task, error, story_tasks.CP1252.steps).tried == (story_tasks.CP1252,)
+    assert len(story_tasks.solve(task, error, story_tasks.LATIN_1.steps).tried) == 3
 
 
 def test_no_rule_gives_its_own_name_away() -> None:
@@ -79,3 +114,4 @@ def test_no_rule_gives_its_own_name_away() -> None:
         told = demo.entry_of(rule)
         assert rule.name not in (told.failure_description or "").split()
         assert rule.code not in (told.failure_description or "").split()
+        assert "``" not in (told.failure_description or "").replace("```", ""), "a name that was taken out left a hole"

@@ -66,6 +66,7 @@ IN_PROCESS = {
     "queries.hint_for_failure",
     "contexts.record",
     "contexts.find_open_failure",
+    "deeds.perform_due",
     "contexts.find_failed_patterns",
 }
 """What takes an open embedder, is called by other services or by the clock, or measures them."""

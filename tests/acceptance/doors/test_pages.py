@@ -105,7 +105,7 @@ async def test_decisions_patterns_keys_and_workspaces_are_paged(knowledge: Knowl
     await entries(knowledge, 5)
     await knowledge.checkpoints.process_all()
     found, pages = await through(http, "/v1/patterns?limit=2")
-    shown = [str(pattern.pattern_id) for pattern in await knowledge.queries.browse(limit=100)]
+    shown = [str(pattern.pattern_id) for pattern in await knowledge.lists.patterns(limit=100)]
     assert ([told["pattern_id"] for told in found], pages) == (shown, 3)
 
     made = sorted([(await knowledge.keys.create(["capture"], workspace=None)).key.key_id for _ in range(5)])

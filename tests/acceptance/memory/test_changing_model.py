@@ -175,8 +175,7 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_t
 async def test_g22_what_is_noted_down_is_settled_in_the_space_in_use_by_then(knowledge: Knowledge, place: str) -> None:
     """G22: whoever settles may have begun before the switch."""
     await learn(knowledge, failure(task_id="1"), MOON)
-    now = knowledge.stores.clock.now()
-    keep, other = [each.pattern_id for each in await knowledge.stores.patterns.page(after=None, limit=10, now=now)]
+    keep, other = [each.pattern_id for each in await knowledge.lists.patterns()]
     await capture(knowledge, failure(task_id="3", failure_description="third", solution_steps="do"))
 
     async def silent() -> None:

@@ -143,8 +143,7 @@ async def test_an_echo_of_a_project_that_goes_meanwhile_is_an_entry_like_any_oth
 
 
 async def patterns_by_entry(knowledge: Knowledge) -> dict[EntryId, PatternId]:
-    page = await knowledge.stores.patterns.page(after=None, limit=10, now=knowledge.stores.clock.now())
-    return {each.words.entry_id: each.pattern_id for each in page}
+    return {entry: each.pattern_id for each in await knowledge.lists.patterns() for entry in each.entry_ids}
 
 
 async def end_idle_transactions(knowledge: Knowledge) -> None:

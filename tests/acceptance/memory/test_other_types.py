@@ -113,7 +113,7 @@ async def test_patterns_are_joined_and_split_by_the_texts_of_their_ids(opened: A
     for failure, solution in ((FAILURE, SOLUTION), (other, "Give the folder to the group of the export")):
         await fails(opened, failure, solution_steps=solution, success_verified=True, verified_by="pytest")
     await opened.checkpoints.process_checkpoint("first", "manual")
-    keep, absorbed = await opened.queries.browse()
+    keep, absorbed = await opened.lists.patterns()
     (told,) = kept(keep.pattern_id)
     with pytest.raises(InvalidInput, match=r"^other: is the pattern to keep"):
         await opened.grouping.join(told, keep.pattern_id)

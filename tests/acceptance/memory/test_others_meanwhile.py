@@ -73,7 +73,7 @@ async def test_a_split_and_a_join_of_a_large_pattern_hold_up_nobody(
         split = await knowledge.grouping.split([leaving])
     assert seen.computed < MOST
     assert split.attempt_count == 1_500
-    (other,) = [each.pattern_id for each in await knowledge.queries.browse() if each.pattern_id != split.pattern_id]
+    (other,) = [each.pattern_id for each in await knowledge.lists.patterns() if each.pattern_id != split.pattern_id]
     async with lag() as seen:
         joined = await knowledge.grouping.join(other, split.pattern_id)
     assert seen.computed < MOST

@@ -777,7 +777,7 @@ async def test_an_agents_key_that_works_against_trusted_lessons_is_named_where_a
     await knowledge.checkpoints.process_all()
     (alarm,) = await reviewer.reviews.key_alarms()
     assert (alarm.key_id, alarm.kind, alarm.reports) == ("agent1", AlarmKind.CONTRADICTS, 1)
-    (found,) = [p for p in await knowledge.queries.browse(limit=20) if p.solution == LESSON.solution]
+    (found,) = [p for p in await knowledge.lists.patterns(limit=20) if p.solution == LESSON.solution]
     assert found.pattern_id in alarm.pattern_ids
 
     more = [replace(trusted, task_id=f"a{n}", solution_steps=f"Delete table {n}") for n in range(1, 12)]

@@ -176,7 +176,7 @@ async def test_g15_an_index_of_before_that_holds_as_many_points_as_it_must_is_pu
         await learn(knowledge, 20)
     copytree(index, copy)
     async with opens() as knowledge:
-        for pattern in await knowledge.queries.browse(limit=12):
+        for pattern in await knowledge.lists.patterns(limit=12):
             await knowledge.capture.delete_pattern(pattern.pattern_id)
         await learn(knowledge, 10, first=20)
         clock.move(timedelta(days=2))
@@ -316,7 +316,7 @@ async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at
     async with opens() as knowledge:
         await learn(knowledge, 30)
         await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128, model="another"))
-        (gone, *_) = await knowledge.queries.browse()
+        (gone, *_) = await knowledge.lists.patterns()
         await knowledge.capture.delete(gone.entry_ids[0])
     old = HashingEmbedder(dims=256)
     async with opens(embedder=old) as knowledge:  # G14: what went meanwhile is in the old collection no orphan

@@ -115,7 +115,7 @@ async def test_dead_ends_come_and_go_over_http(http: httpx.AsyncClient, knowledg
     resolution = {"solution_steps": "mend it", "verified_by": "pytest", "dead_ends": list(TRIED)}
     assert (await http.post(f"/v1/entries/{entry_id}/resolution", json=resolution)).status_code == 200
     await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.browse()
+    (pattern,) = await knowledge.lists.patterns()
     answer = await http.get(f"/v1/patterns/{pattern.pattern_id}")
     assert answer.json()["dead_ends"] == list(TRIED), answer.text
     refused = await http.post("/v1/entries", json={**told, "dead_ends": ["x"] * 6})

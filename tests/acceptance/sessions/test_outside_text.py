@@ -34,7 +34,7 @@ async def test_a_failure_of_before_a_page_is_marked_once_its_solution_came_after
     assert await learn(knowledge, tmp_path, path) == [opened]
     assert (await knowledge.capture.get(opened)).outside_text
     await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.browse()
+    (pattern,) = await knowledge.lists.patterns()
     (entry,) = (await knowledge.grouping.show(pattern.pattern_id)).entries
     assert entry.outside_text
 

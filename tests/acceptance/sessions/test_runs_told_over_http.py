@@ -46,7 +46,7 @@ async def test_a_run_that_is_told_as_it_grows_is_learned_once(knowledge: Knowled
     assert await tell(knowledge, FAIL, EDIT, PASS) == {"captured": 1, "known": 0}
     assert await tell(knowledge, FAIL, EDIT, PASS) == {"captured": 0, "known": 1}
     assert (await knowledge.checkpoints.process_all()).embedded == 1
-    (pattern,) = await knowledge.queries.browse()
+    (pattern,) = await knowledge.lists.patterns()
     assert (pattern.success_count, pattern.source) == (1, "agent:sessions.langgraph.s")
 
 
@@ -54,7 +54,7 @@ async def test_two_runs_of_one_failure_are_one_pattern(knowledge: Knowledge) -> 
     for session in ("s", "t"):
         await tell(knowledge, FAIL, EDIT, PASS, session=session)
     await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.browse()
+    (pattern,) = await knowledge.lists.patterns()
     assert pattern.success_count == 2
 
 
@@ -131,7 +131,7 @@ async def test_secrets_are_not_stored(knowledge: Knowledge) -> None:
     edit = call("b", "write_file", {"path": "cart.py", "content": f"TOKEN = '{secret}'"})
     await tell(knowledge, failing, edit, fixed)
     await knowledge.checkpoints.process_all()
-    (pattern,) = await knowledge.queries.browse()
+    (pattern,) = await knowledge.lists.patterns()
     entry = await knowledge.capture.get(pattern.entry_ids[0])
     assert secret not in repr(entry)
     assert secret not in repr(pattern)

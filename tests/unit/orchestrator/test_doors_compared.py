@@ -24,6 +24,9 @@ _INDEX = "the layout, the recall and the nodes of the index can be seen, and the
 _AGAIN = "what was stored before there was a rule for it is redacted again"
 _RUNS = "programs tell the tool calls of their agents, and they teach, too"
 _LESSON = "an entry says what was tried and did not help, and that text from outside was read before"
+_LISTS = "people look through what the memory holds, filtered, sorted and counted"
+_CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
+_DEEDS = "what a person decides can be undone for a while"
 ROUTES: Mapping[str, str] = {
     "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/runs learn_run": _RUNS,
@@ -33,6 +36,31 @@ ROUTES: Mapping[str, str] = {
     "Entry": _LESSON,
     "POST /v1/entries capture": _LESSON,
     "POST /v1/entries/{entry_id}/resolution resolve": _LESSON,
+    "POST /v1/deeds decide": _DEEDS,
+    "POST /v1/deletions delete_later": _DEEDS,
+    "POST /v1/undo/{deed_id} undo": _DEEDS,
+    "GET /v1/deeds list_deeds": _DEEDS,
+    "Deed": _DEEDS,
+    "DeedKind": _DEEDS,
+    "DeedState": _DEEDS,
+    "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
+    "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
+    "EntryDetails": _CORRECTED,
+    "EntryVersion": _CORRECTED,
+    "GET /v1/entries list_entries": _LISTS,
+    "GET /v1/jobs list_jobs": _LISTS,
+    "JobRun": _LISTS,
+    "JobState": _LISTS,
+    "GET /v1/trends show_trends": _LISTS,
+    "DayTrend": _LISTS,
+    "ProjectTrend": _LISTS,
+    "TrendCounts": _LISTS,
+    "Trends": _LISTS,
+    "GET /v1/patterns browse": _LISTS,
+    "GET /v1/patterns list_patterns": _LISTS,
+    "ListedPattern": _LISTS,
+    "PatternFacets": _LISTS,
+    "PatternPage": _LISTS,
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
     "Added": _NAMES,
@@ -124,6 +152,16 @@ _ORDER = "the options come in the order that the arguments of the method have; a
 _INPUT = "the names of the fields are taken as well, and a JSON object as HTTP takes it"
 _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
+    "hardwon demo": "a story shows what memory does before the figures do",
+    "hardwon recent": _LISTS,
+    "hardwon deeds": _DEEDS,
+    "hardwon undo": _DEEDS,
+    "hardwon entries": _CORRECTED,
+    "hardwon entries show": _CORRECTED,
+    "hardwon entries correct": _CORRECTED,
+    "hardwon jobs list": _LISTS,
+    "hardwon trends": _LISTS,
+    "hardwon patterns list": _LISTS,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,

@@ -18,7 +18,7 @@ from tests.support.cases import over
 from tests.support.entries import approval, failure, rejection
 
 OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {
-    "entry_type", "project_id", "success_verified", "applies_when",
+    "entry_type", "project_id", "success_verified", "applies_when", "dead_ends", "outside_text",
 }  # fmt: skip
 TEXTS = st.text(min_size=1).filter(lambda text: not text.isspace())
 TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
@@ -26,12 +26,13 @@ TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
 
 @given(
     st.builds(
-        lambda entry_type, project, verified, rest: NewEntry(
-            entry_type=entry_type, project_id=project, success_verified=verified, **rest
+        lambda entry_type, project, verified, dead_ends, rest: NewEntry(
+            entry_type=entry_type, project_id=project, success_verified=verified, dead_ends=tuple(dead_ends), **rest
         ),
         st.sampled_from(EntryType),
         TEXTS,
         st.booleans(),
+        st.lists(TEXTS, max_size=3),
         st.dictionaries(st.sampled_from(sorted(OPTIONAL)), TEXTS),
     )
 )
@@ -50,7 +51,7 @@ def test_conditions_are_an_object_without_what_was_not_told() -> None:
 def test_what_was_not_told_is_not_written(entry: NewEntry) -> None:
     written = entry_to_json(entry)
     assert None not in written.values()
-    assert set(written) == {each.name for each in fields(NewEntry) if getattr(entry, each.name) is not None}
+    assert set(written) == {each.name for each in fields(NewEntry) if getattr(entry, each.name) not in (None, ())}
     assert isinstance(json.dumps(written), str)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.dialects.postgresql import insert
 
 from hardwon.errors import NotFound
+from hardwon.models.maintenance import JobRun
 from knowledge.adapters.postgres.document_tables import (
     answer_feedback,
     escalations,
@@ -32,6 +34,7 @@ from knowledge.adapters.postgres.memory_tables import (
     checkpoints,
     contexts,
     counters,
+    deeds,
     embedding_spaces,
     job_run,
     knowledge_staging,
@@ -197,14 +200,16 @@ class PostgresJobs(Store, JobStore):
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
     ) -> int | None:
         run = job_run.c
-        new = insert(job_run).values(job=job, slot=slot)
+        new = insert(job_run).values(job=job, slot=slot, began_at=sa.func.now())
         died = sa.and_(run.finished_at.is_(None), run.started_at < sa.func.now() - takeover_after)
         wait = sa.func.make_interval(0, 0, 0, 0, 0, 0, retry_after.total_seconds() * sa.func.power(2, run.attempts - 1))
         due = sa.or_(run.error == CANCELLED, run.finished_at < sa.func.now() - wait)
         failed = sa.and_(run.error.is_not(None), run.attempts < tries, due)
+        again: dict[str, Any] = {"started_at": sa.func.now(), "began_at": sa.func.now()}
+        again |= dict.fromkeys(("finished_at", "error", "dealt_with"))
         claim = new.on_conflict_do_update(
             index_elements=[run.job, run.slot],
-            set_={"started_at": sa.func.now(), "finished_at": None, "error": None, "attempts": run.attempts + 1},
+            set_=again | {"attempts": run.attempts + 1},
             where=sa.or_(died, failed),
         ).returning(run.attempts)
         tried: int | None = await self._scalar(claim)
@@ -213,11 +218,35 @@ class PostgresJobs(Store, JobStore):
     async def heartbeat(self, job: str, slot: datetime, tried: int) -> None:
         await self._write(_update_running(job, slot, tried).values(started_at=sa.func.now()))
 
-    async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
+    async def finish(
+        self, job: str, slot: datetime, tried: int, error: str | None, dealt_with: int | None = None
+    ) -> None:
+        result = {"finished_at": sa.func.now(), "error": error, "dealt_with": dealt_with}
         long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUN_RETENTION)
         async with autocommit(self._engine) as connection:
-            await connection.execute(_update_running(job, slot, tried).values(finished_at=sa.func.now(), error=error))
+            await connection.execute(_update_running(job, slot, tried).values(**result))
             await connection.execute(long_over)
+
+    async def last_runs(self, jobs: Collection[str], *, limit: int) -> Mapping[str, list[JobRun]]:
+        names = sa.select(sa.func.unnest(sa.literal(list(jobs), sa.ARRAY(sa.Text))).label("job")).subquery("names")
+        last = (
+            sa.select(job_run)
+            .where(job_run.c.job == names.c.job)
+            .order_by(job_run.c.slot.desc())
+            .limit(limit)
+            .lateral("last")
+        )
+        found: dict[str, list[JobRun]] = {job: [] for job in jobs}
+        for row in await self._all(sa.select(last).select_from(names.join(last, sa.true()))):
+            run = JobRun(
+                began_at=row.began_at or row.started_at,
+                finished_at=row.finished_at,
+                attempts=row.attempts,
+                dealt_with=row.dealt_with,
+                error=row.error,
+            )
+            found[row.job].append(run)
+        return {job: sorted(runs, key=lambda run: run.began_at, reverse=True) for job, runs in found.items()}
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         holding = sa.union(*(sa.select(table.c.workspace) for table in _CONTENT_TABLES))
@@ -237,6 +266,11 @@ class PostgresJobs(Store, JobStore):
         )  # closed ones are in no index
         names = sa.union(*plain, *map(_distinct_workspaces, _RECORD_TABLES)).subquery("tended").c.workspace
         return list(await self._scalars(sa.select(names).order_by(names)))
+
+    async def workspaces_with_deeds(self, now: datetime) -> list[str]:
+        unended = sa.literal_column("state IN ('waiting', 'running')", sa.Boolean)
+        query = sa.select(deeds.c.workspace).where(unended, deeds.c.due_at <= now).distinct()
+        return list(await self._scalars(query.order_by(deeds.c.workspace)))
 
     async def vacuum(self) -> None:
         await self._write(Vacuum(_PRUNED))

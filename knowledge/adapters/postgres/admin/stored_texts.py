@@ -29,6 +29,7 @@ from knowledge.adapters.postgres.memory_tables import (
     distillations,
     distilled_from,
     entry_profiles,
+    entry_versions,
     event_run,
     event_task,
     knowledge_staging,
@@ -54,6 +55,7 @@ RECORDS: dict[sa.Table, tuple[str, ...]] = {
     answer_feedback: ("comment",),
     kb_documents: ("error", "link"),
     kb_sources: ("last_error",),
+    entry_versions: ("texts", "reason"),
 }
 """Columns with texts of tables that are rewritten in place."""
 DERIVED: dict[sa.Table, tuple[str, ...]] = {
@@ -91,7 +93,7 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
                 await self._update(connection, each, row.status)
                 rewritten.append(row.id)
                 dirty.append(row.point_ids)
-            await _forget_derived(connection, rewritten, touched)
+            await forget_derived(connection, rewritten, touched)
             await mark_points_dirty(connection, dirty)
             await recount(connection, touched)
             if same:
@@ -217,7 +219,7 @@ def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     return value
 
 
-async def _forget_derived(connection: AsyncConnection, entry_ids: Sequence[UUID], pattern_ids: set[UUID]) -> None:
+async def forget_derived(connection: AsyncConnection, entry_ids: Sequence[UUID], pattern_ids: set[UUID]) -> None:
     """Delete what was computed of the texts of entries, and what a model wrote of them."""
     await connection.execute(sa.delete(entry_profiles).where(is_any_of(entry_profiles.c.entry_id, entry_ids)))
     hashes = dict.fromkeys(("arm_key", "situation_key", "task_key", "error_key"))

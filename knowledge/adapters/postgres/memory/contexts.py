@@ -17,7 +17,7 @@ from hardwon.errors import NotFound
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, recount
 from knowledge.adapters.postgres.memory.entry_writes import delete_entries
-from knowledge.adapters.postgres.memory.records import CHOICE, write_outcome_records
+from knowledge.adapters.postgres.memory.records import CANDIDATES, CHOICE, write_outcome_records
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns, records
 from knowledge.models import Choice, Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 from knowledge.models.runs import is_same_day, run_of_day
@@ -43,7 +43,7 @@ def _insert_context() -> sa.Insert:
     unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
     values = [
         sa.cast(sa.bindparam(name, type_=sa.Text), JSONB)
-        if name == "choice"
+        if name in {"choice", "near"}
         else sa.bindparam(name, type_=_C[name].type)
         for name in names
     ]
@@ -73,7 +73,10 @@ class PostgresContexts(WorkspaceStore, ContextStore):
             "situation_key": None,
             "point_id": None,
             "choice": None,
+            "near": None,
         }
+        if choice is None and context.candidates:
+            row["near"] = CANDIDATES.dump_json(context.candidates).decode()
         if choice is not None:
             nearest = max(choice.candidates, key=lambda each: each.likeness, default=None)
             row |= {

@@ -5,15 +5,17 @@ Those of a workspace are counters, which triggers keep (`engine.counters`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.engine.database import queue_for_workspace, store_transaction
 from knowledge.adapters.postgres.memory_tables import counters, knowledge_staging, outcomes, patterns, points
@@ -23,6 +25,11 @@ _P = patterns.c
 _O = outcomes.c
 _K = counters.c
 EMBEDDED = _E.status == sa.literal_column("'embedded'")
+FACETS: Final = {"technologies": "technology", "agents": "agent_type", "projects": "project_id"}
+"""The columns of a pattern that hold the names its entries have, and the columns of entries they come from."""
+MAX_FACETS: Final = 50
+"""Names of each kind that a pattern has, the first by the alphabet; ours."""
+NO_NAMES: Final = sa.cast(sa.literal_column("'{}'"), ARRAY(sa.Text))
 
 
 MAX_IDLE = timedelta(seconds=60)
@@ -87,19 +94,22 @@ def _is_any_of_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 def _update_counts() -> sa.Update:
-    runs = _select_runs().subquery("runs")
+    runs, facets = select_runs(_is_any_of_ids).subquery("runs"), _select_facets()
     counted = (
         sa.select(
             _P.id,
+            sa.func.max(runs.c.at).label("seen"),
+            *(sa.func.coalesce(facets.c[name][1:MAX_FACETS], NO_NAMES).label(name) for name in FACETS),
+            sa.func.coalesce(facets.c.trusted, sa.false()).label("trusted"),
             sa.func.count(runs.c.pattern_id).label("attempts"),
             sa.func.count(runs.c.pattern_id).filter(runs.c.worked).label("successes"),
-            sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("projects"),
+            sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("in_projects"),
             sa.exists().where(_E.pattern_id == _P.id).label("has_entries"),
             sa.exists().where(_E.pattern_id == _P.id, EMBEDDED).label("live"),
         )
-        .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
+        .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id).join(facets, sa.true()))
         .where(_is_any_of_ids(_P.id))
-        .group_by(_P.id)
+        .group_by(_P.id, *facets.c)
         .cte("counted")
     )
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
@@ -110,10 +120,13 @@ def _update_counts() -> sa.Update:
         .where(of_outcomes, _O.pattern_id == counted.c.id, ~counted.c.has_entries)
         .cte("told_no_more")
     )
-    counts = {
+    counts: dict[str, sa.ColumnElement[Any]] = {
+        "last_seen_at": sa.func.coalesce(counted.c.seen, _P.last_seen_at),
+        **{name: counted.c[name] for name in FACETS},
+        "trusted": counted.c.trusted,
         "success_count": sa.case((counted.c.live, counted.c.successes), else_=0),
         "attempt_count": sa.case((counted.c.live, counted.c.attempts), else_=0),
-        "project_count": sa.case((counted.c.live, counted.c.projects), else_=0),
+        "project_count": sa.case((counted.c.live, counted.c.in_projects), else_=0),
     }
     changed = sa.or_(*(_P[name].is_distinct_from(count) for name, count in counts.items()))
     return (
@@ -125,8 +138,22 @@ def _update_counts() -> sa.Update:
     )
 
 
-def _select_runs() -> sa.Select[Any]:
-    """Select the distinct (project, task, run) of patterns, each with whether it worked.
+def _select_facets() -> LateralFromClause:
+    """Select the names that a pattern's embedded entries have of each kind, and whether any of them is trusted."""
+    names = (
+        sa.func.array_agg(sa.distinct(sa.cast(_E[column], sa.Text)), type_=ARRAY(sa.Text))
+        .filter(_E[column].is_not(None))
+        .label(name)
+        for name, column in FACETS.items()
+    )
+    trusted = sa.func.bool_or(~_E.low_trust).label("trusted")
+    return sa.select(*names, trusted).where(_E.pattern_id == _P.id, EMBEDDED).lateral("facets")
+
+
+def select_runs(is_wanted: Callable[[sa.ColumnElement[Any]], sa.ColumnElement[bool]]) -> sa.Select[Any]:
+    """Select the distinct (project, task, run) of patterns, each with whether it worked, and when it last did or not.
+
+    `is_wanted`: the condition on a column of patterns' ids.
 
     Of all that one key of low trust reported on a pattern, as entries or outcomes, only the first counts, for whichever
     projects.
@@ -141,7 +168,7 @@ def _select_runs() -> sa.Select[Any]:
         sa.func.coalesce(_E.agent_key, _E.captured_by, _E.resolved_by).label("key_id"),
         _E.timestamp.label("at"),
         _E.id,
-    ).where(_is_any_of_ids(_E.pattern_id), EMBEDDED)
+    ).where(is_wanted(_E.pattern_id), EMBEDDED)
     of_outcome = sa.select(
         _O.pattern_id,
         _O.project_id,
@@ -152,14 +179,15 @@ def _select_runs() -> sa.Select[Any]:
         _O.recorded_by.label("key_id"),
         _O.recorded_at.label("at"),
         _O.id,
-    ).where(_is_any_of_ids(_O.pattern_id))
+    ).where(is_wanted(_O.pattern_id))
     reports = sa.union_all(of_entry, of_outcome).subquery("told")
     of_key = (reports.c.pattern_id, reports.c.low_trust, reports.c.key_id)
     place = sa.func.row_number().over(partition_by=of_key, order_by=(reports.c.at, reports.c.id))
     placed = sa.select(reports, place.label("place")).subquery("placed")
     run = (placed.c.pattern_id, placed.c.project_id, placed.c.task_id, placed.c.run_id)
     counts = sa.or_(~placed.c.low_trust, placed.c.place == 1)
-    return sa.select(*run, sa.func.bool_or(placed.c.worked).label("worked")).where(counts).group_by(*run)
+    worked, at = sa.func.bool_or(placed.c.worked).label("worked"), sa.func.max(placed.c.at).label("at")
+    return sa.select(*run, worked, at).where(counts).group_by(*run)
 
 
 _LOCK_WORKSPACE = sa.select(

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.memory.counts import is_any_of
+from knowledge.adapters.postgres.memory.counts import FACETS, NO_NAMES, is_any_of
 from knowledge.adapters.postgres.memory.points import OCCUPIES_PLACE, store_vectors
 from knowledge.adapters.postgres.memory.records import write_entry_records
 from knowledge.adapters.postgres.memory_tables import (
@@ -52,16 +52,32 @@ _COUNTS = ("success_count", "attempt_count", "project_count")
 
 
 def _insert_patterns() -> sa.Insert:
-    rows = sa.select(
-        _each("ids", UUID_TYPE()),
-        sa.bindparam("workspace", type_=sa.Text),
-        _each("entry_types", sa.Text()),
-        _each("match_keys", sa.Text()),
-        _each("founders", UUID_TYPE()),
-        sa.bindparam("founded_at", type_=TIME),
-        *(sa.literal_column("1") for _ in _COUNTS),  # as most are in the end: only others are updated when recounted
+    """Insert patterns with the counts and names of one founder: most have them in the end, and need no update."""
+    given = sa.select(
+        _each("ids", UUID_TYPE()).label("id"),
+        _each("entry_types", sa.Text()).label("entry_type"),
+        _each("match_keys", sa.Text()).label("match_key"),
+        _each("founders", UUID_TYPE()).label("founder"),
+    ).subquery("given")
+    names = (
+        sa.case((_E[column].is_not(None), sa.func.array_append(NO_NAMES, sa.cast(_E[column], sa.Text))), else_=NO_NAMES)
+        for column in FACETS.values()
     )
-    columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at", *_COUNTS]
+    founded_at: sa.BindParameter[Any] = sa.bindparam("founded_at", type_=TIME)
+    rows = sa.select(
+        given.c.id,
+        sa.bindparam("workspace", type_=sa.Text),
+        given.c.entry_type,
+        given.c.match_key,
+        given.c.founder,
+        founded_at,
+        sa.func.coalesce(_E.timestamp, founded_at),
+        ~sa.func.coalesce(_E.low_trust, sa.false()),
+        *names,
+        *(sa.literal_column("1") for _ in _COUNTS),
+    ).select_from(given.outerjoin(knowledge_staging, _E.id == given.c.founder))
+    columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at", "last_seen_at"]
+    columns += ["trusted", *FACETS, *_COUNTS]
     return insert(patterns).from_select(columns, rows).on_conflict_do_nothing()
 
 

@@ -254,7 +254,6 @@ _WANTED = (
     .cte("wanted")
     .prefix_with("MATERIALIZED")
 )
-_AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
 _OF_POINTS = CompiledQuery(_select_with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id))
 """The patterns of some points, one row per point."""
 
@@ -280,12 +279,6 @@ def _select_with_records() -> sa.Select[Any]:
 
 _WITH_RECORDS = CompiledQuery(_select_with_records())
 ONE_PATTERN = _select_with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
-PAGE = (
-    _select_with_words()
-    .where(sa.or_(_AFTER.is_(None), _P.id > _AFTER))
-    .order_by(_P.id)
-    .limit(sa.bindparam("limit", type_=sa.Integer))
-)
 _SOME_PATTERNS = _select_with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
 
 
@@ -613,10 +606,6 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return evidence_of(row, None)
-
-    async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
-        params = {"workspace": self._workspace, "now": now, "after": after, "limit": limit, "project": None}
-        return [evidence_of(row, None) for row in await self._all(PAGE, params)]
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with exclusive_transaction(self._engine, self._workspace) as connection:

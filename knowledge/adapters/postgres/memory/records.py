@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -39,7 +39,10 @@ from knowledge.models import (
     SILENCE,
     Choice,
     ChoiceRecord,
+    ContextCandidate,
     ContextId,
+    ContextKind,
+    ContextOutcome,
     Decision,
     EntryId,
     EntryTexts,
@@ -56,7 +59,7 @@ from knowledge.models import (
     TrialRecord,
     View,
 )
-from knowledge.ports import RecordStore
+from knowledge.ports import ContextQuery, RecordStore
 from knowledge.runtime.instrumentation import step
 
 _MAX_OF_POINT: Final = 100
@@ -80,6 +83,7 @@ _R = records.c
 _C = contexts.c
 _E = knowledge_staging.c
 _O = outcomes.c
+CANDIDATES: TypeAdapter[tuple[ContextCandidate, ...]] = TypeAdapter(tuple[ContextCandidate, ...])
 CHOICE: Final = TypeAdapter(Choice)
 _SUMMARY = ("id", "project_id", "task_id", "run_id", "agent_type", "reason", "created_at", "pattern_ids")
 
@@ -444,23 +448,18 @@ class PostgresRecords(WorkspaceStore, RecordStore):
             raise NotFound(f"there is no context {context_id} in workspace {self._workspace}")
         return _to_choice(row)
 
-    async def choices(
-        self, *, project_id: str | None, reason: str | None, after: ContextId | None, limit: int
-    ) -> list[ChoiceRecord]:
-        conditions = [_C.workspace == self._workspace]
-        if project_id is not None:
-            conditions.append(_C.project_id == project_id)
-        if reason is not None:
-            conditions.append(_C.reason == reason)
+    async def choices(self, query: ContextQuery, *, after: ContextId | None, limit: int) -> list[ChoiceRecord]:
+        conditions = [_C.workspace == self._workspace, *_conditions(query)]
         if after is not None:
             last = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == after).scalar_subquery()
             is_older = sa.or_(_C.created_at < last, sa.and_(_C.created_at == last, _C.id > after))
             conditions.append(is_older)
         columns = [_C[name] for name in _SUMMARY]
         right = _C.choice["right"].as_float().label("right")
-        query = sa.select(*columns, right).where(*conditions).order_by(_C.created_at.desc(), _C.id).limit(limit)
+        select = sa.select(*columns, right, _WORKED.label("worked")).where(*conditions)
         async with autocommit(self._engine) as connection:
-            return [_to_summary(row, row.right) for row in await connection.execute(query)]
+            rows = await connection.execute(select.order_by(_C.created_at.desc(), _C.id).limit(limit))
+            return [replace(_to_summary(row, row.right), worked=row.worked) for row in rows]
 
     async def arms_of(self, context_id: ContextId) -> Mapping[PatternId, str]:
         query = sa.select(_C.choice["candidates"]).where(_C.workspace == self._workspace, _C.id == context_id)
@@ -500,6 +499,11 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         )
         async with autocommit(self._engine) as connection:
             await connection.execute(updated)
+
+    async def forget_weights(self) -> None:
+        fitted = sa.and_(workspaces.c.workspace == self._workspace, workspaces.c.hint_weights.is_not(None))
+        async with autocommit(self._engine) as connection:
+            await connection.execute(sa.update(workspaces).where(fitted).values(hint_weights=None))
 
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
         some = (
@@ -598,6 +602,41 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         return LiftCounts(hinted=tried, hinted_solved=worked, held_out=held_tried, held_out_solved=held_worked)
 
 
+def _select_result() -> sa.ScalarSelect[Any]:
+    """Select whether the task of a context was solved, by what was reported of it; NULL where nothing was."""
+    hinted = sa.select(_O.worked).where(_O.context_id == _C.id)
+    unaided = sa.select(_R.worked).where(_R.context_id == _C.id, _R.context_id.is_not(None))
+    results = sa.union_all(hinted.correlate(contexts), unaided.correlate(contexts)).subquery("results")
+    return sa.select(sa.func.bool_or(results.c.worked)).scalar_subquery()
+
+
+_WORKED: Final = _select_result()
+_RESULTS: Final = {ContextOutcome.WORKED: True, ContextOutcome.FAILED: False, ContextOutcome.NONE: None}
+_GIVEN: Final = {
+    ContextKind.YES: (Reason.SPOKE,),
+    ContextKind.SILENT: (Reason.NOTHING_NEAR, Reason.NOT_SURE, Reason.AGENT_KNOWS),
+    ContextKind.HELD: (Reason.HELD_OUT,),
+    ContextKind.LATE: (Reason.DEGRADED,),
+}
+
+
+def _conditions(query: ContextQuery) -> Iterator[sa.ColumnElement[bool]]:
+    if query.project_id is not None:
+        yield _C.project_id == query.project_id
+    if query.reason is not None:
+        yield _C.reason == query.reason
+    if query.given is not None:
+        named = _C.reason.in_([reason.value for reason in _GIVEN[query.given]])
+        # contexts of before revision 0027 have no reason, and always patterns
+        yield sa.or_(named, _C.reason.is_(None)) if query.given is ContextKind.YES else named
+    if query.outcome is not None:
+        yield _WORKED.is_not_distinct_from(_RESULTS[query.outcome])
+    if query.pattern_id is not None:
+        yield sa.literal(query.pattern_id, UUID_TYPE) == sa.any_(_C.pattern_ids)
+    if query.since is not None:
+        yield _C.created_at >= query.since
+
+
 def _to_experience(
     weights: Sequence[float] | None, outcomes_counted: int, unaided: int, unaided_worked: int
 ) -> Experience:
@@ -640,7 +679,8 @@ def to_record(  # noqa: PLR0917 - the columns of `_COLUMNS`, after the pattern
 
 def _to_choice(row: sa.Row[Any]) -> ChoiceRecord:
     choice = None if row.choice is None else CHOICE.validate_python(row.choice)
-    return replace(_to_summary(row, None if choice is None else choice.right), choice=choice)
+    near = () if row.near is None else CANDIDATES.validate_python(row.near)
+    return replace(_to_summary(row, None if choice is None else choice.right), choice=choice, near=near)
 
 
 def _to_summary(row: Any, confidence: float | None) -> ChoiceRecord:

@@ -1,0 +1,129 @@
+"""Lists of one workspace in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from hardwon.models.lists import PatternSort
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
+from knowledge.adapters.postgres.lists.pattern_pages import conditions_of, count_facets, page_of_ids, read_outcomes
+from knowledge.adapters.postgres.lists.trends import count_days
+from knowledge.adapters.postgres.memory.counts import EMBEDDED
+from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
+from knowledge.adapters.postgres.memory.patterns import live_patterns
+from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.models import Entry, EntryId, EntryStatus, PatternId
+from knowledge.ports import DayCounts, EntryQuery, ListStore, PatternPage, PatternQuery, PatternRow
+
+_E = knowledge_staging.c
+_TEXTS: Final = (
+    _E.failure_description,
+    _E.error_message,
+    _E.solution_steps,
+    _E.task_description,
+    _E.human_feedback,
+    _E.revision_approach,
+    _E.proposal,
+    _E.approved_approach,
+    _E.when_to_try,
+)
+"""The columns that words are looked for in."""
+_ESCAPE: Final = "\\"
+
+
+class PostgresLists(WorkspaceStore, ListStore):
+    """Lists of one workspace, each of one or two statements."""
+
+    async def entries(self, query: EntryQuery, *, after: EntryId | None, limit: int) -> list[Entry]:
+        statement = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, *_conditions(query))
+            .order_by(_E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        async with autocommit(self._engine) as connection:
+            if after is not None:
+                at = await capture_time(connection, self._workspace, after)
+                # the first condition, which the second implies, is the one that an index is entered by
+                statement = statement.where(_E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > after))
+            return [to_entry(row) for row in await connection.execute(statement)]
+
+    async def patterns(
+        self,
+        query: PatternQuery,
+        *,
+        sort: PatternSort,
+        after: PatternId | None,
+        limit: int,
+        now: datetime,
+        with_facets: bool = False,
+    ) -> PatternPage:
+        rows: list[PatternRow] = []
+        async with autocommit(self._engine) as connection:
+            among = await self._patterns_with(connection, query.words) if query.words else None
+            conditions = list(conditions_of(self._workspace, query, among))
+            while len(rows) < limit:  # expired patterns, which the next prune deletes, are left out of a page
+                wanted = limit - len(rows)
+                page = await page_of_ids(connection, conditions, sort, after=after, limit=wanted)
+                ids = [row.id for row in page]
+                live = await live_patterns(connection, self._workspace, ids, now)
+                outcomes = await read_outcomes(connection, ids)
+                rows += [
+                    PatternRow(live[row.id], row.last_seen_at, outcomes.get(row.id, ""), row.trusted)
+                    for row in page
+                    if row.id in live
+                ]
+                if len(page) < wanted:
+                    break
+                after = ids[-1]
+            if not with_facets:
+                return PatternPage(rows=rows)
+            total, is_capped, facets = await count_facets(connection, conditions)
+        return PatternPage(rows=rows, total=total, is_capped=is_capped, facets=facets)
+
+    async def day_counts(self, since: datetime) -> DayCounts:
+        async with autocommit(self._engine) as connection:
+            return await count_days(connection, self._workspace, since)
+
+    async def _patterns_with(self, connection: AsyncConnection, words: Sequence[str]) -> Sequence[UUID]:
+        """Return the patterns that have an entry with all the words."""
+        found = sa.select(_E.pattern_id).where(_E.workspace == self._workspace, EMBEDDED, *contains_words(words))
+        return (await connection.execute(found.distinct())).scalars().all()
+
+
+def _conditions(query: EntryQuery) -> Iterator[sa.ColumnElement[bool]]:
+    if query.status is None:
+        yield _E.status != EntryStatus.QUARANTINED
+    else:
+        yield _E.status == sa.literal(query.status.value, literal_execute=True)  # for the partial indexes
+    equal = {
+        _E.project_id: query.project_id,
+        _E.entry_type: query.entry_type,
+        _E.technology: query.technology,
+        _E.agent_type: query.agent_type,
+    }
+    for column, value in equal.items():
+        if value is not None:
+            yield column == value
+    if query.since is not None:
+        yield _E.timestamp >= query.since
+    if query.until is not None:
+        yield _E.timestamp < query.until
+    yield from contains_words(query.words)
+
+
+def contains_words(words: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
+    """Yield a condition for each word: it occurs in a text of the entry, in any case.
+
+    No index can help: under row-level security Postgres uses one only for operators that it considers leakproof, and
+    those of text search are not.
+    """
+    for word in words:
+        escaped = word.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
+        yield sa.or_(*(text.ilike(f"%{escaped}%", escape=_ESCAPE) for text in _TEXTS))

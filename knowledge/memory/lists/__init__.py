@@ -1,0 +1,1 @@
+"""Lists for people: filter, sort and count what the memory holds."""
