@@ -253,10 +253,10 @@ class Files(unittest.TestCase):
 
 
 FIRST_IMPORTS = (
-    _import("web-shop", "dealers", "Import the address list of the dealers", "Café Müller;Köln\n"),
-    _import("billing", "old-customers", "Import the customers of the old system", "Besançon;Renée\n"),
+    _import("web-shop", "customers", "Import the list of customers", "Café Müller;Köln\n"),
+    _import("billing", "customers", "Import the list of customers", "Café Müller;Köln\n"),
 )
-"""Both files are Latin-1 as well, so that the weaker rival leads when the other arrives."""
+"""The file is Latin-1 as well, so that the weaker rival leads when the other arrives."""
 NEXT_IMPORTS = (
     _import("warehouse", "carriers", "Load the rates of the carriers", "Paket;4,90 €\n"),
     _import("reports", "regions", "Load the sales by region", "Süd;1.200 €\n"),

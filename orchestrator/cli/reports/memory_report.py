@@ -592,6 +592,15 @@ def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport,
     print_pairs(title, {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
+def print_story_begin() -> None:
+    """Print what the story is about, and who plays in it."""
+    print_text(
+        "hardwon is the memory of an orchestrator of coding agents. It keeps how failures were mended and why\n"
+        "reviewers turned work down, and tells the next agent before it begins. Here a scripted agent mends\n"
+        "small programs whose tests really run, each once without memory and once with it.\n\n"
+    )
+
+
 def print_story_step(number: int, step: StoryStep) -> None:
     """Print a step of the demo's story, and its result without memory beside that with it."""
     print_text(f"{number}. {step.title}")
