@@ -13,8 +13,13 @@ _TIMESTAMP = "timestamp"
 
 
 def format_log_sentence(event: str, level: str, fields: Mapping[str, object]) -> str:
-    """Return an event as one line: time, level, what happened, and the fields; a traceback follows on its own lines."""
-    shown = {name: value for name, value in fields.items() if name not in {_TRACEBACK, _TIMESTAMP}}
+    """Return an event as one line: time, level, what happened, and its fields that are known.
+
+    A traceback follows on its own lines.
+    """
+    shown = {
+        name: value for name, value in fields.items() if value is not None and name not in {_TRACEBACK, _TIMESTAMP}
+    }
     details = ", ".join(f"{name.replace('_', ' ')} {_printable(value)}" for name, value in shown.items())
     what = event.replace("_", " ") if _EVENT.fullmatch(event) else _printable(event)
     line = f"{_clock(fields.get(_TIMESTAMP))}{level}: {what}{f' ({details})' if details else ''}"

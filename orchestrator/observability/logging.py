@@ -86,7 +86,7 @@ def _render_sentence(_logger: object, _method: str, event: structlog.typing.Even
 def warn_of_unknown_settings() -> None:
     """Warn on standard error of HARDWON_ variables that are not settings: a typing mistake would go unnoticed."""
     for name, nearest in unknown_variables(os.environ).items():
-        hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists them all"
+        hint = f"did you mean {nearest}?" if nearest else "the documentation lists them all"
         sys.stderr.write(f"warning: {name} is not a setting of hardwon: {hint}\n")
     for name, instead in removed_variables(os.environ).items():
         sys.stderr.write(f"warning: {name} is no longer a setting, and changes nothing: {instead}\n")
