@@ -13,7 +13,7 @@ from hardwon.client.fields import LAST, Limit
 from hardwon.client.operations import Envelope, Operation, Service, Wire
 from hardwon.models.entries import Entry
 from hardwon.models.ids import EntryId, PatternId
-from hardwon.models.lists import ListedPattern, PatternFacets, PatternList, PatternSort, Trends
+from hardwon.models.lists import Attempt, ListedPattern, PatternFacets, PatternList, PatternSort, Trends
 from hardwon.models.patterns import MAX_RESULTS
 
 _Project = Annotated[str | None, Wire(name="project", field="project"), Field(description="Only of this project.")]
@@ -94,6 +94,10 @@ class RemoteLists(Service, name="lists", tag="lists", scopes=("query",)):
         after: Annotated[PatternId | None, LAST] = None,
     ) -> PatternList:
         """Return live patterns in an order, those behind `after`."""
+
+    @Operation("GET", "/v1/patterns/{pattern_id}/attempts", operation_id="list_attempts")
+    async def attempts(self, pattern_id: PatternId, *, limit: Limit = 100) -> builtins.list[Attempt]:
+        """Return the attempts at a pattern, the latest first: whether each worked, in which task, and when."""
 
     @Operation("GET", "/v1/trends", operation_id="show_trends")
     async def trends(self, *, days: Annotated[int, Field(description="7, 30 or 90.", ge=1, le=90)] = 30) -> Trends:

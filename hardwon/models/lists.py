@@ -128,3 +128,17 @@ class Trends:
     total: TrendCounts
     lift: Lift
     projects: tuple[ProjectTrend, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An attempt at a pattern: a distinct (project, task, run), whether it worked, and when that was last told.
+
+    An entry without a task or run is its own: then `task_id` is its id, and `run_id` the hash of its content.
+    """
+
+    project_id: str
+    task_id: str
+    run_id: str
+    worked: bool
+    at: datetime

@@ -147,6 +147,17 @@ class Authenticator(KeyCache):
         """
         return await self._principal(text, self._lookups.find)
 
+    async def principal_of_id(self, key_id: str) -> Principal:
+        """Return the principal of a key by its id, for a session that began with its secret. Raises AccessDenied."""
+        cached = self._cache.get(key_id)
+        if cached is None or cached.until < self.seconds():
+            cached = await self._look_up(key_id, self.store.find)
+        now = self.clock.now()
+        if cached is None or not cached.key.is_live(now):
+            raise AccessDenied("the key of your session has expired or was revoked: sign in with another one")
+        self._touch(key_id, now)
+        return cached.principal
+
     async def _principal(self, text: str, find: _Find) -> Principal:
         principal = self.find_cached(text)
         if principal is None:

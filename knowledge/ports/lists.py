@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from hardwon.models.lists import PatternFacets, PatternSort, TrustLevel
+from hardwon.models.lists import Attempt, PatternFacets, PatternSort, TrustLevel
 from knowledge.models import Entry, EntryId, EntryStatus, EntryType, Evidence, PatternId
 
 
@@ -82,6 +82,10 @@ class ListStore(Protocol):
         with_facets: bool = False,
     ) -> PatternPage:
         """Return live patterns in an order. Raises NotFound for an `after` that is gone."""
+        ...
+
+    async def attempts(self, pattern_id: PatternId, *, limit: int) -> list[Attempt]:
+        """Return the attempts at a pattern, the latest first; none for one that is not there."""
         ...
 
     async def day_counts(self, since: datetime) -> DayCounts:

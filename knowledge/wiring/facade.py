@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -165,6 +165,11 @@ class Knowledge:
             return replace(stats, points=await self.stores.index.count(bound.space, self.workspace))
         except Unavailable:
             return stats
+
+    async def count_entries(self) -> Mapping[str, int]:
+        """Return the numbers of the workspace's entries by status, without asking the index."""
+        self.principal.require("stats")
+        return (await self.stores.checkpoints.stats()).entries
 
     def report_as(self, reporter: str) -> Knowledge:
         """Return the services whose captures are an agent's word, of low trust; `reporter` names the agent."""

@@ -41,8 +41,8 @@ MAX_VIOLATIONS = 330
 """Violations queried, one of each rule before a second of any; more take longer and show nothing new."""
 _GIT_FIXES = 200
 _MAX_LINE_CHARS = 1000
-_MAX_CONTEXTS = 20
-"""Contexts built until one with patterns is found to show."""
+_MAX_CONTEXTS = 100
+"""Violations of which contexts are built as well; more take longer and show nothing new."""
 
 _PACKAGES = (
     "alembic", "asyncpg", "distlib", "fsspec", "google", "mako", "psutil", "rich", "starlette", "tqdm", "urllib3",
@@ -76,8 +76,9 @@ class Violation:
 class DemoReport:
     """Results of the demo. `surviving_right_hits`: share of right first hits above the failure threshold.
 
-    `keyword_hit_at_1`, `keyword_hit_at_3`: the same violations asked of BM25 over the same rules. `story`: its steps,
-    in `workspace`.
+    `keyword_hit_at_1`, `keyword_hit_at_3`: the same violations asked of BM25 over the same rules. `hints`: of
+    `contexts`, those with patterns; `right_hints`: of these, those with the right rule first. `story`: its steps, in
+    `workspace`.
     """
 
     entries: int
@@ -94,6 +95,9 @@ class DemoReport:
     already_known: int
     commits: int
     context: str
+    contexts: int
+    hints: int
+    right_hints: int
     keyword_hit_at_1: float
     keyword_hit_at_3: float
     workspace: str = WORKSPACE
@@ -134,9 +138,9 @@ async def _measure(knowledge: AnyKnowledge, rules: Sequence[Rule], repository: P
     rate = await _checkpoint(knowledge, entries, progress.stage("Embedding new entries"))
     progress.stage("Looking for violations in installed packages")
     violations = await asyncio.to_thread(find_violations, rules)
-    results = await _query_violations(
-        knowledge, violations, _codes_by_entry(rules, answers), progress.stage("Querying each violation")
-    )
+    codes = _codes_by_entry(rules, answers)
+    results = await _query_violations(knowledge, violations, codes, progress.stage("Querying each violation"))
+    hints = await _give_hints(knowledge, violations, codes, progress.stage("Building contexts"))
     keywords = await asyncio.to_thread(_ask_keywords, rules, violations)
     stats = await knowledge.stats()
     outcomes = Counter(answer.outcome for answer in answers)
@@ -154,7 +158,10 @@ async def _measure(knowledge: AnyKnowledge, rules: Sequence[Rule], repository: P
         stored=outcomes[CaptureOutcome.ACCEPTED],
         already_known=outcomes[CaptureOutcome.DUPLICATE],
         commits=len(fixes),
-        context=(await _find_example_context(knowledge, violations, results)).text,
+        context=hints.example.text,
+        contexts=hints.contexts,
+        hints=hints.given,
+        right_hints=hints.right,
         keyword_hit_at_1=keywords.share(1),
         keyword_hit_at_3=keywords.share(3),
     )
@@ -339,21 +346,31 @@ def _query_text(violation: Violation) -> str:
     return f"{violation.message}\n{violation.source}"
 
 
-async def _find_example_context(
-    knowledge: AnyKnowledge, violations: Sequence[Violation], results: _QueryResults
-) -> Context:
-    """Return the first context with patterns, over the violations whose right rule came first, most relevant first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hints:
+    """Of contexts: how many had a hint, in how many of them the right rule came first, and one to show."""
 
-    If none has patterns, as beside other entries in a store, return that of the most relevant.
-    """
-    right = [at for at, place in enumerate(results.places) if place == 1] or [0]
-    right.sort(key=lambda at: -results.relevances[at])
-    built = [await _build_context(knowledge, violations[right[0]])]
-    for at in right[1:_MAX_CONTEXTS]:
-        if built[-1].patterns:
-            return built[-1]
-        built.append(await _build_context(knowledge, violations[at]))
-    return next((context for context in built if context.patterns), built[0])
+    contexts: int
+    given: int
+    right: int
+    example: Context
+
+
+async def _give_hints(
+    knowledge: AnyKnowledge, violations: Sequence[Violation], codes: Mapping[EntryId, str], progress: Progress | None
+) -> _Hints:
+    """Build the contexts of the first violations, as an orchestrator would have them: silent where memory is unsure."""
+    contexts = []
+    for number, violation in enumerate(violations[:_MAX_CONTEXTS], 1):
+        contexts.append(await _build_context(knowledge, violation))
+        if progress:
+            progress(number, min(len(violations), _MAX_CONTEXTS))
+    given = [(each, context) for each, context in zip(violations, contexts, strict=False) if context.patterns]
+    right = [
+        context for each, context in given if each.code in {codes.get(entry) for entry in context.patterns[0].entry_ids}
+    ]
+    example = [*right, *(context for _, context in given), *contexts][0]
+    return _Hints(contexts=len(contexts), given=len(given), right=len(right), example=example)
 
 
 async def _build_context(knowledge: AnyKnowledge, violation: Violation) -> Context:

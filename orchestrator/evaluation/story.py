@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from knowledge.models import Context, PatternId, Task
@@ -24,26 +24,27 @@ _GATE_TYPE = "design_review"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """A step of the story: its title, lines that tell it, and its result without memory and with it.
+    """A step of the story: its title, lines that tell it, and how many of a unit it took without memory and with it.
 
     `pattern_id`: the pattern that it was about, None before there is one.
     """
 
     title: str
     lines: tuple[str, ...]
-    without: str
-    with_memory: str
+    without: int
+    with_memory: int
+    unit: str
     pattern_id: PatternId | None = None
 
 
 async def tell_story(knowledge: AnyKnowledge) -> AsyncIterator[StoryStep]:
     """Yield the steps as they are done, in the workspace of `knowledge`, which is to be empty."""
     story = _Story(knowledge)
-    yield await story.mend_first()
+    yield await story.fix_first()
     yield await story.meet_again()
-    yield await story.spare_a_rejection()
-    yield await story.sink_a_bad_tip()
-    yield await story.compare_rivals()
+    yield await story.remember_an_objection()
+    yield await story.lose_a_wrong_hint()
+    yield await story.rank_rivals()
     yield await story.keep_silent()
 
 
@@ -53,33 +54,41 @@ class _Story:
         self._builder = OrchestratorContextBuilder(knowledge)
         self._run = uuid.uuid4().hex[:8]
 
-    async def mend_first(self) -> StoryStep:
+    async def fix_first(self) -> StoryStep:
         task = tasks.ORDER_AGE
         error = await asyncio.to_thread(tasks.meet_error, task)
         attempts = await asyncio.to_thread(tasks.solve, task, error)
         await self._capture(task, attempts)
         return StoryStep(
-            title="A failure is mended, and kept",
+            title="A failure is fixed, and remembered",
             lines=(
-                _asked(task, error),
-                f"the agent tries: {_tried(attempts)}",
-                f"kept: the failure, what mended it, and the check that passed ({tasks.CHECK})",
+                f"{task.project_id}: {task.description}",
+                f"  {error}",
+                f"  the agent tries {_tried(attempts)}",
+                "  remembered: the failure, the fix, and the test that passed",
             ),
-            without=str(attempts),
-            with_memory=f"{attempts} (nothing was known yet)",
+            without=len(attempts.tried),
+            with_memory=len(attempts.tried),
+            unit="attempt",
         )
 
     async def meet_again(self) -> StoryStep:
         met = await self._solve(tasks.OVERDUE)
         return StoryStep(
             title="Another project meets it in other words",
-            lines=(_asked(tasks.OVERDUE, met.error), _told(met.context)),
-            without=str(met.alone),
-            with_memory=str(met.attempts),
+            lines=(
+                f"{met.task.project_id}: {met.task.description}",
+                f"  {met.error}",
+                f"  {_told(met.context)}",
+                f"  the agent tries {_tried(met.attempts)}",
+            ),
+            without=len(met.alone.tried),
+            with_memory=len(met.attempts.tried),
+            unit="attempt",
             pattern_id=_first(met.context),
         )
 
-    async def spare_a_rejection(self) -> StoryStep:
+    async def remember_an_objection(self) -> StoryStep:
         first, then = tasks.FIRST_DESIGN, tasks.NEXT_DESIGN
         await self._capture_review(first)
         context = await self._ask(then.project_id, then.task_id, then.description, kind="design")
@@ -87,19 +96,22 @@ class _Story:
         if context.patterns:
             await self._report(context, worked=len(proposals) == 1)
         return StoryStep(
-            title="A reviewer's rejection spares the next project the same",
+            title="A reviewer's objection is remembered",
             lines=(
-                f'{first.project_id}: "{first.alone}"',
-                f'the reviewer: "{tasks.FEEDBACK}"',
+                f"{first.project_id} proposes: {first.alone}",
+                f'  the reviewer (scripted): "{tasks.FEEDBACK}"',
+                f"  accepted then: {first.bounded}",
                 f"{then.project_id}: {then.description}",
-                _told(context),
+                f"  {_told(context)}",
+                f"  proposed: {proposals[0]}",
             ),
-            without=_count(len(alone), "proposal"),
-            with_memory=_count(len(proposals), "proposal"),
+            without=len(alone),
+            with_memory=len(proposals),
+            unit="proposal",
             pattern_id=_first(context),
         )
 
-    async def sink_a_bad_tip(self) -> StoryStep:
+    async def lose_a_wrong_hint(self) -> StoryStep:
         await self._knowledge.capture.capture_failure_solution(
             project_id="old-crm",
             agent_type=_AGENT_TYPE,
@@ -114,56 +126,57 @@ class _Story:
         )
         await self._checkpoint("old-crm")
         met = [await self._solve(task) for task in tasks.AMOUNTS]
-        misled = [each for each in met if tasks.NO_COMMAS in each.attempts.tried]
-        last = met[-1].context
+        after = await self._ask(met[-1].task.project_id, "after", _question(met[-1].task, met[-1].error))
         return StoryStep(
-            title="A bad tip fails, and sinks",
+            title="A wrong hint loses its place",
             lines=(
-                f"old-crm, checked by nobody's test: {tasks.NO_COMMAS.steps}",
-                *(f"{_asked(each.task, each.error)}: {_tried(each.attempts)}" for each in met),
-                f"the tip was tried {_count(len(misled), 'time')} and failed; {_records(last)}",
+                f"old-crm claims that this worked, untested: `{tasks.NO_COMMAS.code}`",
+                *(_compared(each) for each in met),
+                *_ranking(after),
             ),
-            without=_sum(each.alone for each in met),
-            with_memory=_sum(each.attempts for each in met),
-            pattern_id=_first(last),
+            without=sum(len(each.alone.tried) for each in met),
+            with_memory=sum(len(each.attempts.tried) for each in met),
+            unit="attempt",
+            pattern_id=_first(after),
         )
 
-    async def compare_rivals(self) -> StoryStep:
+    async def rank_rivals(self) -> StoryStep:
         for task in tasks.FIRST_IMPORTS:
             error = await asyncio.to_thread(tasks.meet_error, task)
             await self._capture(task, await asyncio.to_thread(tasks.solve, task, error))
         met = [await self._solve(task) for task in tasks.NEXT_IMPORTS]
-        last = met[-1].context
+        after = await self._ask(met[-1].task.project_id, "after", _question(met[-1].task, met[-1].error))
         return StoryStep(
-            title="Two rivals, and the better one wins",
+            title="Of two fixes, the better one comes first",
             lines=(
-                f"web-shop and billing could read such files with `{tasks.LATIN_1.code}`; that is all that is known",
-                *(f"{each.task.project_id}: {_tried(each.attempts)}" for each in met),
-                _records(last),
+                f"two projects fixed a file that could not be read, both with `{tasks.LATIN_1.code}`",
+                *(_compared(each) for each in met),
+                *_ranking(after),
             ),
-            without=_sum(each.alone for each in met),
-            with_memory=_sum(each.attempts for each in met),
-            pattern_id=_first(last),
+            without=sum(len(each.alone.tried) for each in met),
+            with_memory=sum(len(each.attempts.tried) for each in met),
+            unit="attempt",
+            pattern_id=_first(after),
         )
 
     async def keep_silent(self) -> StoryStep:
         contexts = [await self._ask(project, task, text) for project, task, text in tasks.FOREIGN]
-        silent = sum(not context.patterns for context in contexts)
         return StoryStep(
-            title="A foreign task gets silence",
+            title="No hint where nothing fits",
             lines=tuple(
                 f'{project}: "{text}": {_told(context)}'
                 for (project, _, text), context in zip(tasks.FOREIGN, contexts, strict=True)
             ),
-            without="no hint",
-            with_memory=f"no hint in {silent} of {len(contexts)}",
+            without=0,
+            with_memory=sum(bool(context.patterns) for context in contexts),
+            unit="hint",
         )
 
     async def _solve(self, task: CodingTask) -> _Met:
         """Solve a task alone and with its context; report what came of the hint, and capture what was new."""
         error = await asyncio.to_thread(tasks.meet_error, task)
         alone = await asyncio.to_thread(tasks.solve, task, error)
-        context = await self._ask(task.project_id, task.task_id, f"{task.description}\n{error}")
+        context = await self._ask(task.project_id, task.task_id, _question(task, error))
         attempts = await asyncio.to_thread(tasks.solve, task, error, context.text if context.patterns else "")
         told = context.patterns[0].solution if context.patterns else ""
         worked = attempts.solution.code in told
@@ -226,36 +239,33 @@ class _Met:
     attempts: Attempts
 
 
-def _asked(task: CodingTask, error: str) -> str:
-    return f"{task.project_id}: {task.description}: {error}"
+def _question(task: CodingTask, error: str) -> str:
+    return f"{task.description}\n{error}"
 
 
 def _told(context: Context) -> str:
     if context.patterns:
-        return f"hint from memory: {context.patterns[0].solution}"
+        return f"hint: {context.patterns[0].solution}"
     return f"no hint ({(context.reason or 'degraded').replace('_', ' ')})"
 
 
 def _tried(attempts: Attempts) -> str:
-    failed = "".join(f"`{edit.code}` fails, " for edit in attempts.tried[:-1])
-    return f"{failed}`{attempts.solution.code}` passes"
+    failed = "".join(f"`{edit.code}`: fails; " for edit in attempts.tried[:-1])
+    return f"{failed}`{attempts.solution.code}`: passes"
 
 
-def _records(context: Context) -> str:
-    """Return the records of the patterns of a context, in its order."""
-    return "now ranked: " + "; ".join(
-        f"{number}. {pattern.solution} ({pattern.success_count} of {pattern.attempt_count} worked)"
+def _compared(met: _Met) -> str:
+    tries, alone = len(met.attempts.tried), len(met.alone.tried)
+    return f"{met.task.project_id} needs {tries} ({alone} without memory): {_tried(met.attempts)}"
+
+
+def _ranking(context: Context) -> list[str]:
+    """Return the patterns of a context in its order, with their records."""
+    return [
+        f"hint {number} from now on: {pattern.solution} Worked {pattern.success_count} of {pattern.attempt_count} times"
         for number, pattern in enumerate(context.patterns, 1)
-    )
+    ]
 
 
 def _first(context: Context) -> PatternId | None:
     return context.patterns[0].pattern_id if context.patterns else None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)
-
-
-def _sum(attempts: Iterable[Attempts]) -> str:
-    return _count(sum(len(each.tried) for each in attempts), "attempt")

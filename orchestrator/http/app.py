@@ -26,7 +26,7 @@ from orchestrator.http.middleware.authentication import AuthConfig, KeyAuthentic
 from orchestrator.http.middleware.problems import Problem, add_problem_handlers
 from orchestrator.http.openapi.document import openapi_document
 from orchestrator.http.operation_route import MAX_CACHED_SERVICES, CallerKnowledge, OperationRoute, performs, public
-from orchestrator.http.page import add_page
+from orchestrator.http.pages.site import add_pages
 from orchestrator.http.routes.allowed import add_access
 from orchestrator.http.routes.answers import add_answers
 from orchestrator.http.routes.entries import add_entries
@@ -61,7 +61,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
         title="hardwon",
         summary="The learning memory of a multi-agent orchestrator.",
         version="1",
-        docs_url=None,  # FastAPI's page loads scripts from other hosts: `page` has our own
+        docs_url=None,  # FastAPI's page loads scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,  # a client that does not follow redirects would read an empty answer
         responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
@@ -90,7 +90,7 @@ def make_app(knowledge: Knowledge, *, auth: AuthConfig | None = None) -> FastAPI
     add_upkeep(app)
     add_metrics(app)
     add_access(app)
-    add_page(app)
+    add_pages(app)
     add_kb(app)
     add_answers(app)
     add_journal(app)

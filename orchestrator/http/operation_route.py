@@ -209,13 +209,18 @@ _WORKSPACE_NAME = Header(
 )
 
 
-def caller_knowledge(request: Request) -> Knowledge:
+def caller_knowledge(request: Request, workspace: str | None = None) -> Knowledge:
     """Return the caller's services from the LRU cache of workspaces and principals.
 
-    The services of a workspace are made once for all its callers: they hold the cache of its documents.
+    `workspace`: the one whose page is requested, else that of the header or the key. Raises AccessDenied for another
+    workspace than the caller's. The services of a workspace are made once for all its callers: they hold the cache of
+    its documents.
     """
     cache: LRUCache[tuple[str, Principal], Knowledge] = request.app.state.opened
-    workspace, principal = _workspace(request), _principal(request)
+    principal = _principal(request)
+    if workspace is None:
+        workspace = _workspace(request)
+    principal.check_workspace(workspace)
 
     def get_or_make(caller: Principal, make: Callable[[], Knowledge]) -> Knowledge:
         cached = cache.get((workspace, caller))

@@ -22,7 +22,7 @@ def http_of(app: FastAPI | Knowledge, **more: Any) -> httpx.AsyncClient:
             more["headers"] = {WORKSPACE_HEADER: app.workspace} | dict(more.get("headers", {}))
         app = make_app(app)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://hardwon", **more)
+    return httpx.AsyncClient(transport=transport, **{"base_url": "http://hardwon"} | more)
 
 
 def client_of(knowledge: Knowledge, app: FastAPI | None = None) -> KnowledgeClient:

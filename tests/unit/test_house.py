@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("hardwon", "knowledge", "orchestrator", "jobs", "migrations")
 MAX_MODULES = 12
 MAX_REGISTRY_MODULES = 16
-REGISTRIES = ("client", "ports", "routes", "commands", "importers", "models")
+REGISTRIES = ("client", "ports", "routes", "commands", "importers", "models", "views", "operator_views")
 """Folders that hold one module for each thing of a kind; Alembic's versions only ever grow."""
 APART = {
     "hardwon/programs.py": "a script, which starts programs",

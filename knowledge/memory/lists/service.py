@@ -11,6 +11,7 @@ from typing import Final, TypeVar, overload
 
 from hardwon.errors import InvalidInput
 from hardwon.models.lists import (
+    Attempt,
     DayTrend,
     ListedPattern,
     PatternList,
@@ -23,7 +24,7 @@ from hardwon.models.lists import (
 from hardwon.models.patterns import MAX_RESULTS
 from hardwon.models.reports import Lift
 from hardwon.validation import as_id, as_integer, check_characters, check_flag, check_text, kind_of
-from knowledge.memory.query.service import to_pattern
+from knowledge.memory.query.service import get_live, to_pattern
 from knowledge.memory.rules.hints import to_lift
 from knowledge.models import Entry, EntryId, EntryStatus, EntryType, LiftCounts, Pattern, PatternId
 from knowledge.ports import DayCounts, EntryQuery, PatternQuery, Stores
@@ -128,6 +129,12 @@ class ListService:
             for pattern in (to_pattern(row.evidence),)
         )
         return PatternList(listed, total=page.total, is_capped=page.is_capped, facets=page.facets)
+
+    async def attempts(self, pattern_id: PatternId, *, limit: int = 100) -> list[Attempt]:
+        """Return the attempts at a pattern, the latest first. Raises NotFound."""
+        evidence = await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id)))
+        limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
+        return await self.stores.lists.attempts(evidence.pattern_id, limit=limit)
 
     async def trends(self, *, days: int = 30) -> Trends:
         """Return the counts of the last 7, 30 or 90 days, today (UTC) included. Raises InvalidInput."""

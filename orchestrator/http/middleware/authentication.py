@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
 import ipaddress
 import re
@@ -24,8 +25,19 @@ from knowledge.access.authentication import LOOKUP_INTERVAL_SECONDS, Authenticat
 from knowledge.access.keys import parse_key
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
+from orchestrator.http.middleware.page_sessions import (
+    ASSETS_PREFIX,
+    CHECK_KEY,
+    REFUSAL,
+    SEALER,
+    SESSION,
+    SIGN_IN_PATH,
+    SIGN_OUT_PATH,
+    SessionSealer,
+    find_cookie,
+    is_page,
+)
 from orchestrator.http.middleware.problems import problem_response
-from orchestrator.http.page import FILES
 
 PRINCIPAL = "hardwon.principal"
 """The key of the principal in the ASGI scope of a request."""
@@ -33,7 +45,7 @@ _Result = TypeVar("_Result")
 _CONTEXT_PATHS = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
 _MAX_LATE_SECONDS = 5.0
 """Longest time that a late key lookup may still run, ours: the connection it opens makes the next one quick."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", SIGN_IN_PATH, SIGN_OUT_PATH})
 OPERATOR_KEY_ID = "operator"
 OPERATOR_PRINCIPAL = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR_KEY_ID)
 """The principal of the key that the server itself was started with."""
@@ -48,6 +60,7 @@ _BEARER = re.compile(
 )  # without ASCII a byte of a letter may count as Unicode white space
 _PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 NEEDS_KEY = "this server needs a key: Authorization: Bearer ...; hardwon's own commands send HARDWON_API_KEY"
+NEEDS_SIGN_IN = "sign in with a key to see this page"
 _REPORTER_BYTES = REPORTER_HEADER.lower().encode()
 _KEY_ADVICE = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
@@ -117,10 +130,20 @@ class KeyAuthentication:
         self._buckets = TokenBuckets(auth.requests_per_second)
         self._unknown_keys = Counter[str]()
         self._breaker = CircuitBreaker()
+        self._sealer = SessionSealer(
+            pepper=auth.authenticator.pepper,
+            now=auth.authenticator.clock.now,
+            operator_id=OPERATOR_KEY_ID,
+            operator_key=auth.operator_key,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if is_page(scope["path"]):
+            await self._admit_page(scope)
             await self._app(scope, receive, send)
             return
         try:
@@ -136,6 +159,26 @@ class KeyAuthentication:
         else:
             has_key = any(name == b"authorization" for name, _ in scope["headers"])
             await self._app(scope, receive, _add_unused_key(send) if has_key and principal is ANYONE else send)
+
+    async def _admit_page(self, scope: Scope) -> None:
+        """Put the principal of a page's request into the scope, or the error that the page shows in its place."""
+        scope[SEALER] = self._sealer
+        scope[CHECK_KEY] = functools.partial(self._check_typed_key, scope=scope)
+        try:
+            scope[PRINCIPAL] = await self._authenticate(scope)
+        except _UnauthenticatedError as error:
+            scope[REFUSAL] = Unauthenticated(str(error))
+        except HardwonError as error:
+            scope[REFUSAL] = error
+
+    async def _check_typed_key(self, key: str, scope: Scope) -> Principal:
+        """Return the principal of a key that somebody typed. Raises Unauthenticated, or Overloaded."""
+        try:
+            principal = await self._principal_of_key(key, scope)
+        except _UnauthenticatedError as error:
+            raise Unauthenticated(str(error)) from error
+        self._check_rate(principal)
+        return principal
 
     async def _authenticate_in_time(self, scope: Scope) -> Principal:
         """Return the principal of a request; for a request for a context, in time.
@@ -190,7 +233,7 @@ class KeyAuthentication:
         """Return the principal of a request. Raises AccessDenied, or Overloaded beyond the rate limit."""
         headers = scope["headers"]
         credentials = [value for name, value in headers if name == b"authorization"]
-        if scope["path"] in OPEN_PATHS and not credentials:
+        if (scope["path"] in OPEN_PATHS or scope["path"].startswith(ASSETS_PREFIX)) and not credentials:
             return ANYONE
         auth = self._auth
         if auth.operator_key is None and not await self._look_up(scope, auth.authenticator.has_any_key()):
@@ -202,9 +245,12 @@ class KeyAuthentication:
                 )
             return ANYONE
         key = _bearer_key(credentials[0]) if len(credentials) == 1 else None
-        if key is None:
+        if key is not None:
+            principal = await self._principal_of_key(key, scope)
+        elif is_page(scope["path"]) and not credentials:
+            principal = await self._principal_of_session(scope)
+        else:
             raise _UnauthenticatedError(NEEDS_KEY)
-        principal = await self._principal_of_key(key, scope)
         self._check_rate(principal)
         return principal
 
@@ -230,6 +276,22 @@ class KeyAuthentication:
                 return await self._look_up(
                     scope, auth.authenticator.principal_of_new_key(key), delay=LOOKUP_INTERVAL_SECONDS
                 )
+        except AccessDenied as error:
+            raise _UnauthenticatedError(str(error)) from error
+
+    async def _principal_of_session(self, scope: Scope) -> Principal:
+        """Return the principal of a page's session, which ends with its key."""
+        cookie = find_cookie(scope["headers"])
+        if cookie is None:
+            raise _UnauthenticatedError(NEEDS_SIGN_IN)
+        session = self._sealer.open(cookie)
+        if session is None:
+            raise _UnauthenticatedError("your session is over: sign in again")
+        scope[SESSION] = session
+        if session.key_id == OPERATOR_KEY_ID:
+            return OPERATOR_PRINCIPAL
+        try:
+            return await self._look_up(scope, self._auth.authenticator.principal_of_id(session.key_id))
         except AccessDenied as error:
             raise _UnauthenticatedError(str(error)) from error
 
@@ -309,6 +371,10 @@ def _as_reporter(principal: Principal, scope: Scope) -> Principal:
     """Return the principal of a request that passes on an agent's word. Raises InvalidInput for an invalid name."""
     names = [value for name, value in scope.get("headers", ()) if name == _REPORTER_BYTES]
     return principal.acting_for_agent(names[0].decode("latin-1")) if names else principal
+
+
+class Unauthenticated(AccessDenied):
+    """No valid credentials for a page: it shows the form to sign in."""
 
 
 class _UnauthenticatedError(Exception):

@@ -76,24 +76,28 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
 
     print_demo(second, as_json=False)
     printed = capsys.readouterr().out
-    assert "keywords alone (BM25)" in printed
+    assert "Together: 27 tries without memory, 16 with it." in printed
+    assert "keywords (BM25)" in printed
     pattern = next(step.pattern_id for step in second.story if step.pattern_id)
     assert f".venv/bin/hardwon serve, then http://127.0.0.1:8420/w/demo-2/patterns/{pattern}\n" in printed
 
 
-async def test_the_story_spares_attempts_and_a_rejection_and_sinks_a_bad_tip(knowledge: Knowledge) -> None:
+async def test_the_story_saves_attempts_and_a_rejection_and_a_wrong_hint_loses_its_place(knowledge: Knowledge) -> None:
     steps = [step async for step in tell_story(knowledge)]
-    assert [(step.without, step.with_memory) for step in steps] == [
-        ("2 attempts", "2 attempts (nothing was known yet)"),
-        ("2 attempts", "1 attempt"),
-        ("2 proposals", "1 proposal"),
-        ("6 attempts", "5 attempts"),
-        ("15 attempts", "7 attempts"),
-        ("no hint", "no hint in 2 of 2"),
+    assert [(step.without, step.with_memory, step.unit) for step in steps] == [
+        (2, 2, "attempt"),
+        (2, 1, "attempt"),
+        (2, 1, "proposal"),
+        (6, 5, "attempt"),
+        (15, 7, "attempt"),
+        (0, 0, "hint"),
     ]
-    assert "`text.replace(',', '')` fails" in steps[3].lines[1], "the bad tip was believed once"
-    assert not any("`text.replace(',', '')` fails" in line for line in steps[3].lines[2:])
-    assert "1. Open the file with `encoding='cp1252'`." in steps[4].lines[-1], "the better rival came to lead"
+    assert "`text.replace(',', '')`: fails" in steps[3].lines[1], "the wrong hint was believed once"
+    assert not any("`text.replace(',', '')`: fails" in line for line in steps[3].lines[2:])
+    assert [line.split(": ", 1)[1] for line in steps[4].lines[-2:]] == [
+        "Open the file with `encoding='cp1252'`. Worked 5 of 5 times",
+        "Open the file with `encoding='latin-1'`. Worked 2 of 3 times",
+    ]
     assert steps[1].pattern_id is not None
 
 

@@ -52,6 +52,8 @@ ROUTES: Mapping[str, str] = {
     "JobRun": _LISTS,
     "JobState": _LISTS,
     "GET /v1/trends show_trends": _LISTS,
+    "GET /v1/patterns/{pattern_id}/attempts list_attempts": _LISTS,
+    "Attempt": _LISTS,
     "DayTrend": _LISTS,
     "ProjectTrend": _LISTS,
     "TrendCounts": _LISTS,

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
-from hardwon.models.lists import PatternFacets, PatternSort, TrustLevel
+from hardwon.models.lists import Attempt, PatternFacets, PatternSort, TrustLevel
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, is_any_of, select_runs
 from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
 from knowledge.adapters.postgres.memory_tables import knowledge_staging, patterns
@@ -148,3 +148,15 @@ async def read_outcomes(connection: AsyncConnection, ids: Collection[UUID]) -> d
     strip = sa.func.string_agg(letter, aggregate_order_by(sa.literal_column("''"), numbered.c.at))
     query = sa.select(numbered.c.pattern_id, strip).where(numbered.c.newest <= _MAX_OUTCOMES)
     return {row[0]: row[1] for row in await connection.execute(query.group_by(numbered.c.pattern_id))}
+
+
+async def read_attempts(connection: AsyncConnection, workspace: str, pattern_id: UUID, limit: int) -> list[Attempt]:
+    """Return the attempts at a pattern, the latest first."""
+    ours = sa.select(_P.id).where(_P.workspace == workspace, _P.id == pattern_id).scalar_subquery()
+    runs = select_runs(lambda column: column == ours).subquery("runs")
+    columns = (runs.c.project_id, runs.c.task_id, runs.c.run_id, runs.c.worked, runs.c.at)
+    query = sa.select(*columns).order_by(runs.c.at.desc(), runs.c.task_id, runs.c.run_id).limit(limit)
+    return [
+        Attempt(project_id=project, task_id=task, run_id=run, worked=worked, at=at)
+        for project, task, run, worked, at in await connection.execute(query)
+    ]

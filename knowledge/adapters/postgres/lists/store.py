@@ -10,9 +10,15 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from hardwon.models.lists import PatternSort
+from hardwon.models.lists import Attempt, PatternSort
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
-from knowledge.adapters.postgres.lists.pattern_pages import conditions_of, count_facets, page_of_ids, read_outcomes
+from knowledge.adapters.postgres.lists.pattern_pages import (
+    conditions_of,
+    count_facets,
+    page_of_ids,
+    read_attempts,
+    read_outcomes,
+)
 from knowledge.adapters.postgres.lists.trends import count_days
 from knowledge.adapters.postgres.memory.counts import EMBEDDED
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
@@ -86,6 +92,10 @@ class PostgresLists(WorkspaceStore, ListStore):
                 return PatternPage(rows=rows)
             total, is_capped, facets = await count_facets(connection, conditions)
         return PatternPage(rows=rows, total=total, is_capped=is_capped, facets=facets)
+
+    async def attempts(self, pattern_id: PatternId, *, limit: int) -> list[Attempt]:
+        async with autocommit(self._engine) as connection:
+            return await read_attempts(connection, self._workspace, pattern_id, limit)
 
     async def day_counts(self, since: datetime) -> DayCounts:
         async with autocommit(self._engine) as connection:

@@ -1,0 +1,1 @@
+"""Stored values as HTML: templates, Markdown, charts, times and counts in words."""
