@@ -21,18 +21,18 @@ from typing import Any
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.connection import connect
 from hardwon.context.circuit_breaker import CircuitBreaker
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import HardwonError, Unavailable, reason_of
 from hardwon.event_log import get_logger
-from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING, DEFAULT_WORKSPACE
-from hardwon.models.runs import ToolCall, ToolOutcome
+from hardwon.models.ids import CONTEXT_SECONDS, DEFAULT_WORKSPACE
+from hardwon.models.runs import ToolCall, ToolOutcome, is_trouble
 from hardwon.models.tasks import Task
 from hardwon.settings import ClientSettings
+from hardwon.text.call_lines import describe_failure, show_call
 from hardwon.text.truncation import escape_unstorable, truncate_middle
 
 log = get_logger(__name__)
 
-CONTEXT_SECONDS = 0.3
-"""Longest wait of a failed tool call for a context; that of the hooks of coding agents."""
 _SESSIONS = 200
 _CALLS = 500
 """Latest calls of a session that are sent: those before it were told already."""
@@ -46,8 +46,6 @@ _PAUSE_SECONDS = 0.2
 _RETRY_SECONDS = 10.0
 _EXIT_SECONDS = 2.0
 _MAX_ID = 200
-_TROUBLE = ("timeout", "timedout", "connection", "validation", "cancel", "invocation")
-"""Words in the names of errors that say that nothing was tried."""
 
 
 @dataclass(slots=True)
@@ -187,7 +185,7 @@ class RunRecorder:
         assert self._knowledge is not None  # noqa: S101 - for the checker
         text = truncate_middle(escape_unstorable(call.text), _TEXT_BYTES)
         task = Task(
-            description=f"`{call.tool}` failed\n{text}",
+            description=describe_failure(show_call(call.tool, call.arguments), text),
             type="bugfix",
             project_id=self.project,
             task_id=session[:_MAX_ID] if self.project else None,
@@ -198,11 +196,10 @@ class RunRecorder:
         self._breaker.record_success()
         if context.degraded is None or context.patterns:
             run.asked.add(words)
-        start, end = context.text.find(CONTEXT_OPENING), context.text.rfind(CONTEXT_CLOSING)
+        block = find_block(context.text)
         shown = ",".join(sorted(str(each.pattern_id) for each in context.patterns))
-        if not shown or start < 0 or end < start or shown in run.shown:
+        if not shown or block is None or shown in run.shown:
             return ""
-        block = context.text[start : end + len(CONTEXT_CLOSING)]
         with self._changed:
             run.shown.add(shown)
             run.contexts = [*run.contexts, block][-_CONTEXTS:]
@@ -314,16 +311,15 @@ def show_result(value: object) -> str:
 def failed_call(call_id: str, tool: str, arguments: object, error: BaseException) -> ToolCall:
     """Return the call of a tool that raised: a failure, unless the error says that nothing was tried."""
     name = type(error).__name__
-    names = " ".join(each.__name__ for each in type(error).__mro__).lower()
     outputs = [_decode(getattr(error, part, None)) for part in ("stdout", "stderr")]
     output = "\n".join(filter(None, outputs))
     exit_code = getattr(error, "returncode", None)
-    is_trouble = any(word in names for word in _TROUBLE)
+    is_call_trouble = any(is_trouble(each.__name__) for each in type(error).__mro__)
     return ToolCall(
         id=call_id,
         tool=tool,
         arguments=parse_arguments(arguments),
-        outcome=ToolOutcome.TOOL_ERROR if is_trouble else ToolOutcome.FAILED,
+        outcome=ToolOutcome.TOOL_ERROR if is_call_trouble else ToolOutcome.FAILED,
         text=output or f"{name}: {show_result(error)}",
         exit_code=exit_code if isinstance(exit_code, int) else None,
     )

@@ -16,6 +16,8 @@ DEFAULT_WORKSPACE = "default"
 CONTEXT_OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
 CONTEXT_CLOSING = "[END CONTEXT]"
 """First and last line of the block in a context."""
+CONTEXT_SECONDS = 0.3
+"""Longest time that an agent waits for a context after a failure, in a hook or in a tool of a program; ours."""
 
 
 class CheckpointType(StrEnum):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
+
+_TROUBLE = re.compile(
+    r"timed?_?out|connection|cancel|interrupt|validation|invocation|unknown_?tool|tool_?not_?found", re.IGNORECASE
+)
+"""Match words in an error's type for what says nothing of the work: the tool was called wrongly, or stopped."""
+
+
+def is_trouble(error_type: str) -> bool:
+    """Return whether an error's type says that nothing was tried."""
+    return _TROUBLE.search(error_type) is not None
 
 
 class ToolOutcome(StrEnum):

@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
+from hardwon.context.context_blocks import remove_blocks
+from hardwon.text.call_lines import describe_failure, find_command, is_shell
 from hardwon.text.invisible import visible_text
 from hardwon.text.truncation import truncate_middle
 from knowledge.text.error_summary import error_lines, error_signature
+from orchestrator.importers.sessions.checks import hints_at_failure
 
 MAX_OUTPUT_BYTES = 16 * 1024
 _SHOWN_CHARS = 1000
 _MIN_PROMPT_WORDS = 4
 """A shorter prompt ("go", "fix it") asks for nothing that can be looked up; ours."""
-_SHELLS = frozenset({"Bash", "bash", "shell", "run_shell_command", "exec_command", "local_shell"})
 _EXIT_CODE = re.compile(r"\bexit(?:ed with(?: exit)?)? code:?\s*(-?\d+)", re.IGNORECASE)
 _WRAPPER = re.compile(
     r"^(?:</?untrusted_context>|Output: ?|Error: \(none\)|Exit [Cc]ode:? ?-?\d+|Signal: .*|Process Group PGID: .*"
@@ -29,12 +30,6 @@ _WRAPPER = re.compile(
 )
 _SEARCH = re.compile(r"^\s*(?:\w+=\S+\s+)*(?:grep|egrep|rg|ag|ack|find|ls|cat|head|tail|sed|awk|diff|test|which|git)\b")
 _INJECTED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
-_FAILURE = re.compile(
-    r"^(?:FAILED|FAIL|ERROR)\b|\bFAILED \((?:errors|failures)=\d|\b[1-9]\d* (?:failed|failures?|errors?)\b"
-    r"|^Traceback \(most recent call last\)|^error(?:\[\w+\])?: |: error(?: \w+)?: |^\w*(?:Error|Exception): |^panic: "
-    r"|: command not found$",
-    re.MULTILINE,
-)
 _NO_ANSWER_KINDS = ("time limit", "timed out", "permission", "denied", "rejected", "interrupted")
 
 
@@ -55,12 +50,12 @@ class HookQuestion:
 
 def read_failure(tool: str, payload: Mapping[str, Any]) -> HookQuestion | None:
     """Return the question of a hook that fires after a command; None where it did not fail, or only looked."""
-    name = payload.get("tool_name", payload.get("toolName"))
-    if tool != "opencode" and name not in _SHELLS:
+    name = "bash" if tool == "opencode" else payload.get("tool_name", payload.get("toolName"))
+    if not isinstance(name, str) or not is_shell(name):
         return None
     if payload.get("is_interrupt") is True:
         return None
-    command = _command(payload)
+    command = find_command(name, payload.get("tool_input", payload.get("toolArgs"))) or ""
     output, code = _outcome(tool, payload)
     if output is None or _SEARCH.match(command):
         return None
@@ -70,7 +65,7 @@ def read_failure(tool: str, payload: Mapping[str, Any]) -> HookQuestion | None:
     text = truncate_middle(text, MAX_OUTPUT_BYTES)
     words = "\n".join(error_lines(text, _SHOWN_CHARS, len))
     return HookQuestion(
-        text=f"`{command[:300]}` failed\n{words}".strip(),
+        text=describe_failure(command, words),
         error=text,
         session=session_of(payload),
         folder=_text(payload.get("cwd")),
@@ -81,10 +76,7 @@ def read_failure(tool: str, payload: Mapping[str, Any]) -> HookQuestion | None:
 
 def read_prompt(payload: Mapping[str, Any]) -> HookQuestion | None:
     """Return the question of a prompt; None for one that says too little, or that no person wrote."""
-    prompt = _INJECTED.sub("", _text(payload.get("prompt")) or "").strip()
-    if CONTEXT_OPENING in prompt:
-        before, _, rest = prompt.partition(CONTEXT_OPENING)
-        prompt = f"{before}{rest.partition(CONTEXT_CLOSING)[2]}".strip()
+    prompt = remove_blocks(_INJECTED.sub("", _text(payload.get("prompt")) or "")).strip()
     if prompt.startswith(("<task-notification>", "/")) or len(prompt.split()) < _MIN_PROMPT_WORDS:
         return None
     moment = _text(payload.get("prompt_id")) or _text(payload.get("turn_id")) or prompt
@@ -104,12 +96,6 @@ def make_answer(tool: str, event: str, block: str) -> dict[str, object]:
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": block}}
 
 
-def block_of(text: str) -> str | None:
-    """Return the block of patterns in a context, from its first marker to its last; None where it has none."""
-    start, end = text.find(CONTEXT_OPENING), text.rfind(CONTEXT_CLOSING)
-    return None if start < 0 or end < start else text[start : end + len(CONTEXT_CLOSING)]
-
-
 def _outcome(tool: str, payload: Mapping[str, Any]) -> tuple[str | None, int | None]:
     """Return the output of a command that failed, None for one that did not; and its exit code where it is told."""
     if tool in {"claude-code", "qwen-code"}:  # the event itself says that it failed
@@ -126,19 +112,9 @@ def _outcome(tool: str, payload: Mapping[str, Any]) -> tuple[str | None, int | N
     if output is None:
         return None, None
     if tool == "codex":  # the bare output, without an exit code
-        return (output, None) if _FAILURE.search(output) else (None, None)
+        return (output, None) if hints_at_failure(output) else (None, None)
     codes = _EXIT_CODE.findall(output)
     return (output, int(codes[-1])) if codes and int(codes[-1]) else (None, None)
-
-
-def _command(payload: Mapping[str, Any]) -> str:
-    given = payload.get("tool_input", payload.get("toolArgs"))
-    if isinstance(given, Mapping):
-        command = given.get("command")
-        if isinstance(command, list):
-            return " ".join(map(str, command))
-        return str(command or "")
-    return ""
 
 
 def session_of(payload: Mapping[str, Any]) -> str:

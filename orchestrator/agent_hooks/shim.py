@@ -9,14 +9,13 @@ import json
 import shlex
 from pathlib import Path
 
+from hardwon.models.ids import CONTEXT_SECONDS
 from hardwon.owner.record import socket_path
 from knowledge.adapters.postgres.engine.ownership import make_home
 from orchestrator.agent_hooks.hook_tools import SHIM_NAME
 
 SPOOL_BYTES = 256 * 1024
 """Size at which the spool is moved aside, over the one before it."""
-PATIENCE_SECONDS = 0.3
-"""Longest time that a hook waits for a context; ours."""
 
 _SCRIPT = r"""#!/bin/sh
 # Written by `hardwon hooks install`. Notes in the spool that an agent's session has news, and asks the memory for a
@@ -124,7 +123,7 @@ def render_shim(home: Path) -> str:
         "@FOLDER@": shlex.quote(str(hooks_folder(home))),
         "@SOCKET@": shlex.quote(str(socket_path(home))),
         "@BYTES@": str(SPOOL_BYTES),
-        "@SECONDS@": f"{PATIENCE_SECONDS:g}",
+        "@SECONDS@": f"{CONTEXT_SECONDS:g}",
     }
     script = _SCRIPT
     for name, value in values.items():

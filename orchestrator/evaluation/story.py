@@ -206,6 +206,7 @@ class _Story:
             failure_description=task.failure,
             error_message=attempts.error,
             solution_steps=attempts.solution.steps,
+            dead_ends=[edit.steps for edit in attempts.tried[:-1]],
             success_verified=True,
             verified_by=tasks.CHECK,
             task_id=task.task_id,

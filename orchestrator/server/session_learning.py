@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from hardwon.errors import HardwonError
@@ -63,9 +62,7 @@ async def learn_pending(knowledge: Knowledge, home: Path, *, checks: Sequence[st
     with open_marks(home, knowledge.stores.workspace, for_writing=True) as marks:
         learner = SessionLearner(knowledge=knowledge, marks=marks, tell=captured.append, left_out=reader.left_out)
         for files in select_changed(found, marks):
-            for session in await asyncio.to_thread(partial(reader.read, files)):
-                await learner.learn(session)
-            learner.mark_read(files, reader.unread)
+            await learner.learn_files(files, reader)
     await asyncio.to_thread(clear_sessions, home)
     stored = sum(each.entry_id is not None for each in captured)
     log.info("sessions_learned", sessions=len(paths), lessons=stored, unread=len(reader.unread))

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from hardwon.errors import HardwonError
@@ -17,28 +16,14 @@ from knowledge.models import CaptureResult
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.authentication import OPERATOR_KEY_ID
 from orchestrator.importers.sessions.formats import find_transcripts
-from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader
+from orchestrator.importers.sessions.lessons.caller_services import CallerServices
+from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader, select_changed
 from orchestrator.importers.sessions.lessons.read_marks import open_marks
 from orchestrator.importers.sessions.spans.spool import SpanCaller, SpanSpool, ended_traces, remove_files
 
 log = get_logger(__name__)
 
 _FOREVER = float("inf")
-
-
-class _CallerKnowledge:
-    """The services that a caller's lessons go to. `owner`: those of the workspace, for the owner."""
-
-    def __init__(self, owner: Knowledge, principal: Principal) -> None:
-        self._owner = owner
-        self._principal = principal
-        bound = owner.for_principal(principal)
-        self.capture = bound.capture
-        self.contexts = bound.contexts
-
-    def report_as(self, reporter: str) -> _CallerKnowledge:
-        """Return the services whose captures are an agent's word; an agent's key stays itself."""
-        return _CallerKnowledge(self._owner, self._principal.acting_for_agent(reporter))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,17 +67,14 @@ class SpanLearning:
         captured: list[CaptureResult] = []
         found = await asyncio.to_thread(find_transcripts, [folder])
         reader = SessionReader(named=self.checks, left_out=found.left_out, unread=found.unread)
-        knowledge = _CallerKnowledge(self.knowledge.in_workspace(caller.workspace), principal)
+        knowledge = CallerServices(self.knowledge.in_workspace(caller.workspace), principal)
         name = f"{caller.workspace} {caller.key_id or ''}"  # no caller settles the lessons of another one
         with open_marks(self.home, name, for_writing=True) as marks:
             learner = SessionLearner(knowledge=knowledge, marks=marks, tell=captured.append, left_out=reader.left_out)
-            for _, members in groupby(found.transcripts, key=lambda each: each.group):
-                files = list(members)
-                if not all(file.path in ended for file in files) or all(map(marks.is_read, files)):
+            for files in select_changed(found, marks):
+                if not all(file.path in ended for file in files):
                     continue
-                for session in await asyncio.to_thread(partial(reader.read, files)):
-                    await learner.learn(session)
-                learner.mark_read(files, reader.unread)
+                await learner.learn_files(files, reader)
                 for file in files:
                     if file.session_id == file.path.stem:  # no conversation, which might go on in another trace
                         await asyncio.to_thread(file.path.unlink, missing_ok=True)

@@ -626,8 +626,8 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
         f" {count_of(report.patterns, 'pattern')} (rules{' and fix commits' if report.commits else ''}) fits?\n"
         f"  right one first       hardwon {report.hit_at_1:6.1%}   keywords (BM25) {report.keyword_hit_at_1:6.1%}\n"
         f"  among the first three hardwon {report.hit_at_3:6.1%}   keywords (BM25) {report.keyword_hit_at_3:6.1%}\n"
-        f"  told to an agent: {report.hints} of {report.contexts}, {report.right_hints} of them right; while no outcome is"
-        f" known it speaks only\n  where it is sure. Answered in {report.query_p50_ms:.0f} ms (p50)\n\n"
+        f"  told to an agent: {report.hints} of {report.contexts}, {report.right_hints} of them right; while no outcome"
+        f" is known it speaks\n  only where it is sure. Answered in {report.query_p50_ms:.0f} ms (p50)\n\n"
         "See it all, with the evidence of each pattern:"
     )
     shown = next((step.pattern_id for step in report.story if step.pattern_id), None)

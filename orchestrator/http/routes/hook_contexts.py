@@ -15,12 +15,12 @@ from cachetools import LRUCache
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import InvalidInput
 from hardwon.models.tasks import Task
 from orchestrator.agent_hooks.hook_tools import TOOLS
 from orchestrator.agent_hooks.questions import (
     HookQuestion,
-    block_of,
     make_answer,
     read_failure,
     read_prompt,
@@ -100,7 +100,7 @@ class _Moments:
         context = await builder.build_context_for_task(await _as_task(question, checks), "coder")
         if context.degraded is not None and not context.patterns:
             self.handed.moments.pop((self.workspace, self.tool, question.session, question.once), None)  # ask again
-        block = block_of(context.text) if context.patterns else None
+        block = find_block(context.text) if context.patterns else None
         shown = ",".join(sorted(str(pattern.pattern_id) for pattern in context.patterns))
         if block is None or not self._is_first(question.session, f"patterns {shown}"):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request
 
@@ -16,28 +16,10 @@ from knowledge.wiring.open import Knowledge
 from orchestrator.http.operation_route import CallerKnowledge
 from orchestrator.http.table_routes import add_rows
 from orchestrator.importers.sessions.checks import split_named
+from orchestrator.importers.sessions.lessons.caller_services import CallerServices
 from orchestrator.importers.sessions.lessons.learner import SessionLearner, SessionReader
 from orchestrator.importers.sessions.lessons.read_marks import open_marks
-from orchestrator.importers.sessions.program_runs import make_session
-
-
-@dataclass(frozen=True, slots=True)
-class _CallerKnowledge:
-    """The caller's services, and those by which an agent's word is captured in the caller's place."""
-
-    caller: Knowledge
-    workspace: Knowledge
-
-    @property
-    def capture(self) -> Any:
-        return self.caller.capture
-
-    @property
-    def contexts(self) -> Any:
-        return self.caller.contexts
-
-    def report_as(self, reporter: str) -> Knowledge:
-        return self.workspace.for_principal(self.caller.principal.acting_for_agent(reporter))
+from orchestrator.importers.sessions.programs.program_runs import make_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +27,7 @@ class _CallerRuns:
     """Learning from runs as the caller may; one run after the other, since all of them write the same marks."""
 
     knowledge: Knowledge
-    learning: _CallerKnowledge
+    learning: CallerServices
     lock: asyncio.Lock
 
     async def learn(
@@ -82,7 +64,7 @@ class _CallerRuns:
 async def _runs(knowledge: CallerKnowledge, request: Request) -> _CallerRuns:
     app = request.app
     workspace = app.state.knowledge.in_workspace(knowledge.workspace)
-    return _CallerRuns(knowledge, _CallerKnowledge(knowledge, workspace), app.state.runs)
+    return _CallerRuns(knowledge, CallerServices(workspace, knowledge.principal), app.state.runs)
 
 
 def add_runs(app: FastAPI) -> None:

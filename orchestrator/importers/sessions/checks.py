@@ -12,6 +12,7 @@ from enum import StrEnum
 from orchestrator.importers.sessions.shell.programs import (
     RUN_SCRIPT,
     is_check,
+    is_named,
     program_of,
     script_of_shell,
     strip_runners,
@@ -82,6 +83,13 @@ def read_check(
     session's folder; a check in another folder is another check.
     """
     return _read(command, lambda words, _: is_check(words, named), folder=folder, root=root) if command else None
+
+
+def read_call(
+    call: str | None, *, named: Sequence[str], folder: str | None = None, root: str | None = None
+) -> Check | None:
+    """Return the check that the call of a tool is, as `show_call` shows it; None where none of `named` names it."""
+    return _read(call, lambda words, _: is_named(words, named), folder=folder, root=root) if call else None
 
 
 def read_command(command: str, *, folder: str | None = None, root: str | None = None) -> Check:
@@ -255,12 +263,13 @@ def _can_fail(command: SimpleCommand) -> bool:
     return bool(words) and words[0] not in _PREFACES
 
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""Match a sequence of a terminal, such as of a colour."""
 _FAILURE = re.compile(
     r"^FAILED \((?:failures|errors|unexpected)|^(?:ERROR|FAIL): \w+ \(|^=+ .*\b[1-9]\d* (?:failed|errors?)\b"
     r"|^[1-9]\d* (?:failed|errors?)\b.* in [\d.]+ ?s|^(?:FAILED|ERROR) \S+(?:::|\.py)"
-    r"|^\s*(?:Tests?|Test Suites|Test Files|Suites):?\s+.*\b[1-9]\d* failed\b|^\s*[1-9]\d* failing\b"
-    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^\s*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error\b)"
+    r"|^[ \t]*(?:Tests?|Test Suites|Test Files|Suites):?\s+.*\b[1-9]\d* failed\b|^[ \t]*[1-9]\d* failing\b"
+    r"|^test result: FAILED|^error(?:\[E\d+\])?: |^--- FAIL|^[ \t]*FAIL(?:ED)?(?:\s|$)(?!ED)|^npm (?:ERR!|error\b)"
     r"|\bBUILD FAIL(?:URE|ED)\b|^FAILURE: |^Build FAILED|Tests run: .*\b(?:Failures|Errors): [1-9]"
     r"|\berror TS\d+:|^Found [1-9]\d* errors?\b|\([1-9]\d* errors?, \d+ warnings?\)|:\d+(?::\d+)?: (?:fatal )?error\b"
     r"|\bundefined reference to\b|^make(?:\[\d+\])?: \*\*\* |\b\d+ examples?, [1-9]\d* failures?"
@@ -274,13 +283,13 @@ _FAILURE = re.compile(
 _FAILURE_WORD = re.compile(r"fail|error|not ok|\*\*\*|undefined reference", re.IGNORECASE)
 """A word in each line that `_FAILURE` matches: most lines of most outputs have none, and the whole rule is slow."""
 _HINT = re.compile(
-    r"^Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w+(?:Error|Exception)\b|command not found|^Error\b"
+    r"^Traceback \(most recent call last\)|^[ \t]*(?:\w+\.)*\w+(?:Error|Exception)\b|command not found|^Error\b"
     r"|^fatal: |^panic: |^\S+: error: |^E   |\b[1-9]\d* (?:failed|errors?|failures?)\b|^error\b|^ERROR\b|\bFAILED\b",
     re.MULTILINE,
 )
 """Words that tell of a failure where the exit code does not speak against it."""
 _VACUOUS = re.compile(
-    r"^Ran 0 tests|\bno tests ran\b|\bcollected 0 items\b|^No tests? found|^\s*0 passing"
+    r"^Ran 0 tests|\bno tests ran\b|\bcollected 0 items\b|^No tests? found|^[ \t]*0 passing"
     r"|^=* ?\d+ (?:skipped|deselected)(?:, \d+ (?:skipped|deselected))* in|^testing: warning: no tests to run"
     r"|\bno test files\]\s*$|^# tests 0$",
     re.MULTILINE | re.IGNORECASE,
@@ -292,28 +301,28 @@ _USAGE = re.compile(
 )
 _STOPPED = frozenset({124, 130, 137, 143, -1, -2, -9, -15})
 """Exit codes of a time limit and of signals."""
-_LAST_LINES = 6
+LAST_LINES = 6
+"""Lines at the end of an output among which its summary is looked for; ours."""
 
 
 def find_failure(text: str) -> bool:
     """Return whether a check's output says that something failed."""
-    text = _ANSI.sub("", text)
+    text = ANSI.sub("", text)
     if not _FAILURE_WORD.search(text):
         return False
     return bool(_FAILURE.search("\n".join(line for line in text.split("\n") if _FAILURE_WORD.search(line))))
 
 
 def hints_at_failure(text: str) -> bool:
-    """Return whether a text says that something failed, and not that something passed."""
-    text = _ANSI.sub("", text)
-    return find_failure(text) or bool(_HINT.search(text) and not _RAN_SOME.search(text))
+    """Return whether a text has words of a failure, whatever else it says."""
+    return find_failure(text) or _HINT.search(ANSI.sub("", text)) is not None
 
 
 def judge(step: Step, check: Check) -> Verdict:
     """Return what a check came to; what stopped it, a tool's trouble and a search say nothing."""
     if step.outcome in {StepOutcome.DENIED, StepOutcome.TOOL_ERROR} or step.is_search or step.exit_code in _STOPPED:
         return Verdict.NOTHING
-    text = _ANSI.sub("", step.text)
+    text = ANSI.sub("", step.text)
     failed = find_failure(text)
     if step.exit_code is None:
         is_told = step.outcome is StepOutcome.FAILED and bool(text.strip())  # without a word there is nothing to find
@@ -334,7 +343,7 @@ def _judge_success(text: str, check: Check, *, failed: bool) -> Verdict:
         return Verdict.FAILED if hint else Verdict.NOTHING
     if failed:  # a script that loses the exit code ends with the summary; else a test prints that of another run
         return (
-            Verdict.FAILED if _FAILURE.search("\n".join(text.strip().splitlines()[-_LAST_LINES:])) else Verdict.NOTHING
+            Verdict.FAILED if _FAILURE.search("\n".join(text.strip().splitlines()[-LAST_LINES:])) else Verdict.NOTHING
         )
     return Verdict.NOTHING if _VACUOUS.search(text) and not _RAN_SOME.search(text) else Verdict.PASSED
 

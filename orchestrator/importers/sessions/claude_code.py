@@ -13,14 +13,19 @@ from typing import Any
 
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
     Step,
     StepOutcome,
     TextBudget,
+    hunk_of_replacement,
     parse_objects,
     parse_time,
+    text_of,
 )
 
 TOOL = "claude-code"
@@ -42,9 +47,6 @@ _HOOK_ERROR = re.compile(r"\A(?:Error: )?\w+:\S* hook (?:error|blocked)[^:\[]*:?
 _SAID = re.compile(r"the user said:\s*(.*)", re.DOTALL)
 _REFUSED = re.compile(r"The user doesn't want to (?:proceed|take this action)|^User rejected|tool use was rejected")
 _HEADLESS = re.compile(r"sdk|print|headless|action", re.IGNORECASE)
-_MAX_EDIT_BYTES = 16 * 1024
-_MAX_OTHER_BYTES = 400
-_MAX_PROMPT_BYTES = 4 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,12 +90,12 @@ def read(lines: Iterable[str]) -> Session:
 
 
 def _read_line(reading: _Reading, line: Mapping[str, Any]) -> None:
-    session, kind = reading.session, _text(line.get("type"))
-    session.session_id = session.session_id or _text(line.get("sessionId"))
-    session.folder = session.folder or _text(line.get("cwd")) or None
-    session.version = session.version or _text(line.get("version")) or None
+    session, kind = reading.session, text_of(line.get("type"))
+    session.session_id = session.session_id or text_of(line.get("sessionId"))
+    session.folder = session.folder or text_of(line.get("cwd")) or None
+    session.version = session.version or text_of(line.get("version")) or None
     if kind in {"user", "assistant"}:
-        reading.is_headless = reading.is_headless or bool(_HEADLESS.search(_text(line.get("entrypoint"))))
+        reading.is_headless = reading.is_headless or bool(_HEADLESS.search(text_of(line.get("entrypoint"))))
         _read_message(reading, line)
     elif kind == "attachment":
         attachment = line.get("attachment")
@@ -118,13 +120,13 @@ def _read_message(reading: _Reading, line: Mapping[str, Any]) -> None:
         if not isinstance(block, Mapping):
             continue
         if block.get("type") == "text" and line.get("type") == "user":
-            _read_prompt(reading, line, _text(block.get("text")))
+            _read_prompt(reading, line, text_of(block.get("text")))
         elif block.get("type") == "tool_use" and isinstance(block.get("id"), str):
             values = block.get("input")
             call = _Call(
                 order=len(reading.calls) + 1,
                 line=_origin(line),
-                tool=_text(block.get("name")) or "?",
+                tool=text_of(block.get("name")) or "?",
                 values=_shorten(reading, values if isinstance(values, Mapping) else {}),
                 task=reading.task,
             )
@@ -142,27 +144,20 @@ def _shorten(reading: _Reading, values: Mapping[str, Any]) -> Mapping[str, Any]:
     kept = {
         name: value for name, value in values.items() if name not in {"content", "edits", "old_string", "new_string"}
     }
-    short = {name: reading.budget.cut(value, _MAX_EDIT_BYTES) for name, value in kept.items() if isinstance(value, str)}
+    short = {name: reading.budget.cut(value, MAX_EDIT_BYTES) for name, value in kept.items() if isinstance(value, str)}
     pairs = values.get("edits")
     changes = [each for each in pairs if isinstance(each, Mapping)] if isinstance(pairs, list) else [values]
-    hunks = [_hunk_of_texts(_text(each.get("old_string")), _text(each.get("new_string"))) for each in changes]
+    hunks = [hunk_of_replacement(text_of(each.get("old_string")), text_of(each.get("new_string"))) for each in changes]
     if isinstance(values.get("content"), str):
-        hunks.append(_hunk_of_texts("", values["content"]))
-    short["diff"] = reading.budget.cut("\n".join(filter(None, hunks)), _MAX_EDIT_BYTES)
+        hunks.append(hunk_of_replacement("", values["content"]))
+    short["diff"] = reading.budget.cut("\n".join(filter(None, hunks)), MAX_EDIT_BYTES)
     return short
-
-
-def _hunk_of_texts(old: str, new: str) -> str:
-    if not old and not new:
-        return ""
-    lines = [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
-    return "\n".join(["@@", *lines])
 
 
 def _read_prompt(reading: _Reading, line: Mapping[str, Any], text: str) -> None:
     is_person = line.get("promptSource") != "system" and not line.get("isMeta") and not text.lstrip().startswith("<")
     if reading.task and is_person and text:
-        reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, _MAX_PROMPT_BYTES))
+        reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, MAX_PROMPT_BYTES))
 
 
 def _read_result(reading: _Reading, line: Mapping[str, Any], block: Mapping[str, Any]) -> None:
@@ -193,7 +188,7 @@ def _read_result(reading: _Reading, line: Mapping[str, Any], block: Mapping[str,
 
 def _denied(reading: _Reading, call_id: str, call: _Call, text: str, decision: Mapping[str, Any]) -> Step:
     said = _SAID.search(text)
-    source = _text(decision.get("source"))
+    source = text_of(decision.get("source"))
     if source == "hook" or (source == "config" and decision.get("ruleSource")):
         decider, reason = Decider.RULE, _HOOK_ERROR.sub("", text)
     elif reading.is_headless or (decision and not source.startswith("user")):
@@ -208,7 +203,7 @@ def _denied(reading: _Reading, call_id: str, call: _Call, text: str, decision: M
         decided_by=decider,
         reason=reading.budget.cut(reason.strip()),
         edits=_edits_of_arguments(call),
-        proposal=_text(call.values.get("plan")),
+        proposal=text_of(call.values.get("plan")),
     )
 
 
@@ -216,7 +211,7 @@ def _failed(reading: _Reading, call_id: str, call: _Call, text: str) -> Step:
     match = _EXIT_CODE.match(text)
     is_stopped = bool(_TIMED_OUT.search(text))
     if call.tool not in _SHELL or match is None or is_stopped:
-        shown = reading.budget.cut(text, _MAX_OTHER_BYTES)
+        shown = reading.budget.cut(text, MAX_OTHER_BYTES)
         code = int(match[1]) if match else None
         return _step(reading, call_id, call, outcome=StepOutcome.TOOL_ERROR, text=shown, exit_code=code)
     output = reading.budget.cut(text[match.end() :])
@@ -242,40 +237,40 @@ def _succeeded(reading: _Reading, call_id: str, call: _Call, text: str, details:
         )
     is_outside = call.tool in _OUTSIDE or call.tool.startswith("mcp__")
     edits = _edits(reading, call, details) if call.tool in _EDITORS else ()
-    shown = reading.budget.cut(text, _MAX_OTHER_BYTES)
+    shown = reading.budget.cut(text, MAX_OTHER_BYTES)
     return _step(reading, call_id, call, outcome=StepOutcome.OK, text=shown, edits=edits, is_outside=is_outside)
 
 
 def _edits(reading: _Reading, call: _Call, details: Mapping[str, Any]) -> tuple[Edit, ...]:
     """Return the change that a result tells; a sub-agent's result tells none, then what was asked for."""
     hunks = details.get("structuredPatch")
-    path = _text(details.get("filePath"))
+    path = text_of(details.get("filePath"))
     if not path or not isinstance(hunks, list) or not hunks:
         return _edits_of_arguments(call)
     lines: list[str] = []
     for hunk in hunks:
         rows = hunk.get("lines") if isinstance(hunk, Mapping) else None
         lines += ["@@", *(row for row in rows if isinstance(row, str))] if isinstance(rows, list) else []
-    return (Edit(path=path, diff=reading.budget.cut("\n".join(lines), _MAX_EDIT_BYTES)),)
+    return (Edit(path=path, diff=reading.budget.cut("\n".join(lines), MAX_EDIT_BYTES)),)
 
 
 def _edits_of_arguments(call: _Call) -> tuple[Edit, ...]:
-    path = _text(call.values.get("file_path") or call.values.get("notebook_path"))
-    diff = _text(call.values.get("diff")) or _text(call.values.get("new_source"))
+    path = text_of(call.values.get("file_path") or call.values.get("notebook_path"))
+    diff = text_of(call.values.get("diff")) or text_of(call.values.get("new_source"))
     return (Edit(path=path, diff=diff),) if path and diff and call.tool in _EDITORS else ()
 
 
 def _step(reading: _Reading, call_id: str, call: _Call, *, outcome: StepOutcome, **values: Any) -> Step:
-    agent = _text(call.line.get("agentId")) or ("sidechain" if call.line.get("isSidechain") is True else MAIN)
+    agent = text_of(call.line.get("agentId")) or ("sidechain" if call.line.get("isSidechain") is True else MAIN)
     return Step(
         order=call.order,
         id=call_id,
         agent=agent,
         parent=None if agent == MAIN else MAIN,
         tool=call.tool,
-        command=_text(call.values.get("command")) or None if call.tool in _SHELL else None,
+        command=text_of(call.values.get("command")) or None if call.tool in _SHELL else None,
         outcome=outcome,
-        folder=_text(call.line.get("cwd")) or reading.session.folder,
+        folder=text_of(call.line.get("cwd")) or reading.session.folder,
         task=call.task,
         at=parse_time(call.line.get("timestamp")),
         **values,
@@ -286,8 +281,4 @@ def _content(content: object) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "\n".join(_text(block.get("text")) for block in blocks if isinstance(block, Mapping) and block.get("text"))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return "\n".join(text_of(block.get("text")) for block in blocks if isinstance(block, Mapping) and block.get("text"))

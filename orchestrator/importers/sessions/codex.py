@@ -16,6 +16,9 @@ from urllib.parse import unquote
 
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
@@ -24,6 +27,7 @@ from orchestrator.importers.sessions.steps import (
     TextBudget,
     parse_objects,
     parse_time,
+    text_of,
 )
 
 TOOL = "codex"
@@ -32,9 +36,6 @@ _PASSED_OVER = frozenset({"world_state", "turn_context", "token_usage_record", "
 _SHELL = frozenset({"exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec"})
 _CONTINUATIONS = frozenset({"write_stdin", "wait"})
 _LOOKS = frozenset({"search", "read", "list_files"})
-_MAX_EDIT_BYTES = 16 * 1024
-_MAX_OTHER_BYTES = 400
-_MAX_PROMPT_BYTES = 4 * 1024
 _BLOCKED = re.compile(
     r"\A(?:Command|Tool call|Patch) blocked by \w+ hook: (?P<reason>.*?)(?: Command: .*)?\Z", re.DOTALL
 )
@@ -84,7 +85,7 @@ def read(lines: Iterable[str]) -> Session:
     """Return the steps of a rollout; a sub-agent's has the id of the session that it belongs to."""
     reading = _Reading(session=Session(tool=TOOL, session_id=""))
     for line in parse_objects(lines, reading.session.passed_over):
-        payload, kind = line.get("payload"), _text(line.get("type"))
+        payload, kind = line.get("payload"), text_of(line.get("type"))
         if kind not in _LINES or not isinstance(payload, Mapping):
             if kind not in _PASSED_OVER:
                 reading.session.passed_over[f"unknown type {kind[:40] or '?'}"] += 1
@@ -92,9 +93,9 @@ def read(lines: Iterable[str]) -> Session:
         if kind == "session_meta":
             _read_meta(reading, payload)
         elif kind == "event_msg":
-            _read_event(reading, payload, _text(line.get("timestamp")))
+            _read_event(reading, payload, text_of(line.get("timestamp")))
         else:
-            _read_item_of_response(reading, payload, _text(line.get("timestamp")))
+            _read_item_of_response(reading, payload, text_of(line.get("timestamp")))
     reading.session.steps = [
         step for call_id, call in reading.calls.items() if (step := _step(reading, call_id, call)) is not None
     ]
@@ -106,17 +107,17 @@ def _read_meta(reading: _Reading, meta: Mapping[str, Any]) -> None:
     session = reading.session
     if session.session_id:  # a forked rollout repeats the metadata of the one that it came from
         return
-    thread = _text(meta.get("id"))
-    parent = _text(meta.get("parent_thread_id"))
+    thread = text_of(meta.get("id"))
+    parent = text_of(meta.get("parent_thread_id"))
     source = meta.get("source")
-    session.session_id = _text(meta.get("session_id")) or parent or thread
-    session.folder = _text(meta.get("cwd")) or None
-    session.version = _text(meta.get("cli_version")) or None
+    session.session_id = text_of(meta.get("session_id")) or parent or thread
+    session.folder = text_of(meta.get("cwd")) or None
+    session.version = text_of(meta.get("cli_version")) or None
     session.parent_id = parent or None
     if isinstance(source, Mapping) or parent:
         reading.agent = thread
         reading.parent = MAIN if parent in {"", session.session_id} else parent
-    reading.is_headless = source == "exec" or "exec" in _text(meta.get("originator"))
+    reading.is_headless = source == "exec" or "exec" in text_of(meta.get("originator"))
 
 
 def _read_event(reading: _Reading, event: Mapping[str, Any], at: str) -> None:
@@ -134,34 +135,36 @@ def _read_event(reading: _Reading, event: Mapping[str, Any], at: str) -> None:
 
 
 def _read_item(reading: _Reading, item: Mapping[str, Any], at: str) -> None:
-    call_id, kind = _text(item.get("id")), _text(item.get("type"))
+    call_id, kind = text_of(item.get("id")), text_of(item.get("type"))
     if kind not in {"CommandExecution", "FileChange", "McpToolCall", "WebSearch"} or not call_id:
         return
     call = reading.calls.get(call_id)
     if call is None:  # a command of the user's own, or one that was begun before this file
-        call = _begin(reading, call_id, _text(kind), at)
+        call = _begin(reading, call_id, text_of(kind), at)
     if call.item is not None:
         return
     call.item = _shorten(reading, item)
     if kind == "CommandExecution":
         call.command = call.command or _command_of(item.get("command"))
-        folder = _text(item.get("cwd"))
+        folder = text_of(item.get("cwd"))
         call.folder = call.folder or (unquote(folder.removeprefix("file://")) or None)
 
 
 def _shorten(reading: _Reading, item: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what is needed of an item: it stays in memory until the rollout's end."""
     kept = {name: item[name] for name in ("type", "status", "exit_code") if name in item}
-    kept["text"] = reading.budget.cut(_text(item.get("aggregated_output")) or _text(item.get("stdout")))
+    kept["text"] = reading.budget.cut(text_of(item.get("aggregated_output")) or text_of(item.get("stdout")))
     parsed = item.get("parsed_cmd")
     kinds = (
-        {_text(each.get("type")) for each in parsed if isinstance(each, Mapping)} if isinstance(parsed, list) else set()
+        {text_of(each.get("type")) for each in parsed if isinstance(each, Mapping)}
+        if isinstance(parsed, list)
+        else set()
     )
     kept["is_search"] = bool(kinds) and kinds <= _LOOKS
     changes = item.get("changes")
     if isinstance(changes, Mapping):
         kept["edits"] = tuple(
-            Edit(path=path, diff=reading.budget.cut(_diff_of(change), _MAX_EDIT_BYTES))
+            Edit(path=path, diff=reading.budget.cut(_diff_of(change), MAX_EDIT_BYTES))
             for path, change in changes.items()
             if isinstance(change, Mapping)
         )
@@ -172,11 +175,11 @@ def _diff_of(change: Mapping[str, Any]) -> str:
     if isinstance(change.get("unified_diff"), str):
         return str(change["unified_diff"])
     sign = "-" if change.get("type") == "delete" else "+"
-    return "\n".join(["@@", *(f"{sign}{line}" for line in _text(change.get("content")).splitlines())])
+    return "\n".join(["@@", *(f"{sign}{line}" for line in text_of(change.get("content")).splitlines())])
 
 
 def _read_item_of_response(reading: _Reading, item: Mapping[str, Any], at: str) -> None:
-    kind, call_id = _text(item.get("type")), item.get("call_id")
+    kind, call_id = text_of(item.get("type")), item.get("call_id")
     metadata = item.get("internal_chat_message_metadata_passthrough")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     if isinstance(metadata.get("turn_id"), str):
@@ -187,7 +190,7 @@ def _read_item_of_response(reading: _Reading, item: Mapping[str, Any], at: str) 
         return
     elif kind in {"function_call", "custom_tool_call", "local_shell_call"}:
         if call_id not in reading.calls:
-            _read_arguments(reading, _begin(reading, call_id, _text(item.get("name")) or _text(kind), at), item)
+            _read_arguments(reading, _begin(reading, call_id, text_of(item.get("name")) or text_of(kind), at), item)
     elif kind in {"function_call_output", "custom_tool_call_output"} and call_id in reading.calls:
         call = reading.calls[call_id]
         if call.output is None:
@@ -202,23 +205,25 @@ def _begin(reading: _Reading, call_id: str, tool: str, at: str) -> _Call:
 
 def _read_arguments(reading: _Reading, call: _Call, item: Mapping[str, Any]) -> None:
     if item.get("type") == "custom_tool_call":
-        call.patch = reading.budget.cut(_text(item.get("input")), _MAX_EDIT_BYTES) if call.tool == "apply_patch" else ""
+        call.patch = (
+            reading.budget.cut(text_of(item.get("input")), MAX_EDIT_BYTES) if call.tool == "apply_patch" else ""
+        )
         return
     action = item.get("action")
     values: object = action if isinstance(action, Mapping) else None
     if values is None:
         try:
-            values = json.loads(_text(item.get("arguments")) or "{}")
+            values = json.loads(text_of(item.get("arguments")) or "{}")
         except (ValueError, RecursionError):
             values = {}
     if not isinstance(values, Mapping):
         return
     if call.tool in _SHELL or item.get("type") == "local_shell_call":
         command = _command_of(values.get("cmd") or values.get("command"))
-        call.command = reading.budget.cut(command, _MAX_EDIT_BYTES) if command else None
-        call.folder = _text(values.get("workdir")) or _text(values.get("working_directory")) or None
+        call.command = reading.budget.cut(command, MAX_EDIT_BYTES) if command else None
+        call.folder = text_of(values.get("workdir")) or text_of(values.get("working_directory")) or None
     elif call.tool == "apply_patch":
-        call.patch = reading.budget.cut(_text(values.get("input")) or _text(values.get("patch")), _MAX_EDIT_BYTES)
+        call.patch = reading.budget.cut(text_of(values.get("input")) or text_of(values.get("patch")), MAX_EDIT_BYTES)
 
 
 def _command_of(command: object) -> str | None:
@@ -233,8 +238,8 @@ def _command_of(command: object) -> str | None:
 
 def _output_text(output: object) -> str:
     if isinstance(output, list):
-        return "\n".join(_text(part.get("text")) for part in output if isinstance(part, Mapping))
-    return _text(output.get("content")) if isinstance(output, Mapping) else _text(output)
+        return "\n".join(text_of(part.get("text")) for part in output if isinstance(part, Mapping))
+    return text_of(output.get("content")) if isinstance(output, Mapping) else text_of(output)
 
 
 def _read_message(reading: _Reading, item: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -246,7 +251,7 @@ def _read_message(reading: _Reading, item: Mapping[str, Any], metadata: Mapping[
     elif item.get("role") == "user" and text and not text.lstrip().startswith("<"):
         is_person = "user.text" in kinds if kinds else not text.startswith("# AGENTS.md")
         if is_person and reading.task and reading.agent == MAIN:
-            reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, _MAX_PROMPT_BYTES))
+            reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, MAX_PROMPT_BYTES))
 
 
 def _step(reading: _Reading, call_id: str, call: _Call) -> Step | None:
@@ -271,7 +276,7 @@ def _step(reading: _Reading, call_id: str, call: _Call) -> Step | None:
 
 def _values_of_item(reading: _Reading, call: _Call) -> dict[str, Any]:
     item = call.item or {}
-    kind, status, code = _text(item.get("type")), _text(item.get("status")), item.get("exit_code")
+    kind, status, code = text_of(item.get("type")), text_of(item.get("status")), item.get("exit_code")
     text, code = item["text"], code if isinstance(code, int) else None
     if status == "declined":
         return {"outcome": StepOutcome.DENIED, **_decision(reading, call.output or ""), "edits": item.get("edits", ())}
@@ -280,7 +285,7 @@ def _values_of_item(reading: _Reading, call: _Call) -> dict[str, Any]:
         edits = item.get("edits", ()) if is_done else ()
         return {"outcome": StepOutcome.OK if is_done else StepOutcome.TOOL_ERROR, "text": text[:400], "edits": edits}
     if kind != "CommandExecution":
-        shown = reading.budget.cut(call.output or "", _MAX_OTHER_BYTES)
+        shown = reading.budget.cut(call.output or "", MAX_OTHER_BYTES)
         return {"outcome": StepOutcome.OK, "text": shown, "is_outside": True}
     if code is None:
         return {"outcome": StepOutcome.UNKNOWN, "text": text}
@@ -303,10 +308,10 @@ def _values_of_output(reading: _Reading, call: _Call) -> dict[str, Any]:
         return {"outcome": StepOutcome.OK if is_done else StepOutcome.TOOL_ERROR, "edits": edits, "text": text[:400]}
     if call.command is None:
         is_outside = call.tool.startswith(("mcp", "web"))
-        return {"outcome": StepOutcome.OK, "text": text[:_MAX_OTHER_BYTES], "is_outside": is_outside}
+        return {"outcome": StepOutcome.OK, "text": text[:MAX_OTHER_BYTES], "is_outside": is_outside}
     if code is None:
         outcome = StepOutcome.UNKNOWN if _RUNNING.search(output) else StepOutcome.TOOL_ERROR
-        return {"outcome": outcome, "text": text[:_MAX_OTHER_BYTES]}
+        return {"outcome": outcome, "text": text[:MAX_OTHER_BYTES]}
     return {"outcome": StepOutcome.OK if code == 0 else StepOutcome.FAILED, "exit_code": code, "text": text}
 
 
@@ -319,7 +324,7 @@ def _parse_output(output: str) -> tuple[int | None, str]:
             value = None
         if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
             code = value["metadata"].get("exit_code")
-            return (code if isinstance(code, int) else None), _text(value.get("output"))
+            return (code if isinstance(code, int) else None), text_of(value.get("output"))
     head, separator, rest = output.partition("Output:\n")
     exited = _EXITED.search(head)
     return (int(exited[1]) if exited else None), rest if separator and len(head) < 400 else output
@@ -349,7 +354,3 @@ def _edits_of_patch(patch: str) -> tuple[Edit, ...]:
         elif not line.startswith("***"):
             rows.append(line)
     return tuple(Edit(path=path, diff="\n".join(lines)) for path, lines in files.items())
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

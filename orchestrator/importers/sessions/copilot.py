@@ -14,6 +14,9 @@ from typing import Any
 
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
@@ -24,6 +27,7 @@ from orchestrator.importers.sessions.steps import (
     edits_of_replacement,
     parse_objects,
     parse_time,
+    text_of,
 )
 
 TOOL = "copilot-cli"
@@ -49,9 +53,6 @@ _BY_RULE = re.compile(r"rules|policy|hook", re.IGNORECASE)
 _RULED = re.compile(r"denied due to the following rules|Denied by (?:\w+ )?polic", re.IGNORECASE)
 _UNASKED = re.compile(r"could-not-request|no interactive user|unattended|could not request", re.IGNORECASE)
 _SAID = re.compile(r"(?:feedback|the user (?:said|provided)[^:]*): ?(.*)", re.DOTALL | re.IGNORECASE)
-_MAX_EDIT_BYTES = 16 * 1024
-_MAX_OTHER_BYTES = 400
-_MAX_PROMPT_BYTES = 4 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +93,7 @@ def read(lines: Iterable[str]) -> Session:
     """Return the steps of a transcript, its sub-agents' among them."""
     reading = _Reading(session=Session(tool=TOOL, session_id=""))
     for line in parse_objects(lines, reading.session.passed_over):
-        data, kind = line.get("data"), _text(line.get("type"))
+        data, kind = line.get("data"), text_of(line.get("type"))
         read_event = _EVENTS.get(kind)
         if not isinstance(data, Mapping) or not _PASSED_OVER.match(kind):
             reading.session.passed_over[f"unknown type {kind[:40] or '?'}"] += 1
@@ -107,27 +108,27 @@ def read(lines: Iterable[str]) -> Session:
 
 def _read_start(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any]) -> None:
     session, context = reading.session, data.get("context")
-    session.session_id = session.session_id or _text(data.get("sessionId"))
-    session.version = session.version or _text(data.get("copilotVersion")) or None
+    session.session_id = session.session_id or text_of(data.get("sessionId"))
+    session.version = session.version or text_of(data.get("copilotVersion")) or None
     if isinstance(context, Mapping):
-        session.folder = session.folder or _text(context.get("cwd")) or None
+        session.folder = session.folder or text_of(context.get("cwd")) or None
 
 
 def _read_prompt(reading: _Reading, line: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    for found in _REMINDER.finditer(_text(data.get("transformedContent"))):
+    for found in _REMINDER.finditer(text_of(data.get("transformedContent"))):
         _hand_out(reading, found[1])
-    source = _text(data.get("source"))
-    text = _text(data.get("content")).strip()
+    source = text_of(data.get("source"))
+    text = text_of(data.get("content")).strip()
     if text and not line.get("agentId") and source in {"", "user"} and not text.startswith("<"):
-        reading.task = _text(data.get("messageId")) or _text(line.get("id")) or None
+        reading.task = text_of(data.get("messageId")) or text_of(line.get("id")) or None
         if reading.task:
-            reading.session.prompts[reading.task] = reading.budget.cut(text, _MAX_PROMPT_BYTES)
+            reading.session.prompts[reading.task] = reading.budget.cut(text, MAX_PROMPT_BYTES)
 
 
 def _read_hook(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any]) -> None:
     output = data.get("output")
     if isinstance(output, Mapping):
-        _hand_out(reading, _text(output.get("additionalContext")))
+        _hand_out(reading, text_of(output.get("additionalContext")))
 
 
 def _hand_out(reading: _Reading, text: str) -> None:
@@ -137,48 +138,48 @@ def _hand_out(reading: _Reading, text: str) -> None:
 
 
 def _read_call(reading: _Reading, line: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    call_id = _text(data.get("toolCallId"))
+    call_id = text_of(data.get("toolCallId"))
     if not call_id or call_id in reading.calls:
         return
     arguments = data.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    tool = _text(data.get("toolName")) or "?"
-    command = _text(arguments.get("command")) if tool in _SHELL else ""
+    tool = text_of(data.get("toolName")) or "?"
+    command = text_of(arguments.get("command")) if tool in _SHELL else ""
     reading.calls[call_id] = _Call(
         order=len(reading.calls) + 1,
         tool=tool,
-        agent=_text(line.get("agentId")) or MAIN,
-        parent_call=_text(data.get("parentToolCallId")) or None,
-        command=reading.budget.cut(command, _MAX_EDIT_BYTES) or None,
+        agent=text_of(line.get("agentId")) or MAIN,
+        parent_call=text_of(data.get("parentToolCallId")) or None,
+        command=reading.budget.cut(command, MAX_EDIT_BYTES) or None,
         edits=_edits_of_arguments(reading, arguments),
         task=reading.task,
         at=line.get("timestamp"),
-        shell=_text(arguments.get("shellId")),
+        shell=text_of(arguments.get("shellId")),
         is_outside=tool in _OUTSIDE or bool(data.get("mcpServerName")) or bool(data.get("mcpToolName")),
     )
 
 
 def _edits_of_arguments(reading: _Reading, arguments: Mapping[str, Any]) -> tuple[Edit, ...]:
     """Return the change that was asked for."""
-    path = _text(arguments.get("path"))
-    old = _text(arguments.get("old_str"))
-    new = _text(arguments.get("new_str")) or _text(arguments.get("file_text"))
-    return edits_of_replacement(path, old, new, reading.budget, _MAX_EDIT_BYTES)
+    path = text_of(arguments.get("path"))
+    old = text_of(arguments.get("old_str"))
+    new = text_of(arguments.get("new_str")) or text_of(arguments.get("file_text"))
+    return edits_of_replacement(path, old, new, reading.budget, MAX_EDIT_BYTES)
 
 
 def _read_permission(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    call = reading.calls.get(_text(data.get("toolCallId")))
+    call = reading.calls.get(text_of(data.get("toolCallId")))
     result = data.get("result")
     if call is None or not isinstance(result, Mapping):
         return
-    kind = _text(result.get("kind"))
+    kind = text_of(result.get("kind"))
     if kind.startswith("denied") or kind in {"reject", "rejected", "deny"}:
-        call.permission = f"{kind} {_text(data.get('decisionSource'))}"
-        call.feedback = reading.budget.cut(_text(result.get("feedback")).strip(), _MAX_OTHER_BYTES)
+        call.permission = f"{kind} {text_of(data.get('decisionSource'))}"
+        call.feedback = reading.budget.cut(text_of(result.get("feedback")).strip(), MAX_OTHER_BYTES)
 
 
 def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    call_id = _text(data.get("toolCallId"))
+    call_id = text_of(data.get("toolCallId"))
     call = reading.calls.get(call_id)
     if call is None:
         reading.session.passed_over["a result without its call"] += 1
@@ -189,10 +190,10 @@ def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any
         reading.steps[started] = _step(reading, started, begun, _values(reading, begun, data))
         del reading.running[call.shell]
     reading.steps[call_id] = _step(reading, call_id, call, _values(reading, call, data))
-    told = _text(_mapping(data.get("result")).get("content"))
+    told = text_of(_mapping(data.get("result")).get("content"))
     if guided := _GUIDANCE.search(told):
         _hand_out(reading, guided[1])
-    still = _RUNNING.search(_GUIDANCE.sub("", told)[-_MAX_OTHER_BYTES:])
+    still = _RUNNING.search(_GUIDANCE.sub("", told)[-MAX_OTHER_BYTES:])
     if still is not None and call.tool in _SHELL:
         reading.running[still["started"] or still["running"]] = call_id
 
@@ -200,21 +201,21 @@ def _read_result(reading: _Reading, _: Mapping[str, Any], data: Mapping[str, Any
 def _values(reading: _Reading, call: _Call, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a call came to."""
     result, error = _mapping(data.get("result")), _mapping(data.get("error"))
-    text = _GUIDANCE.sub("", _text(result.get("content")) or _text(error.get("message")))
+    text = _GUIDANCE.sub("", text_of(result.get("content")) or text_of(error.get("message")))
     if data.get("success") is not True:
-        if _text(error.get("code")) in {"denied", "rejected"} or call.permission:
+        if text_of(error.get("code")) in {"denied", "rejected"} or call.permission:
             return {"outcome": StepOutcome.DENIED, "edits": call.edits, **_decision(call, text)}
-        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, _MAX_OTHER_BYTES)}
+        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, MAX_OTHER_BYTES)}
     if call.tool in _SHELL:
         code = _mapping(data.get("shellExecution")).get("exitCode")
         output = reading.budget.cut(_SHELL_LINE.sub("", text))
-        if not isinstance(code, int) or isinstance(code, bool) or _RUNNING.search(text[-_MAX_OTHER_BYTES:]):
+        if not isinstance(code, int) or isinstance(code, bool) or _RUNNING.search(text[-MAX_OTHER_BYTES:]):
             return {"outcome": StepOutcome.UNKNOWN, "text": output}
         return {"outcome": StepOutcome.OK if code == 0 else StepOutcome.FAILED, "exit_code": code, "text": output}
     return {
         "outcome": StepOutcome.OK,
-        "text": reading.budget.cut(text, _MAX_OTHER_BYTES),
-        "edits": _edits(reading, call, data.get("fileEdits"), _text(result.get("detailedContent"))),
+        "text": reading.budget.cut(text, MAX_OTHER_BYTES),
+        "edits": _edits(reading, call, data.get("fileEdits"), text_of(result.get("detailedContent"))),
         "is_outside": call.is_outside,
         "is_search": call.tool in _LOOKS and text.lstrip().lower().startswith("no "),
     }
@@ -222,11 +223,13 @@ def _values(reading: _Reading, call: _Call, data: Mapping[str, Any]) -> dict[str
 
 def _edits(reading: _Reading, call: _Call, files: object, diff: str) -> tuple[Edit, ...]:
     """Return the changes that a result tells: the diff of a tool that edits no file only shows one."""
-    paths = [_text(each.get("path")) for each in files if isinstance(each, Mapping)] if isinstance(files, list) else []
+    paths = (
+        [text_of(each.get("path")) for each in files if isinstance(each, Mapping)] if isinstance(files, list) else []
+    )
     paths = [path for path in paths if path]
     if not paths:
         return ()
-    told = edits_of_diff(diff, paths[0], reading.budget, _MAX_EDIT_BYTES)
+    told = edits_of_diff(diff, paths[0], reading.budget, MAX_EDIT_BYTES)
     by_name = {path.lstrip("/"): path for path in paths}
     edits = tuple(Edit(path=by_name.get(edit.path.lstrip("/"), edit.path), diff=edit.diff) for edit in told)
     return edits or call.edits or tuple(Edit(path=path, diff="") for path in paths)
@@ -234,9 +237,9 @@ def _edits(reading: _Reading, call: _Call, files: object, diff: str) -> tuple[Ed
 
 def _decision(call: _Call, text: str) -> dict[str, Any]:
     """Return who denied a call, and with which words."""
-    shown = text[:_MAX_OTHER_BYTES]
+    shown = text[:MAX_OTHER_BYTES]
     if blocked := _BY_HOOK.match(text):
-        return {"decided_by": Decider.RULE, "reason": blocked[1].strip()[:_MAX_OTHER_BYTES]}
+        return {"decided_by": Decider.RULE, "reason": blocked[1].strip()[:MAX_OTHER_BYTES]}
     if _UNASKED.search(f"{call.permission} {shown}"):
         return {"decided_by": Decider.NOBODY, "reason": shown}
     if _BY_PERSON.search(call.permission):
@@ -266,10 +269,6 @@ def _step(reading: _Reading, call_id: str, call: _Call, values: Mapping[str, Any
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 _EVENTS = {

@@ -16,6 +16,9 @@ from typing import Any
 
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
@@ -25,13 +28,11 @@ from orchestrator.importers.sessions.steps import (
     edits_of_diff,
     parse_objects,
     parse_time,
+    text_of,
 )
 
 TOOL = "gemini-cli"
 SHELL = "run_shell_command"
-MAX_EDIT_BYTES = 16 * 1024
-MAX_OTHER_BYTES = 400
-MAX_PROMPT_BYTES = 4 * 1024
 _HEADER = frozenset({"projectHash", "startTime", "lastUpdated", "kind", "directories", "summary", "memoryScratchpad"})
 _PASSED_OVER = frozenset({"info", "error", "warning"})
 _OUTSIDE = frozenset({"web_fetch", "google_web_search"})
@@ -294,11 +295,6 @@ def take_context(text: str, session: Session, budget: TextBudget, tag: re.Patter
         if handed and handed not in session.handed_out[-4:]:
             session.handed_out.append(handed)
     return tag.sub("\n", text).strip("\n") if tag.search(text) else text
-
-
-def text_of(value: object) -> str:
-    """Return a value if it is a text, else an empty one."""
-    return value if isinstance(value, str) else ""
 
 
 def _without_fence(text: str) -> str:

@@ -23,6 +23,9 @@ from urllib.parse import quote
 
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
@@ -30,7 +33,9 @@ from orchestrator.importers.sessions.steps import (
     StepOutcome,
     TextBudget,
     edits_of_diff,
+    edits_of_replacement,
     parse_objects,
+    text_of,
 )
 
 TOOL = "opencode"
@@ -44,9 +49,6 @@ _REJECTED = re.compile(r"\AThe user rejected permission\b")
 _FEEDBACK = re.compile(r"\AThe user rejected permission[^:]*feedback: ?(.*)", re.DOTALL)
 _DISMISSED = re.compile(r"\A(?:The user dismissed|Tool execution aborted)")
 _METADATA = re.compile(r"\n*<(shell_metadata|bash_metadata)>\n?(.*?)</\1>\s*\Z", re.DOTALL)
-_MAX_EDIT_BYTES = 16 * 1024
-_MAX_OTHER_BYTES = 400
-_MAX_PROMPT_BYTES = 4 * 1024
 _MAX_PART_BYTES = 8 * 1024 * 1024
 _COPIES = 3
 
@@ -87,8 +89,8 @@ def read(lines: Iterable[str]) -> Session:
         reading.session.session_id = reading.session.session_id or session_id_of([line]) or ""
         part = line.get("part") if "part" in line else line.get("data")
         if isinstance(part, Mapping):
-            _read_part(reading, part, role=_text(line.get("role")), message=_text(line.get("message_id")))
-        elif _text(line.get("type")) not in {"error", "text"}:
+            _read_part(reading, part, role=text_of(line.get("role")), message=text_of(line.get("message_id")))
+        elif text_of(line.get("type")) not in {"error", "text"}:
             reading.session.passed_over["unknown kind of line"] += 1
     reading.session.steps = _in_order(reading)
     return reading.session
@@ -153,16 +155,16 @@ def _read_sessions(connection: sqlite3.Connection) -> Iterator[Session]:
     found = (dict(zip(names, row, strict=True)) for row in cursor)
     wanted = ("id", "parent_id", "directory", "version", "permission")
     rows = [tuple(row.get(name) for name in wanted) for row in found]
-    known = {_text(row[0]): row for row in rows if isinstance(row[0], str)}
+    known = {text_of(row[0]): row for row in rows if isinstance(row[0], str)}
     families: dict[str, list[str]] = {}
     for session_id in known:
         families.setdefault(_root(session_id, known), []).append(session_id)
     for root, members in sorted(families.items()):
         _, _, folder, version, permission = known[root]
-        session = Session(tool=TOOL, session_id=root, folder=_text(folder) or None, version=_text(version) or None)
+        session = Session(tool=TOOL, session_id=root, folder=text_of(folder) or None, version=text_of(version) or None)
         reading = _Reading(session=session, is_headless=_is_headless(permission))
         for member in sorted(members, key=lambda each: (each != root, each)):
-            parent = _text(known[member][1])
+            parent = text_of(known[member][1])
             reading.agent = MAIN if member == root else member
             reading.parent = None if member == root else MAIN if parent == root else parent
             reading.task = None
@@ -173,7 +175,7 @@ def _read_sessions(connection: sqlite3.Connection) -> Iterator[Session]:
 
 def _root(session_id: str, known: Mapping[str, tuple[Any, ...]]) -> str:
     seen = {session_id}
-    while (parent := _text(known[session_id][1])) in known and parent not in seen:
+    while (parent := text_of(known[session_id][1])) in known and parent not in seen:
         seen.add(parent)
         session_id = parent
     return session_id
@@ -182,7 +184,7 @@ def _root(session_id: str, known: Mapping[str, tuple[Any, ...]]) -> str:
 def _is_headless(permission: object) -> bool:
     """Return whether a session forbids questions to its user, as `opencode run` does."""
     try:
-        rules = json.loads(_text(permission) or "[]")
+        rules = json.loads(text_of(permission) or "[]")
     except (ValueError, RecursionError):
         return False
     return any(
@@ -208,39 +210,39 @@ def _read_parts(connection: sqlite3.Connection, reading: _Reading, session_id: s
             continue
         if is_first and role != "user" and isinstance(message, str):
             reading.session.session_id, is_first = message, False
-        for part in parse_objects([_text(data)], passed_over):
+        for part in parse_objects([text_of(data)], passed_over):
             if role != "user" and reading.agent == MAIN:
-                reading.task = _text(parent) or reading.task
-            _read_part(reading, part, role=_text(role), message=_text(message))
+                reading.task = text_of(parent) or reading.task
+            _read_part(reading, part, role=text_of(role), message=text_of(message))
 
 
 def _read_part(reading: _Reading, part: Mapping[str, Any], *, role: str, message: str) -> None:
     kind = part.get("type")
     if kind == "text" and role == "user" and reading.agent == MAIN and part.get("synthetic") is not True:
-        text = _text(part.get("text")).strip().strip('"')
+        text = text_of(part.get("text")).strip().strip('"')
         if text and not text.startswith("<"):
             reading.task = message or reading.task
             if reading.task:
-                reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, _MAX_PROMPT_BYTES))
+                reading.session.prompts.setdefault(reading.task, reading.budget.cut(text, MAX_PROMPT_BYTES))
     if kind != "tool":
         return
-    call_id, state = _text(part.get("callID")), part.get("state")
+    call_id, state = text_of(part.get("callID")), part.get("state")
     if not call_id or not isinstance(state, Mapping):
         reading.session.passed_over["a call without its id or state"] += 1
         return
     arguments = state.get("input")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    tool, before = _text(part.get("tool")) or "?", reading.steps.get(call_id)
+    tool, before = text_of(part.get("tool")) or "?", reading.steps.get(call_id)
     reading.session.folder = reading.session.folder or _folder_of(arguments, state)
-    command = _text(arguments.get("command")) if tool == _SHELL else ""
+    command = text_of(arguments.get("command")) if tool == _SHELL else ""
     reading.steps[call_id] = Step(
         order=before.order if before else len(reading.steps) + 1,
         id=call_id,
         agent=reading.agent,
         parent=reading.parent,
         tool=tool,
-        command=reading.budget.cut(command, _MAX_EDIT_BYTES) or None,
-        folder=_text(arguments.get("workdir")) or None,
+        command=reading.budget.cut(command, MAX_EDIT_BYTES) or None,
+        folder=text_of(arguments.get("workdir")) or None,
         task=reading.task,
         at=_time(state.get("time")),
         **_values(reading, tool, arguments, state),
@@ -251,25 +253,25 @@ def _values(reading: _Reading, tool: str, arguments: Mapping[str, Any], state: M
     """Return what a call came to."""
     status, metadata = state.get("status"), state.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    error = _text(state.get("error"))
+    error = text_of(state.get("error"))
     if status == "error":
         decision = _decision(reading, error)
         if decision:
             return {"outcome": StepOutcome.DENIED, "edits": _edits_of_arguments(reading, arguments), **decision}
-        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(error, _MAX_OTHER_BYTES)}
+        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(error, MAX_OTHER_BYTES)}
     if status != "completed":
         return {"outcome": StepOutcome.UNKNOWN}
-    text = _text(state.get("output"))
+    text = text_of(state.get("output"))
     if tool == _SHELL:
         return _values_of_command(reading, text, metadata)
     if tool == "invalid":
-        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, _MAX_OTHER_BYTES)}
-    path = _text(arguments.get("filePath")) or _text(metadata.get("filepath"))
-    told = edits_of_diff(_text(metadata.get("diff")), path, reading.budget, _MAX_EDIT_BYTES)
+        return {"outcome": StepOutcome.TOOL_ERROR, "text": reading.budget.cut(text, MAX_OTHER_BYTES)}
+    path = text_of(arguments.get("filePath")) or text_of(metadata.get("filepath"))
+    told = edits_of_diff(text_of(metadata.get("diff")), path, reading.budget, MAX_EDIT_BYTES)
     known = _BUILT_IN | _BUILT_IN_TOO | _LOOKS
     return {
         "outcome": StepOutcome.OK,
-        "text": reading.budget.cut(text, _MAX_OTHER_BYTES),
+        "text": reading.budget.cut(text, MAX_OTHER_BYTES),
         "edits": told or _edits_of_arguments(reading, arguments),
         "is_outside": tool in _OUTSIDE or (tool not in known and "_" in tool),
         "is_search": tool in _LOOKS and text.lstrip().lower().startswith("no "),
@@ -282,7 +284,7 @@ def _values_of_command(reading: _Reading, text: str, metadata: Mapping[str, Any]
     output = reading.budget.cut("" if output.strip() == "(no output)" else output)
     code = metadata.get("exit")
     if note is not None and re.search(r"timeout|aborted|terminated", note[2]):
-        return {"outcome": StepOutcome.TOOL_ERROR, "text": output[:_MAX_OTHER_BYTES]}
+        return {"outcome": StepOutcome.TOOL_ERROR, "text": output[:MAX_OTHER_BYTES]}
     if not isinstance(code, int) or isinstance(code, bool):
         return {"outcome": StepOutcome.UNKNOWN, "text": output}
     return {"outcome": StepOutcome.OK if code == 0 else StepOutcome.FAILED, "exit_code": code, "text": output}
@@ -290,13 +292,10 @@ def _values_of_command(reading: _Reading, text: str, metadata: Mapping[str, Any]
 
 def _edits_of_arguments(reading: _Reading, arguments: Mapping[str, Any]) -> tuple[Edit, ...]:
     """Return the change that was asked for."""
-    path = _text(arguments.get("filePath"))
-    old = _text(arguments.get("oldString"))
-    new = _text(arguments.get("newString")) or _text(arguments.get("content"))
-    if not path or not (old or new):
-        return ()
-    rows = ["@@", *(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
-    return (Edit(path=path, diff=reading.budget.cut("\n".join(rows), _MAX_EDIT_BYTES)),)
+    path = text_of(arguments.get("filePath"))
+    old = text_of(arguments.get("oldString"))
+    new = text_of(arguments.get("newString")) or text_of(arguments.get("content"))
+    return edits_of_replacement(path, old, new, reading.budget, MAX_EDIT_BYTES)
 
 
 def _decision(reading: _Reading, error: str) -> dict[str, Any]:
@@ -304,7 +303,7 @@ def _decision(reading: _Reading, error: str) -> dict[str, Any]:
     if ruled := _RULE.match(error):
         return {"decided_by": Decider.RULE, "reason": _name_rules(error[ruled.end() :]) or ruled[0].strip()}
     if said := _FEEDBACK.match(error):
-        return {"decided_by": Decider.PERSON, "reason": said[1].strip()[:_MAX_OTHER_BYTES]}
+        return {"decided_by": Decider.PERSON, "reason": said[1].strip()[:MAX_OTHER_BYTES]}
     if _REJECTED.match(error) or _DISMISSED.match(error):
         is_person = not reading.is_headless and not _DISMISSED.match(error)
         return {"decided_by": Decider.PERSON if is_person else Decider.NOBODY, "reason": ""}
@@ -318,11 +317,11 @@ def _name_rules(text: str) -> str:
     except (ValueError, RecursionError):
         return ""
     denied = [
-        f"{_text(rule.get('permission'))} {_text(rule.get('pattern'))}".strip()
+        f"{text_of(rule.get('permission'))} {text_of(rule.get('pattern'))}".strip()
         for rule in (rules if isinstance(rules, list) else [])
         if isinstance(rule, dict) and rule.get("action") == "deny"
     ]
-    return f"a rule denies {', '.join(denied[-3:])}"[:_MAX_OTHER_BYTES] if denied else ""
+    return f"a rule denies {', '.join(denied[-3:])}"[:MAX_OTHER_BYTES] if denied else ""
 
 
 def _in_order(reading: _Reading) -> list[Step]:
@@ -336,7 +335,7 @@ def _in_order(reading: _Reading) -> list[Step]:
 
 def _folder_of(arguments: Mapping[str, Any], state: Mapping[str, Any]) -> str | None:
     """Return the project's folder, of a call that names a file and has its path inside the project as its title."""
-    path, title = _text(arguments.get("filePath")), _text(state.get("title"))
+    path, title = text_of(arguments.get("filePath")), text_of(state.get("title"))
     return path.removesuffix(f"/{title}") or None if title and path.endswith(f"/{title}") else None
 
 
@@ -348,7 +347,3 @@ def _time(value: object) -> datetime | None:
         return datetime.fromtimestamp(start / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from knowledge.text.error_summary import error_lines
 from knowledge.text.volatile import mask_volatile
-from orchestrator.importers.sessions.checks import Check, Verdict, judge, read_check
+from orchestrator.importers.sessions.checks import Check, Verdict, judge, read_call, read_check
 from orchestrator.importers.sessions.lessons.changes import Change, changes_of, render_changes
 from orchestrator.importers.sessions.lessons.failing_tests import failing_tests
 from orchestrator.importers.sessions.shell.words import split_commands
@@ -140,8 +140,11 @@ def pair(session: Session, *, named: Sequence[str] = ()) -> Pairing:
 
 def _follow_step(state: _State, step: Step) -> None:
     session = state.session
-    named = (*state.named, step.tool) if step.is_check else state.named
-    check = read_check(step.command, named=named, folder=step.folder, root=session.folder)
+    if step.is_call:
+        named = (*state.named, step.tool) if step.is_check else state.named
+        check = read_call(step.command, named=named, folder=step.folder, root=session.folder)
+    else:
+        check = read_check(step.command, named=state.named, folder=step.folder, root=session.folder)
     for change in changes_of(step, root=session.folder, check=check):
         own = check if check is not None and change.program in check.programs else None
         state.changes.append((step.agent, change, own))

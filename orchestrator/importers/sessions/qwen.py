@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.importers.sessions.gemini import (
-    MAX_EDIT_BYTES,
-    MAX_OTHER_BYTES,
-    MAX_PROMPT_BYTES,
     SHELL,
     edits_of_display,
     parse_output,
     take_context,
-    text_of,
     values_of_output,
 )
 from orchestrator.importers.sessions.steps import (
     MAIN,
+    MAX_EDIT_BYTES,
+    MAX_OTHER_BYTES,
+    MAX_PROMPT_BYTES,
     Decider,
     Edit,
     Session,
@@ -34,6 +33,7 @@ from orchestrator.importers.sessions.steps import (
     edits_of_replacement,
     parse_objects,
     parse_time,
+    text_of,
 )
 
 TOOL = "qwen-code"

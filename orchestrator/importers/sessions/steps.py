@@ -52,12 +52,12 @@ class Step:
     """One thing that an agent did.
 
     `order`: increasing within a session, in the order in which steps began. `id`: the tool call's own, the same however
-    often the transcript repeats it. `command`: of a shell alone. `exit_code`: None where it is not told. `text`: what
-    the step put out, without the tool's own wrapper lines. `reason`: the words of a denial. `is_search`: the tool says
-    that it only looked for something, so that finding nothing is no failure. `is_outside`: `text` comes from outside of
-    the machine (a web page, a server of tools). `proposal`: what was to be done, where it is neither a command nor an
-    edit, such as a plan. `folder`: where it was done, if another than the session's. `is_check`: the tool itself
-    checks, and `command` is its call.
+    often the transcript repeats it. `command`: of a shell, or `is_call`. `exit_code`: None where it is not told.
+    `text`: what the step put out, without the tool's own wrapper lines. `reason`: the words of a denial. `is_search`:
+    the tool says that it only looked for something, so that finding nothing is no failure. `is_outside`: `text` comes
+    from outside of the machine (a web page, a server of tools). `proposal`: what was to be done, where it is neither a
+    command nor an edit, such as a plan. `folder`: where it was done, if another than the session's. `is_call`:
+    `command` is the call of a tool that is no shell, so that it checks only where `is_check` or a setting says so.
     """
 
     order: int
@@ -76,6 +76,7 @@ class Step:
     is_outside: bool = False
     proposal: str = ""
     folder: str | None = None
+    is_call: bool = False
     is_check: bool = False
     task: str | None = None
     at: datetime | None = None
@@ -103,6 +104,10 @@ class Session:
     may_hide_changes: bool = False
 
 
+MAX_EDIT_BYTES = 16 * 1024
+MAX_OTHER_BYTES = 400
+MAX_PROMPT_BYTES = 4 * 1024
+"""Limits of an edit, of the output of what is no command, and of a prompt in a transcript; ours."""
 _TEXT_BYTES = 8 * 1024
 _SESSION_BYTES = 24 * 1024 * 1024
 _SCARCE_BYTES = 1024
@@ -121,12 +126,22 @@ class TextBudget:
         return shown
 
 
+def text_of(value: object) -> str:
+    """Return a value that is a text; empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def hunk_of_replacement(old: str, new: str) -> str:
+    """Return the hunk of a unified diff that replaces a text by another; empty where both are."""
+    rows = [*(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
+    return "\n".join(["@@", *rows]) if rows else ""
+
+
 def edits_of_replacement(path: str, old: str, new: str, budget: TextBudget, limit: int) -> tuple[Edit, ...]:
     """Return the change of a file that a tool told as an old and a new text; nothing without a path and a text."""
     if not path or not (old or new):
         return ()
-    rows = ["@@", *(f"-{row}" for row in old.splitlines()), *(f"+{row}" for row in new.splitlines())]
-    return (Edit(path=path, diff=budget.cut("\n".join(rows), limit)),)
+    return (Edit(path=path, diff=budget.cut(hunk_of_replacement(old, new), limit)),)
 
 
 def parse_objects(lines: Iterable[str], passed_over: Counter[str]) -> Iterator[Mapping[str, Any]]:
@@ -179,6 +194,6 @@ def edits_of_diff(diff: str, path: str, budget: TextBudget, limit: int) -> tuple
     for part in parts:
         head, _, hunks = f"\n{part}".partition("\n@@")
         named = _NEW_PATH.search(head)
-        file = path if len(parts) == 1 or named is None else named[1]
-        edits.append(Edit(path=file, diff=budget.cut(f"@@{hunks.rstrip()}", limit)))
+        file = path if named is None or (path and len(parts) == 1) else named[1]
+        edits.append(Edit(path=file or "file", diff=budget.cut(f"@@{hunks.rstrip()}", limit)))
     return tuple(edits)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.context.context_blocks import find_block
 from hardwon.errors import InvalidInput
 from orchestrator.agent_hooks import jsonc
 from orchestrator.agent_hooks.hook_tools import TOOLS, Scope
 from orchestrator.agent_hooks.installation import Place, apply_change, installed_events, plan_install, plan_removal
-from orchestrator.agent_hooks.questions import block_of, make_answer, read_failure, read_prompt
+from orchestrator.agent_hooks.questions import make_answer, read_failure, read_prompt
 from orchestrator.agent_hooks.shim import SPOOL_BYTES, shim_path, write_shim
 from orchestrator.agent_hooks.spool import clear_sessions, last_fired, pending_sessions
 
@@ -258,7 +259,7 @@ def test_a_prompt_that_says_too_little_or_is_no_persons_asks_nothing() -> None:
     assert question.text == "Make the test of the cart pass"
     block = "[ORCHESTRATOR CONTEXT: Historical Knowledge]\nPattern 1\n[END CONTEXT]"
     assert read_prompt({"prompt": block}) is None
-    assert block_of(f"Task: x\n\n{block}\n") == block
+    assert find_block(f"Task: x\n\n{block}\n") == block
 
 
 def test_an_answer_holds_a_context_and_no_decision() -> None:

@@ -53,7 +53,7 @@ def changes_of(step: Step, *, root: str | None, check: Check | None = None) -> l
         )
         for edit in step.edits
     ]
-    return [*changes, *_changes_of_command(step, root, check)] if step.command else changes
+    return [*changes, *_changes_of_command(step, root, check)] if step.command and not step.is_call else changes
 
 
 def _changes_of_command(step: Step, root: str | None, check: Check | None) -> Iterator[Change]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from hardwon.context.context_blocks import remove_blocks
 from hardwon.errors import InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from hardwon.text.truncation import escape_unstorable, truncate_middle
@@ -20,6 +21,7 @@ from knowledge.text.fitting import fit_ends
 from knowledge.text.redaction import redact
 from orchestrator.importers.fields import key, main_technology
 from orchestrator.importers.repository import open_repository
+from orchestrator.importers.sessions.checks import ANSI
 from orchestrator.importers.sessions.lessons.failing_tests import describe_tests, failing_tests, is_of_frame
 from orchestrator.importers.sessions.pairing import Lesson, LessonKind
 from orchestrator.importers.sessions.steps import Session, Step
@@ -56,7 +58,6 @@ _TECHNOLOGIES = {
 }
 _BY_PROGRAM = {program: name for name, programs in _TECHNOLOGIES.items() for program in programs.split()}
 _HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:\\Users)[/\\][^/\\\s\"':]+|/root(?=[/\s\"':]|$)")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOLD_SOLUTION = re.compile(r"^- Solution: (.*?)(?=^- When to try: |^Pattern \d+ \(|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -193,21 +194,12 @@ def _technology(lesson: Lesson) -> str | None:
 
 def tidy(text: str, folder: str | None) -> str:
     """Return a text as it is stored: paths relative to the session's folder, no colours, homes or contexts of ours."""
-    text = escape_unstorable(_ANSI.sub("", _without_contexts(text)))
+    text = escape_unstorable(ANSI.sub("", remove_blocks(text)))
     if folder and len(folder.rstrip("/")) > 1:
         root = re.escape(folder.rstrip("/"))
         text = re.sub(rf"(?<![\w/.-]){root}/", "", text)
         text = re.sub(rf"(?<![\w/.-]){root}(?![\w.-])", ".", text)
     return _HOME.sub("~", text).strip()
-
-
-def _without_contexts(text: str) -> str:
-    """Return a text without what stands between the markers of our own contexts."""
-    while CONTEXT_OPENING in text:
-        before, _, rest = text.partition(CONTEXT_OPENING)
-        _, closing, after = rest.partition(CONTEXT_CLOSING)
-        text = before + (after if closing else "")
-    return text
 
 
 def _is_echo(lesson: Lesson, session: Session) -> bool:

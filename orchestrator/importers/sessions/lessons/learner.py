@@ -5,6 +5,7 @@ Over HTTP and in process alike; reading is apart from capturing, since it takes 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,12 @@ class SessionLearner:
             answers = await self.knowledge.report_as(reporter).capture.capture_all([each.entry for each in lessons])
             for lesson, answer in zip(lessons, answers, strict=True):
                 await self._add(lesson, answer)
+
+    async def learn_files(self, files: Sequence[Transcript], reader: SessionReader) -> None:
+        """Read the files of a session in a thread, capture what they teach, and remember that they were read."""
+        for session in await asyncio.to_thread(reader.read, files):
+            await self.learn(session)
+        self.mark_read(files, reader.unread)
 
     def mark_read(self, files: Sequence[Transcript], unread: list[str]) -> None:
         """Remember that files were read, but for those that could not be."""

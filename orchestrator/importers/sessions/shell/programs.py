@@ -204,9 +204,14 @@ def program_of(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return _SAME_PROGRAMS.get(program, program), arguments
 
 
+def is_named(words: tuple[str, ...], named: Sequence[str]) -> bool:
+    """Return whether a command begins like one of `named`."""
+    return any(words[: len(given)] == tuple(given) for given in map(str.split, named) if given)
+
+
 def is_check(words: tuple[str, ...], named: Sequence[str]) -> bool:
     """Return whether a command checks: it is known to, its script's name says so, or it begins like one of `named`."""
-    if any(words[: len(given)] == tuple(given) for given in map(str.split, named) if given):
+    if is_named(words, named):
         return True
     program, arguments = program_of(words)
     if _INFORMATION & set(arguments[:1]) or (program in _FIXERS and _FIXES & set(arguments)):

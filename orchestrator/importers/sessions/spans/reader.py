@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from hardwon.errors import InvalidInput
 from hardwon.integrations.span_attributes import AGENT_NAME, CONVERSATION, FOLDER, REPOSITORY, is_agent_span
 from hardwon.models.ids import CONTEXT_OPENING
 from orchestrator.importers.sessions.spans.otlp import Span, parse_json, read_spans
-from orchestrator.importers.sessions.spans.tool_calls import ToolCall, read_tool_call
+from orchestrator.importers.sessions.spans.tool_calls import read_tool_call
 from orchestrator.importers.sessions.steps import MAIN, Session, Step, TextBudget
 
 TOOL = "otel"
@@ -32,7 +32,7 @@ class _Call:
     """A call with its place in time, and with the agents above it, the nearest first."""
 
     start_ns: int
-    call: ToolCall
+    call: Step
     agents: tuple[str, ...]
     agent_name: str
 
@@ -153,26 +153,16 @@ def _make_steps(session: Session, calls: list[_Call]) -> list[Step]:
     main = calls[0].agent_name if calls else ""
     steps = []
     for order, each in enumerate(calls, 1):
-        call = each.call
         outermost = MAIN if each.agent_name == main else each.agent_name or MAIN
         inner = each.agents[:-1]
         parent = inner[1] if len(inner) > 1 else outermost
         steps.append(
-            Step(
+            replace(
+                each.call,
                 order=order,
-                id=call.id,
                 agent=inner[0] if inner else outermost,
                 parent=parent if inner else None if outermost == MAIN else MAIN,
-                tool=call.tool,
-                command=call.command,
-                outcome=call.outcome,
-                exit_code=call.exit_code,
-                text=call.text,
-                edits=call.edits,
-                decided_by=call.decided_by,
-                is_outside=call.is_outside,
-                is_check=call.is_check,
-                folder=session.folder,
+                folder=each.call.folder or session.folder,
                 at=datetime.fromtimestamp(min(each.start_ns, 1 << 62) / 1e9, UTC),
             )
         )

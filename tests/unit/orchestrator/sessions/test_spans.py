@@ -152,7 +152,8 @@ def test_a_tool_checks_where_its_name_says_nothing_else(kind: str, names: list[s
     ("result", "outcome", "exit_code"),
     [
         ("3 passed in 0.1s", "ok", 0),
-        ("1 failed, 2 passed", "unknown", None),
+        ("1 failed, 2 passed", "failed", None),
+        ("FAILED test_of_a_runner\n\n\n\n\n\n\n3 passed in 0.1s", "unknown", None),
         ("2 failed", "failed", None),
         ('{"exit_code": 2, "stdout": "2 failed"}', "failed", 2),
         ('{"returncode": 0, "stdout": ""}', "ok", 0),
