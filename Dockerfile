@@ -9,7 +9,8 @@ RUN python -m venv /tools \
     && /tools/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check --no-compile \
         --require-hashes --no-deps -r requirements.lock
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY hardwon hardwon
 COPY knowledge knowledge
 COPY orchestrator orchestrator
 COPY jobs jobs
@@ -17,7 +18,8 @@ COPY migrations migrations
 RUN /tools/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels . \
     && /tools/bin/uv venv --quiet --python /usr/local/bin/python3 /opt/hardwon \
     && /tools/bin/uv pip install --quiet --no-cache --compile-bytecode --python /opt/hardwon/bin/python \
-        --constraint requirements.lock /wheels/*.whl
+        --constraint requirements.lock "$(echo /wheels/hardwon-*.whl)[documents,mcp,otel]" \
+        opentelemetry-exporter-otlp-proto-http
 
 
 FROM python:3.11.14-slim-bookworm

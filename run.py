@@ -6,7 +6,6 @@ once. Needs Python 3.11 and nothing else. VENV names another place for the envir
 The syntax is that of Python 3.6, so that an older Python can say that it is too old.
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -17,6 +16,11 @@ import sys
 import time
 import venv
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:
+    sys.exit("hardwon runs on Linux and macOS; on Windows, in WSL 2 or a container.")
 
 if sys.version_info < (3, 11):  # noqa: UP036 (the check is for those whose Python is older)
     sys.exit(
@@ -103,6 +107,13 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),
     "requirements": ("each requirement of document Q&A with its test", [["python", "-m", "tests.requirements"]]),
     "lying": ("10,000 lies of a model, and which survive", [["python", "-m", "benchmarks.lying"]]),
+    "docs": (
+        "pages of docs/ with a search, in dist/docs; a link that leads nowhere is an error",
+        [
+            ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "-b", "html", "docs", "dist/docs"],
+            ["python", "-c", "print('open dist/docs/index.html')"],
+        ],
+    ),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
     "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
     "audit": ("look for known vulnerabilities in what is locked", [["python", "-m", "tests.vulnerabilities"]]),

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.client.transport import prepare
 from hardwon.errors import InvalidSetting
+from hardwon.event_log import get_logger
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.tasks import Context
 from hardwon.owner.environment import OwnerSettings
@@ -18,6 +19,7 @@ from hardwon.owner.requests import OwnerTransport
 from hardwon.settings import ClientSettings, check_http
 
 _SOCKET_URL = "http://hardwon"
+log = get_logger(__name__)
 
 
 @asynccontextmanager
@@ -32,10 +34,10 @@ async def connect(
 
     With HARDWON_API_URL they are those of that server, else those of the owner process of the data directory
     (HARDWON_HOME), which is started, detached, where none runs; it is ready when this yields. `settings` replace
-    variables of the environment, by name. `on_wait` gets a sentence if a start is slow; by default it is logged. Unless
-    `warm`, the first context waits for what its answer is parsed with. Raises
-    InvalidSetting, also where an owner has other stores than the settings say, StorageUnavailable, StoreInUse or
-    StoreIncompatible where no owner can start.
+    variables of the environment, by name. `on_wait` gets a sentence if a start is slow, or if a server has no keys, so
+    that HARDWON_API_KEY opens nothing; by default it is logged. Unless `warm`, the first context waits for what its
+    answer is parsed with. Raises InvalidSetting, also where an owner has other stores than the settings say,
+    StorageUnavailable, StoreInUse or StoreIncompatible where no owner can start.
     """
     environment = {**os.environ, **(settings or {})}
     context_settings = ClientSettings.from_environment(environment)
@@ -48,7 +50,17 @@ async def connect(
             raise InvalidSetting("HARDWON_API_URL", str(error)) from None
         key = environment.get("HARDWON_API_KEY", "").strip() or None
         bound = None if workspace == DEFAULT_WORKSPACE else workspace  # a key has a default workspace of its own
-        async with KnowledgeClient(url, key, workspace=bound, settings=context_settings) as client:
+
+        def note_unused_key() -> None:
+            what = f"HARDWON_API_KEY is ignored: {url} has no keys, so whoever reaches it may do everything there"
+            if on_wait is None:
+                log.warning("key_ignored", reason=what)
+            else:
+                on_wait(what)
+
+        async with KnowledgeClient(
+            url, key, workspace=bound, settings=context_settings, on_unused_key=note_unused_key
+        ) as client:
             yield client
         return
     link = OwnerLink(OwnerSettings.from_environment(environment))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from types import TracebackType
@@ -13,7 +13,7 @@ import httpx
 from hardwon.client.fields import LAST, LimitOrAll
 from hardwon.client.http_environment import check_http_environment, enable_keepalive
 from hardwon.client.operations import Envelope, Operation, Service, Wire, shorten_text
-from hardwon.client.transport import DEADLINE_HEADER, LIMITS, Api
+from hardwon.client.transport import DEADLINE_HEADER, KEY_HEADER, LIMITS, UNUSED_KEY, Api
 from hardwon.errors import InvalidInput, OwnerUnavailable
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.maintenance import JobState
@@ -120,11 +120,23 @@ async def _enable_keepalive(event: str, info: Mapping[str, Any]) -> None:
         enable_keepalive(info["return_value"].get_extra_info("socket"))
 
 
+def _call_once_for_unused_key(on_unused_key: Callable[[], None]) -> Callable[[httpx.Response], Awaitable[None]]:
+    """Return a hook that calls back at the first response of a server that needed no key."""
+    pending = [on_unused_key]
+
+    async def check(response: httpx.Response) -> None:
+        if pending and response.headers.get(KEY_HEADER) == UNUSED_KEY:
+            pending.pop()()
+
+    return check
+
+
 class KnowledgeClient(Service, tag="operations", scopes=("query",)):
     """Every service of one workspace behind a hardwon server; an async context manager.
 
-    Without a `workspace` it is that of the key. `place` names the server in errors. Errors are those of
-    `hardwon.errors`, as in process. Raises InvalidInput for an invalid `url`.
+    Without a `workspace` it is that of the key. `place` names the server in errors. `on_unused_key` is called once if
+    the server has no keys, and so ignores the one that is sent. Errors are those of `hardwon.errors`, as in process.
+    Raises InvalidInput for an invalid `url`.
     """
 
     answers: RemoteAnswers
@@ -161,6 +173,7 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
         settings: ContextSettings | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         place: str | None = None,
+        on_unused_key: Callable[[], None] | None = None,
     ) -> None:
         url, api_key = url.strip(), (api_key or "").strip()  # as read from files and secrets
         headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
@@ -173,7 +186,10 @@ class KnowledgeClient(Service, tag="operations", scopes=("query",)):
                 transport=transport,
                 trust_env=transport is None,
                 limits=LIMITS,
-                event_hooks={"request": [_trace_connections]} if transport is None else None,
+                event_hooks={
+                    "request": [_trace_connections] if transport is None else [],
+                    "response": [_call_once_for_unused_key(on_unused_key)] if api_key and on_unused_key else [],
+                },
             )
         except httpx.InvalidURL as error:
             raise InvalidInput("url", f"{url} is not the address of a server, such as http://127.0.0.1:8420") from error

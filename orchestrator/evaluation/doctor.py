@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from hardwon.client.knowledge_client import KnowledgeClient
 from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
+from hardwon.installation import install_command
 from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
 from knowledge.access.keys import describe_other_pepper
@@ -18,6 +20,8 @@ from orchestrator.connection import AnyKnowledge, connect
 
 _SERVER_FROM = 100_000
 """Points from which a Qdrant server answers sooner than the embedded engine (docs/performance.md)."""
+_EXTRAS = {"documents": "kreuzberg", "mcp": "mcp", "otel": "opentelemetry"}
+"""A package of each extra."""
 _RECALL_SAMPLE = 10
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
@@ -45,6 +49,7 @@ async def examine() -> list[Finding]:
     if not findings[0].well:
         return findings
     settings = KnowledgeSettings()
+    await check("extras", _describe_extras)
     if settings.api_url is None:
         await check("embedder", lambda: _check_embedder(settings))
     async with AsyncExitStack() as stack:
@@ -72,6 +77,17 @@ async def _describe_settings() -> str:
     postgres = "embedded Postgres" if settings.has_embedded_postgres else "a Postgres server"
     index = "embedded engine" if settings.has_embedded_index else f"Qdrant at {settings.qdrant_url}"
     return f"data in {settings.home}; {postgres}, {index}, {model}"
+
+
+async def _describe_extras() -> str:
+    """Describe the extras of this installation; none is needed."""
+    missing = [extra for extra, module in _EXTRAS.items() if importlib.util.find_spec(module) is None]
+    return "; ".join(
+        [
+            f"with {', '.join(extra for extra in _EXTRAS if extra not in missing) or 'none of them'}",
+            *(f"without {extra} ({install_command(extra)})" for extra in missing),
+        ]
+    )
 
 
 async def _check_embedder(settings: KnowledgeSettings) -> str:

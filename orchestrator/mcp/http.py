@@ -51,7 +51,11 @@ class McpApp:
             )
             return
         if importlib.util.find_spec("mcp") is None:
-            await problem_response(NotFound("this server has no MCP: pip install 'hardwon[mcp]'"))(scope, receive, send)
+            await problem_response(
+                NotFound(
+                    "this server has no MCP: it takes the extra `mcp`, and hardwon doctor there tells how to install it"
+                )
+            )(scope, receive, send)
             return
         body = await _read_body(receive)
         app: ASGIApp = (await self._start_manager()).asgi_app

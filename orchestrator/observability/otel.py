@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import entry_points
 
 from hardwon.errors import InvalidSetting
+from hardwon.installation import install_command
 from knowledge.runtime.instrumentation import SpanObserver
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -33,7 +34,8 @@ def tracing(environment: Mapping[str, str]) -> Iterator[tuple[SpanObserver, ...]
     except ImportError as error:
         raise InvalidSetting(
             "OTEL_TRACES_EXPORTER",
-            "asks for traces: pip install 'hardwon[otel]' opentelemetry-exporter-otlp-proto-http",
+            "asks for traces, which takes an extra: "
+            f"{install_command('otel', more='opentelemetry-exporter-otlp-proto-http')}",
         ) from error
     from opentelemetry import trace  # noqa: PLC0415 - an optional dependency
 

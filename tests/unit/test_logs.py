@@ -13,6 +13,7 @@ import structlog
 
 from hardwon.errors import EmbedderRejected, HardwonError, QuestionRejected, TextRejected, reason_of
 from hardwon.event_log import get_logger
+from orchestrator.cli.support.logging import configure_client_logs
 from orchestrator.observability.logging import configure_logs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +128,42 @@ def test_t10_of_a_refused_text_a_log_holds_who_refused_it_and_not_in_which_words
         assert reason_of(error) == type(error).__name__
     sentence = "The endpoint refuses the key (401): set HARDWON_EMBEDDING_API_KEY to a valid one."
     assert reason_of(EmbedderRejected(sentence)) == sentence
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_sentences_with_their_fields_and_a_plain_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    configure_logs(level=logging.INFO)
+    tell_all()
+    logging.getLogger("lib").warning("of a library")
+    said = re.sub(r"(?m)^\d\d:\d\d:\d\d ", "", terminal.getvalue()).splitlines()
+    assert said[:4] == [
+        "info: entry captured (entry id 1)",
+        r"warning: context degraded (reason 'late\nFORGED')",
+        "error: request failed (method GET)",
+        "error: job failed (job prune)",
+    ]
+    assert said[4] == "Traceback (most recent call last):"
+    assert "ValueError: invalid literal" in terminal.getvalue()
+    assert said[-1] == "warning: of a library"
+
+
+def test_a_command_in_a_terminal_logs_sentences_and_into_a_file_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = logging.getLogger("hardwon")
+    for stream, told in (
+        (Terminal(), "warning: owner awaited (reason='x\\ny')\n"),
+        (io.StringIO(), '{"event": "owner_awaited reason='),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setattr("sys.stderr", stream)
+            changed.setattr(ours, "handlers", [])
+            configure_client_logs()
+            get_logger("hardwon.test").warning("owner_awaited", reason="x\ny")
+        assert stream.getvalue().startswith(told)

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,20 @@ def test_the_image_runs_as_an_ordinary_user_with_a_health_check() -> None:
     users = [line.split()[1] for line in last_stage if line.startswith("USER ")]
     assert users[-1:] == ["hardwon"]
     assert any(line.startswith("HEALTHCHECK ") for line in last_stage)
+
+
+def test_the_image_holds_every_package_with_the_extras_of_a_server() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    kept = set((ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        assert f"COPY {package} {package}\n" in dockerfile
+        assert f"!{package}/" in kept
+    for file in re.findall(r"\S+", re.findall(r"(?m)^COPY (pyproject\.toml .*) \./$", dockerfile)[0]):
+        assert f"!{file}" in kept
+    (extras,) = re.findall(r"\.whl\)\[([\w,]+)\]", dockerfile)
+    assert extras.split(",") == ["documents", "mcp", "otel"]
+    assert set(extras.split(",")) <= set(project["project"]["optional-dependencies"])
 
 
 def test_the_image_installs_by_hash_only() -> None:

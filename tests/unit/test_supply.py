@@ -9,11 +9,13 @@ import pickletools
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -136,3 +138,47 @@ def test_a_wheel_holds_the_tokenizer_whose_it_is_the_schema_and_the_examples(tmp
         name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/embedding/minilm/NOTICE")
     ], names
     assert {"migrations/versions/0026_baseline.sql", "orchestrator/http/openapi/examples.json"} <= set(names)
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tarfile.TarFile]:
+    """The archive of the source, built in a copy of the checkout that holds files of its owner's besides."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in TRACKED:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes((ROOT / name).read_bytes())
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+    for command in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", "as tracked"]):
+        subprocess.run([*git, *command], cwd=copy, check=True, capture_output=True)
+    for name in ("notes.txt", "knowledge/notes.py", "docs/my notes [1].md", "#1", "!important"):
+        (copy / name).write_text("a key: hw_0123")
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(copy / "dist")]
+    subprocess.run(build, cwd=copy, check=True, capture_output=True, timeout=120)
+    (wheel,) = (copy / "dist").glob("*.whl")
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "notes" in name]
+    (archive,) = (copy / "dist").glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        yield opened
+
+
+LISTING = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+TRACKED = [name for name in LISTING.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.skipif(not TRACKED, reason="this is no checkout: git says which files belong to it")
+def test_the_archive_of_the_source_holds_the_tracked_files_and_no_others(sdist: tarfile.TarFile) -> None:
+    held = {name.partition("/")[2] for name in sdist.getnames()}
+    assert held - set(TRACKED) == {"PKG-INFO"}
+    assert set(TRACKED) - held == set()
+
+
+@pytest.mark.skipif(not TRACKED, reason="this is no checkout: git says which files belong to it")
+def test_no_link_on_the_page_of_an_index_leads_to_a_file_of_the_checkout(sdist: tarfile.TarFile) -> None:
+    (name,) = (each for each in sdist.getnames() if each.endswith("/PKG-INFO"))
+    file = sdist.extractfile(name)
+    assert file is not None
+    page = file.read().decode()
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert "# hardwon" in page
+    assert "docs/settings.md" in page, "the text of a link stays"

@@ -59,7 +59,7 @@ class SubprocessConverter(Converter):
 
     async def convert(self, uri: str, content: bytes) -> ConvertedDocument:
         if importlib.util.find_spec("kreuzberg") is None:
-            raise Unreadable("its format is read with an extra: install hardwon[documents]")
+            raise Unreadable("its format is read with the extra `documents`: hardwon doctor tells how to install it")
         async with self._turn:
             await asyncio.to_thread(_check_archive, suffix(uri), content)
             output = await self._run(suffix(uri) or ".pdf", content)

@@ -18,7 +18,9 @@ def add_mcp(app: typer.Typer) -> None:
     def mcp(*, workspace: Workspace = DEFAULT_WORKSPACE) -> None:
         """Serve MCP on standard input and output, until the input ends. Its tools are for orchestrators and agents."""
         if importlib.util.find_spec("mcp") is None:
-            raise InvalidSetting("hardwon mcp", "needs the SDK of the protocol: pip install 'hardwon[mcp]'")
+            from hardwon.installation import install_command
+
+            raise InvalidSetting("hardwon mcp", f"needs the SDK of the protocol: {install_command('mcp')}")
 
         async def work() -> None:
             from orchestrator.cli.support.session import connect

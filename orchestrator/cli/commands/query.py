@@ -8,10 +8,15 @@ from uuid import UUID
 import typer
 
 from hardwon.models.ids import DEFAULT_WORKSPACE, ContextId
+from orchestrator.cli.support.help import DefaultCommandGroup
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 from orchestrator.cli.support.run import Json, Workspace, run
 
-query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
+query = typer.Typer(
+    cls=DefaultCommandGroup,
+    help="Ask how such situations were resolved before. `hardwon query TEXT` is `hardwon query task TEXT`.",
+    no_args_is_help=True,
+)
 
 AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
 TaskType = Annotated[str | None, typer.Option("--task-type", "--type", help="What kind of task, such as bugfix.")]

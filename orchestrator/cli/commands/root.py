@@ -32,6 +32,7 @@ from orchestrator.cli.commands.patterns import patterns
 from orchestrator.cli.commands.query import Facts, TaskType, Technology, contexts, parse_facts, query
 from orchestrator.cli.commands.resolve import add_resolve
 from orchestrator.cli.commands.watch import add_watch
+from orchestrator.cli.support.help import RootGroup
 from orchestrator.cli.support.logging import configure_client_logs
 from orchestrator.cli.support.one_call import Input, OperationCommand, add_command, read_json_object
 from orchestrator.cli.support.run import Json, Workspace, ensure_standard_streams, make_lazy_group, run
@@ -60,6 +61,7 @@ async def migrate_now(settings: KnowledgeSettings) -> bool:
 
 app = typer.Typer(
     name="hardwon",
+    cls=RootGroup,
     help="The learning memory of a multi-agent orchestrator.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -164,6 +164,10 @@ class CaptureReport:
         totals = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{totals}{still_open}")
+        if self.each and self.refusal_count:
+            notes.print(
+                f"capture the refused {self.place}s again once they are put right; what is stored is not doubled"
+            )
         if self.open:
             notes.print("hardwon unresolved lists them, hardwon resolve ENTRY resolves one")
 

@@ -1,4 +1,4 @@
-"""Logging of commands that are clients: JSON lines on standard error, without the libraries of a server."""
+"""Logging of commands that are clients: sentences on a terminal, else JSON lines, without the libraries of a server."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class _SentenceFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a sentence; the fields of an event follow its name, as `EventLog` writes them."""
+        from orchestrator.observability.log_sentence import format_log_sentence  # help texts need none
+
+        event, _, fields = record.getMessage().partition(" ")
+        sentence = format_log_sentence(event, record.levelname.lower(), {})
+        return f"{sentence} ({fields})" if fields else sentence
+
+
 def configure_client_logs() -> None:
     """Log from HARDWON_LOG_LEVEL (WARNING) on, and warn of variables that are not settings.
 
@@ -37,7 +47,7 @@ def configure_client_logs() -> None:
     if name not in LEVELS:
         raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(LEVELS)}, not {name!r}")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter())
+    handler.setFormatter(_SentenceFormatter() if sys.stderr.isatty() else _JsonFormatter())
     ours = logging.getLogger("hardwon")
     ours.setLevel(name)
     ours.addHandler(handler)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hardwon.client.transport import MCP_PATH, REPORTER_HEADER
+from hardwon.client.transport import KEY_HEADER, MCP_PATH, REPORTER_HEADER, UNUSED_KEY
 from hardwon.context.circuit_breaker import CircuitBreaker
 from hardwon.context.deadline import run_within
 from hardwon.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
@@ -146,7 +147,8 @@ class KeyAuthentication:
             await self._app(scope, receive, send)
             return
         try:
-            scope[PRINCIPAL] = _as_reporter(await self._authenticate_in_time(scope), scope)
+            principal = await self._authenticate_in_time(scope)
+            scope[PRINCIPAL] = _as_reporter(principal, scope)
         except _UnauthenticatedError as error:
             response = problem_response(
                 AccessDenied(str(error)), status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"}
@@ -155,7 +157,8 @@ class KeyAuthentication:
         except HardwonError as error:
             await problem_response(error)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            has_key = any(name == b"authorization" for name, _ in scope["headers"])
+            await self._app(scope, receive, _add_unused_key(send) if has_key and principal is ANYONE else send)
 
     async def _admit_page(self, scope: Scope) -> None:
         """Put the principal of a page's request into the scope, or the error that the page shows in its place."""
@@ -339,6 +342,17 @@ class KeyAuthentication:
             return name in self._names or ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
+
+
+def _add_unused_key(send: Send) -> Send:
+    """Return a `send` whose response says that the key of the request was not needed."""
+
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)[KEY_HEADER] = UNUSED_KEY
+        await send(message)
+
+    return send_with_header
 
 
 def _bearer_key(header: bytes) -> str | None:

@@ -254,7 +254,7 @@ def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path
         assert done.returncode == 0
         assert done.stderr.splitlines() == [
             "warning: HARDWON_TASK_RELEVENCE is not a setting of hardwon: did you mean HARDWON_TASK_RELEVANCE?",
-            "warning: HARDWON_XYZZY is not a setting of hardwon: docs/settings.md lists them all",
+            "warning: HARDWON_XYZZY is not a setting of hardwon: the documentation lists them all",
         ]
 
 

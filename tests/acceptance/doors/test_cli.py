@@ -400,6 +400,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
     assert well["well"] is True
     assert [finding["what"] for finding in well["findings"]] == [
         "settings",
+        "extras",
         "embedder",
         "stores",
         "clocks",
@@ -417,7 +418,8 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    well = dict.fromkeys(("settings", "stores", "clocks", "keys", "workspaces", "index", "recall", "a question"), "ok")
+    names = ("settings", "extras", "stores", "clocks", "keys", "workspaces", "index", "recall", "a question")
+    well = dict.fromkeys(names, "ok")
     assert marks == well | {"embedder": "FAIL"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False

@@ -49,6 +49,17 @@ def test_a_context_is_the_basic_one_where_the_server_of_its_workspace_does_not_a
     assert "\ndegraded: " in done.stderr
 
 
+def test_a_key_that_a_server_without_keys_ignores_is_told(commands: Commands) -> None:
+    with commands.serving() as (_, url):
+        away = {"HARDWON_API_URL": url, "HARDWON_API_KEY": "of-another-server"}
+        told = commands.run("stats", **away)
+        assert told.returncode == 0
+        assert told.stderr.count(f"hardwon: HARDWON_API_KEY is ignored: {url} has no keys") == 1
+        assert "ignored" not in commands.run("stats", HARDWON_API_URL=url).stderr
+        commands.here("keys", "create", "--scope", "query")
+        assert "ignored" not in commands.run("stats", **away).stderr
+
+
 @pytest.mark.long
 def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
     with commands.serving() as (_, url):

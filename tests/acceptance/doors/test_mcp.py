@@ -24,6 +24,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from hardwon.context.circuit_breaker import FAILURE_THRESHOLD
+from hardwon.installation import install_command
 from hardwon.models.access import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring.open import Knowledge
@@ -547,4 +548,4 @@ def test_without_the_extra_the_command_says_what_to_install(commands: Commands, 
     )
     ran = commands.python(script)
     assert ran.returncode == 1
-    assert "pip install 'hardwon[mcp]'" in ran.stderr
+    assert install_command("mcp") in ran.stderr

@@ -1,4 +1,4 @@
-"""Every command and snippet of the README, executed as it stands."""
+"""Every command and snippet of the README and of the pages for beginners, executed as it stands."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from tests.support.processes import Commands
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON, COMMANDS, DOCUMENTS = (
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("python.md", "command-line.md", "document-qa.md")
+)
+MAX_README_LINES = 150
 
 
 FILLED: dict[str, Any] = {
@@ -31,8 +35,12 @@ FILLED: dict[str, Any] = {
 }
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands_of(block: str) -> list[str]:
+    return [line.removeprefix("$ ") for line in block.splitlines()]
 
 
 def run(command: list[str], home: Path, **options: str) -> subprocess.CompletedProcess[str]:
@@ -62,29 +70,50 @@ def typed(commands: list[str], home: Path) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other(home: Path) -> None:
-    """The program and two commands alone, each the owner while it runs; the rest beside a server."""
-    (python,) = blocks("python")
+    """The program and a command alone, each the owner while it runs; the rest beside a server."""
+    (python,) = blocks(README, "python")
     ran = run([sys.executable, "-c", python], home)
     assert ran.returncode == 0, ran.stderr
     assert "- Solution: Treat a missing price as zero and log the product" in ran.stdout
 
-    console, documents = blocks("console")
-    commands = [line.removeprefix("$ ") for line in console.splitlines()]
+    (console,) = blocks(README, "console")
+    alone, *beside = commands_of(console)
+    said = typed([alone], home)
+    with Commands(home).serving():
+        said |= typed(beside, home)
+    assert any("Treat a missing price as zero" in text for command, text in said.items() if "query" in command)
+    assert "Only the orchestrator queries the memory" in said['hardwon kb ask "Who queries the memory?"']
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_the_python_and_the_commands_of_the_pages_for_beginners_work_one_after_the_other(home: Path) -> None:
+    (python,) = blocks(PYTHON, "python")
+    ran = run([sys.executable, "-c", python], home)
+    assert ran.returncode == 0, ran.stderr
+    assert "- Solution: Treat a missing price as zero and log the product" in ran.stdout
+
+    (console,) = blocks(COMMANDS, "console")
+    commands = commands_of(console)
     assert len(commands) == 10
-    add, ask, search = (line.removeprefix("$ ") for line in documents.splitlines())
+    add, ask, search = commands_of(blocks(DOCUMENTS, "console")[0])
     alone, beside = commands[:2], commands[2:]
     said = typed(alone, home)
     with Commands(home).serving():
         said |= typed([*beside, add.replace("docs/ README.md", str(ROOT / "README.md")), ask, search], home)
     assert any("Expand, migrate, contract" in text for command, text in said.items() if "query" in command)
-    assert "Only the orchestrator queries the memory" in said[ask]
+    assert "queries the memory" in said[ask]
 
 
 def test_the_two_commands_of_the_readme_are_targets_that_exist() -> None:
-    (commands,) = blocks("")[:1]
+    (commands,) = blocks(README, "")[:1]
     for command in commands.splitlines():
         ran = subprocess.run(["make", "--dry-run", *command.split()[1:]], cwd=ROOT, capture_output=True, check=False)
         assert ran.returncode == 0, ran.stderr
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= MAX_README_LINES
 
 
 def changed(entry: NewEntry, name: str, value: object) -> NewEntry:
@@ -92,11 +121,11 @@ def changed(entry: NewEntry, name: str, value: object) -> NewEntry:
     return replace(entry, **told)
 
 
-def test_the_fields_that_the_readme_names_of_each_entry_are_those_that_it_takes_and_needs() -> None:
-    found = re.findall(r"^\| `(\w+_\w+)` \| (.*) \| (.*?) ?\| (.*) \|$", README, flags=re.MULTILINE)
+def test_the_fields_that_the_documentation_names_of_each_entry_are_those_that_it_takes_and_needs() -> None:
+    found = re.findall(r"^\| `(\w+_\w+)` \| (.*) \| (.*?) ?\| (.*) \|$", COMMANDS, flags=re.MULTILINE)
     rows = [row for row in found if row[0] in set(EntryType)]
     assert [row[0] for row in rows] == list(EntryType)
-    (common,) = re.findall(r"^Each takes (.*?) as well\.", README, flags=re.DOTALL | re.MULTILINE)
+    (common,) = re.findall(r"^Each takes (.*?) as well\.", COMMANDS, flags=re.DOTALL | re.MULTILINE)
     everywhere = set(re.findall(r"`(\w+)`", common))
     for entry_type, *columns in rows:
         needed, resolving, besides = (re.findall(r"`(\w+)`(?! ?\))", column) for column in columns)
@@ -125,7 +154,7 @@ def test_every_setting_is_in_the_documentation() -> None:
 
 
 def test_every_link_of_the_documentation_leads_somewhere() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 

@@ -192,6 +192,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon learn": "runs of coding agents teach, too",
     "hardwon learn sessions": "runs of coding agents teach, too",
     "hardwon learn job": "jobs of CI teach, too",
+    "hardwon query": "a query without a kind is one before a task",
     "hardwon query failure": _ORDER,
     "hardwon query task": _ORDER,
     "hardwon rebuild": _INDEX,
