@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import quantiles
 
 from hardwon.errors import HardwonError, InvalidInput
+from hardwon.installation import install_command
 from knowledge.models import CaptureOutcome, CaptureResult, Context, EntryId, EntryType, NewEntry, Task
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
@@ -172,7 +173,7 @@ def read_rules() -> list[Rule]:
     try:
         from ruff import find_ruff_bin  # noqa: PLC0415 - in the extra `demo`
     except ImportError as error:
-        raise InvalidInput("demo", "needs ruff: pip install 'hardwon[demo]'") from error
+        raise InvalidInput("demo", f"needs ruff: {install_command('demo')}") from error
     result = subprocess.run(  # noqa: S603 - the program beside this one
         [find_ruff_bin(), "rule", "--all", "--output-format", "json"], capture_output=True, check=True, timeout=60
     )

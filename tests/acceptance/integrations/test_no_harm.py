@@ -18,6 +18,7 @@ import pytest
 
 from hardwon.integrations import recorder
 from hardwon.integrations.recorder import RunRecorder, failed_call, finished_call, parse_arguments, show_result
+from hardwon.models.ids import CONTEXT_SECONDS
 from hardwon.models.runs import ToolCall, ToolOutcome
 from tests.acceptance.integrations.conftest import FAILURE, Server, connect, settle
 
@@ -53,8 +54,8 @@ def test_a_server_that_hangs_delays_a_failure_by_the_deadline_and_then_no_more(h
         began = time.monotonic()
         assert told.find_context("T-1", call) == ""
         waits.append(time.monotonic() - began)
-    assert max(waits) < recorder.CONTEXT_SECONDS + 2, "the machine may be busy"
-    assert sum(wait > recorder.CONTEXT_SECONDS / 2 for wait in waits) == 3, "after three the breaker is open"
+    assert max(waits) < CONTEXT_SECONDS + 2, "the machine may be busy"
+    assert sum(wait > CONTEXT_SECONDS / 2 for wait in waits) == 3, "after three the breaker is open"
 
 
 def test_what_is_held_is_bounded(hanging: str) -> None:
