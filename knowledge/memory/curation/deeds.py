@@ -16,8 +16,8 @@ from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.curation.merge_split import PatternGroupingService
-from knowledge.memory.curation.review_queue import ReviewService
-from knowledge.models import EntryId, EntryStatus, PatternId
+from knowledge.memory.curation.review_queue import ReviewService, id_of_texts
+from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import DeedStore, Stores
 
 log = get_logger(__name__)
@@ -78,8 +78,8 @@ class DeedService:
         if entry_id is None:
             raise InvalidInput("entry_id", f"is missing: give the entry to {kind}")
         subject = EntryId(as_id("entry_id", entry_id))
-        await self._require_waiting(subject)
-        return await self._record(chosen, subject)
+        entry = await self._require_waiting(subject)
+        return await self._record(chosen, subject, *([id_of_texts(entry)] if chosen is DeedKind.APPROVE else []))
 
     async def delete(self, *, entry_id: EntryId | None = None, pattern_id: PatternId | None = None) -> Deed:
         """Record that an entry or a pattern is to be deleted after 30 seconds. Raises as `decide` does."""
@@ -144,7 +144,10 @@ class DeedService:
         capture = replace(self.capture, audit=audit)
         match deed.kind:
             case DeedKind.APPROVE:
-                await reviews.approve(EntryId(deed.subject))
+                entry = await reviews.show(EntryId(deed.subject))
+                if deed.others and deed.others[0] != id_of_texts(entry):  # an agent added what nobody has read
+                    raise Conflict(f"entry {entry.entry_id} was changed after it was approved: look at it again")
+                await reviews.approve_seen(entry)
             case DeedKind.REJECT:
                 await reviews.reject(EntryId(deed.subject))
             case DeedKind.JOIN:
@@ -181,8 +184,8 @@ class DeedService:
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         return pattern_id
 
-    async def _require_waiting(self, entry_id: EntryId) -> None:
-        """Raise Conflict, naming who decided, for an entry that does not wait for a review any more."""
+    async def _require_waiting(self, entry_id: EntryId) -> Entry:
+        """Return an entry that waits for a review. Raises Conflict, naming who decided, for an entry that does not wait for a review any more."""
         last = await self.deeds.last_about(entry_id)
         try:
             entry = await self.stores.entries.get(entry_id)
@@ -193,6 +196,7 @@ class DeedService:
         if entry.status is not EntryStatus.QUARANTINED:
             why = "it does not wait for a review" if last is None else f"it is decided already: {_describe(last)}"
             raise Conflict(f"entry {entry_id} is {entry.status}: {why}")
+        return entry
 
 
 def _describe(deed: Deed) -> str:

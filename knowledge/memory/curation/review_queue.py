@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
+from uuid import UUID
 
 from hardwon.errors import Conflict, NotFound
 from hardwon.models.access import FrequentPattern, KeyAlarm
 from hardwon.validation import as_id, as_integer
 from knowledge.access.provenance import NO_AUDIT, Auditor, ProvenanceStore
+from knowledge.memory.capture.injection import CONTEXT_FIELDS
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 
@@ -23,6 +27,13 @@ MIN_FAILURES = 3
 """Failures of what a key captured from which it is named; ours."""
 ALARM_PERIOD = timedelta(days=30)
 _REJECTED = "entry rejected"
+
+
+def id_of_texts(entry: Entry) -> UUID:
+    """Return an id of what a person reads of an entry, to find out whether it was changed since."""
+    texts = [getattr(entry, name) for name in CONTEXT_FIELDS]
+    read = json.dumps([texts, entry.dead_ends, repr(entry.applies_when)])
+    return UUID(bytes=sha256(read.encode()).digest()[:16])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +59,10 @@ class ReviewService:
 
         Idempotent, so that a call whose response was lost can be retried.
         """
-        entry_id = EntryId(as_id("entry_id", entry_id))
-        entry = await self.stores.entries.get(entry_id)
+        return await self.approve_seen(await self.show(entry_id))
+
+    async def approve_seen(self, entry: Entry) -> Entry:
+        """Release an entry as it was read; return it. Raises Conflict where its texts were changed since."""
         if entry.status is EntryStatus.QUARANTINED:
             approved = await self.provenance.approve(entry, self.audit.who)
         elif entry.suspicions and not entry.low_trust:
@@ -57,8 +70,8 @@ class ReviewService:
         else:
             raise _not_waiting(entry)
         if approved is None:
-            raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
-        await self.audit.record("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
+            raise Conflict(f"entry {entry.entry_id} was changed meanwhile: look at it again")
+        await self.audit.record("entry approved", entry=str(entry.entry_id), suspicions=", ".join(entry.suspicions))
         return approved
 
     async def reject(self, entry_id: EntryId) -> None:

@@ -87,9 +87,10 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
             return [to_entry(row) for row in await connection.execute(query)]
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
-        seen = (  # a resolution added since was not reviewed
+        seen = (  # what was added since was not reviewed
             _E.solution_steps.is_not_distinct_from(entry.solution_steps),
             _E.revision_approach.is_not_distinct_from(entry.revision_approach),
+            _E.dead_ends == list(entry.dead_ends),
         )
         update = (
             sa.update(knowledge_staging)

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from markupsafe import Markup
 
 from knowledge.memory.capture.injection import CONTEXT_FIELDS, suspicions
+from knowledge.memory.curation.review_queue import id_of_texts
 from knowledge.models import Entry
 from orchestrator.http.pages.rendering.plain_text import cut_text, show_text
 
@@ -61,12 +63,16 @@ class MarkedText:
 
 @dataclass(frozen=True, slots=True)
 class MarkedEntry:
-    """An entry with marked texts and the reasons, in the order of their numbers; `is_marked`: a place was found."""
+    """An entry with marked texts and the reasons, in the order of their numbers; `is_marked`: a place was found.
+
+    `texts_id`: id of all its texts, which an approval is of.
+    """
 
     entry: Entry
     texts: Sequence[MarkedText]
     reasons: Sequence[tuple[str, str]]
     is_marked: bool
+    texts_id: UUID
 
 
 def mark_entry(entry: Entry) -> MarkedEntry:
@@ -84,7 +90,7 @@ def mark_entry(entry: Entry) -> MarkedEntry:
         is_marked = is_marked or "<mark" in html
         texts.append(MarkedText(_LABELS.get(name, name.replace("_", " ").capitalize()), html, more))
     reasons = [EXPLANATIONS.get(kind, (kind.capitalize(), "Looks suspicious")) for kind in numbers]
-    return MarkedEntry(entry, texts, reasons, is_marked)
+    return MarkedEntry(entry, texts, reasons, is_marked, id_of_texts(entry))
 
 
 def _mark_sentences(text: str, numbers: dict[str, int]) -> Iterator[Markup]:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from hardwon.errors import Conflict, HardwonError, InvalidInput, NotFound
 from hardwon.models.deeds import DeedKind
 from hardwon.validation import as_id
+from knowledge.memory.curation.review_queue import id_of_texts
 from knowledge.models import Entry, EntryId, EntryType
 from orchestrator.http.pages.forms import Form, read_form
 from orchestrator.http.pages.rendering.suspicion import mark_entry
@@ -77,7 +78,10 @@ async def show_state(page: PageRequest) -> Response:
 async def approve(page: PageRequest) -> Response:
     """Approve an entry that is held for review."""
     form = await read_form(page.request)
-    deed = await page.knowledge.deeds.decide(DeedKind.APPROVE, entry_id=_entry_id(page))
+    entry_id, seen = _entry_id(page), form.text("seen")
+    if seen and seen != str(id_of_texts(await page.knowledge.reviews.show(entry_id))):
+        raise Conflict("what was told was changed since this page was made: load it again, and read it anew")
+    deed = await page.knowledge.deeds.decide(DeedKind.APPROVE, entry_id=entry_id)
     return page.answer_deed(deed, "waiting", done="approved", kind=form.text("kind"))
 
 
