@@ -38,8 +38,8 @@ class Deed:
 
     `subject`: the entry or pattern that it is about; of a join, the pattern that becomes part of the one in `others`;
     of a split, the first of the entries, the rest of which are in `others`. Of an approval `others` has an id of the
-    texts that were approved: it fails if an agent changes them in the meantime. `ended_at`, `ended_by`: when it was done,
-    undone or failed, and who undid it. `error`: why it failed.
+    texts that were approved: it fails if an agent changes them in the meantime. `ended_at`, `ended_by`: when it was
+    done, undone or failed, and who undid it. `error`: why it failed.
     """
 
     deed_id: DeedId

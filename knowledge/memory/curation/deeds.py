@@ -185,7 +185,7 @@ class DeedService:
         return pattern_id
 
     async def _require_waiting(self, entry_id: EntryId) -> Entry:
-        """Return an entry that waits for a review. Raises Conflict, naming who decided, for an entry that does not wait for a review any more."""
+        """Return an entry that waits for a review. Raises Conflict, naming who decided, if it does not any more."""
         last = await self.deeds.last_about(entry_id)
         try:
             entry = await self.stores.entries.get(entry_id)

@@ -48,6 +48,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "task_description": "Task",
     "when_to_try": "When to try",
     "verified_by": "Verified by",
+    "dead_ends": "Did not help",
 }
 _SHORT_FIELDS: Final = frozenset({"agent_type", "task_type", "technology", "gate_type"})
 
@@ -81,8 +82,8 @@ def mark_entry(entry: Entry) -> MarkedEntry:
     """  # noqa: D205 - one sentence more
     numbers = {kind: number for number, kind in enumerate(entry.suspicions, 1)}
     texts, is_marked = [], False
-    for name in CONTEXT_FIELDS:
-        value = getattr(entry, name)
+    told = [(name, getattr(entry, name)) for name in CONTEXT_FIELDS]
+    for name, value in [*told, *(("dead_ends", text) for text in entry.dead_ends)]:
         if not value or (name in _SHORT_FIELDS and not suspicions(value)):
             continue
         shown, more = cut_text(value)

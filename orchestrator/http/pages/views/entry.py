@@ -45,6 +45,7 @@ async def show_entry(
         entry=entry,
         texts={name: label for name, label in TEXTS.items() if getattr(entry, name) is not None},
         labels=TEXTS,
+        is_whole=page.parameter("whole") is not None,
         may_correct=page.principal.may("corrections.correct"),
         typed=typed or {},
         errors=errors or {},
