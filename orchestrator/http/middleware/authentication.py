@@ -165,7 +165,7 @@ class KeyAuthentication:
         scope[SEALER] = self._sealer
         scope[CHECK_KEY] = functools.partial(self._check_typed_key, scope=scope)
         try:
-            scope[PRINCIPAL] = await self._authenticate(scope)
+            scope[PRINCIPAL] = _as_reporter(await self._authenticate(scope), scope)
         except _UnauthenticatedError as error:
             scope[REFUSAL] = Unauthenticated(str(error))
         except HardwonError as error:

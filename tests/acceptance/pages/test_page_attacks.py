@@ -1,0 +1,23 @@
+"""Pages attacked: by an agent's word, by other sites, by parameters, and by what is stored."""
+
+from __future__ import annotations
+
+from hardwon.client.transport import REPORTER_HEADER
+from knowledge.models import EntryStatus
+from knowledge.wiring.open import Knowledge
+from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser
+
+
+async def test_a_request_that_passes_on_an_agents_word_decides_nothing_on_a_page(knowledge: Knowledge) -> None:
+    held = await hold_back(knowledge)
+    made = await knowledge.keys.create(["admin"], workspace=knowledge.workspace)
+    headers = {"Authorization": f"Bearer {made.secret}"}
+    async with http_of_browser(knowledge) as client:
+        target = address(knowledge, f"waiting/{held}/approve")
+        refused = await client.post(target, headers=headers | {REPORTER_HEADER: "bot"})
+        assert refused.status_code == 403
+        assert await knowledge.deeds.list() == []
+        assert (await client.get(address(knowledge), headers=headers | {REPORTER_HEADER: "bot"})).status_code == 403
+        assert (await client.get(address(knowledge), headers=headers | {REPORTER_HEADER: "no name"})).status_code == 422
+        assert (await client.post(target, headers=headers)).status_code == 303
+    assert (await knowledge.capture.get(held)).status is EntryStatus.QUARANTINED
