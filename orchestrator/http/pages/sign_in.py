@@ -14,11 +14,10 @@ from orchestrator.http.middleware.page_sessions import (
     COOKIE,
     REFUSAL,
     SEALER,
-    SESSION,
     SIGN_IN_PATH,
     SessionSealer,
 )
-from orchestrator.http.pages.forms import read_form
+from orchestrator.http.pages.forms import check_origin, read_form
 from orchestrator.http.pages.shell import HEADERS, is_local, page_address, safe_path, show_error, show_sign_in
 
 
@@ -72,8 +71,7 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """Answer `POST /session/end`: forget the session."""
     try:
-        if request.scope.get(SESSION) is not None:
-            await read_form(request)
+        check_origin(request)
     except HardwonError as error:
         return show_error(request, error)
     response = RedirectResponse(SIGN_IN_PATH, 303, HEADERS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hardwon.client.transport import REPORTER_HEADER
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
-from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser
+from orchestrator.http.middleware.page_sessions import COOKIE
+from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
 
 
 async def test_a_request_that_passes_on_an_agents_word_decides_nothing_on_a_page(knowledge: Knowledge) -> None:
@@ -21,3 +22,11 @@ async def test_a_request_that_passes_on_an_agents_word_decides_nothing_on_a_page
         assert (await client.get(address(knowledge), headers=headers | {REPORTER_HEADER: "no name"})).status_code == 422
         assert (await client.post(target, headers=headers)).status_code == 303
     assert (await knowledge.capture.get(held)).status is EntryStatus.QUARANTINED
+
+
+async def test_no_other_site_ends_a_session(knowledge: Knowledge) -> None:
+    async with signed_in(knowledge, ["query"]) as client:
+        for origin in ("https://evil.example", "null"):
+            refused = await client.post("/session/end", headers={"Origin": origin})
+            assert (refused.status_code, COOKIE in client.cookies) == (403, True)
+        assert "set-cookie" not in refused.headers
