@@ -95,7 +95,7 @@ NAVIGATION: Final[Sequence[tuple[str, Sequence[NavEntry]]]] = (
 )
 
 
-def page_address(workspace: str, path: str = "", **query: object) -> str:
+def page_address(workspace: str, path: str = "", /, **query: object) -> str:
     """Return the address of a page; parameters that are None or empty are left out."""
     chosen = {name: str(value) for name, value in query.items() if value not in {None, ""}}
     address = f"{PAGES_PREFIX}{quote(workspace, safe='')}/{path}"
@@ -132,7 +132,7 @@ class PageRequest:
         """Return a parameter of the address; None where it is missing or blank."""
         return self.request.query_params.get(name, "").strip() or None
 
-    def address(self, path: str = "", **query: object) -> str:
+    def address(self, path: str = "", /, **query: object) -> str:
         """Return the address of a page of this workspace."""
         return page_address(self.workspace, path, **query)
 

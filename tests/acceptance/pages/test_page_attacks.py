@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hardwon.client.transport import REPORTER_HEADER
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.page_sessions import COOKIE
 from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
+from tests.support.clients import http_of
 
 
 async def test_a_request_that_passes_on_an_agents_word_decides_nothing_on_a_page(knowledge: Knowledge) -> None:
@@ -30,3 +33,11 @@ async def test_no_other_site_ends_a_session(knowledge: Knowledge) -> None:
             refused = await client.post("/session/end", headers={"Origin": origin})
             assert (refused.status_code, COOKIE in client.cookies) == (403, True)
         assert "set-cookie" not in refused.headers
+
+
+@pytest.mark.parametrize("name", ["path", "workspace", "self"])
+async def test_no_parameter_of_an_address_is_taken_for_a_part_of_it(knowledge: Knowledge, name: str) -> None:
+    async with http_of(knowledge) as client:
+        for page in ("contexts", "patterns", "map"):
+            answer = await client.get(address(knowledge, f"{page}?{name}=x"))
+            assert answer.status_code == 200, answer.text
