@@ -121,7 +121,8 @@ async def show_page(request: Request) -> Response:
         if path == ("",) and not request.url.path.endswith("/"):
             return RedirectResponse(page.address(), 303, HEADERS)
         view = _find_view(request.method, path)
-        if workspace != DEFAULT_WORKSPACE and not await knowledge.holds_anything():
+        is_own = workspace in {DEFAULT_WORKSPACE, knowledge.principal.workspace}  # theirs need not be looked for
+        if not is_own and not await knowledge.holds_anything():
             return await _show_unknown_workspace(page)
         return await view(page)
     except HardwonError as error:

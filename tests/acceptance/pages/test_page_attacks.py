@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hardwon.client.transport import REPORTER_HEADER
+from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.page_sessions import COOKIE
@@ -41,3 +42,18 @@ async def test_no_parameter_of_an_address_is_taken_for_a_part_of_it(knowledge: K
         for page in ("contexts", "patterns", "map"):
             answer = await client.get(address(knowledge, f"{page}?{name}=x"))
             assert answer.status_code == 200, answer.text
+
+
+async def test_who_may_review_a_workspace_sees_its_pages(knowledge: Knowledge) -> None:
+    there = knowledge.in_workspace("there")
+    held = await hold_back(there)
+    async with signed_in(there, ["review"]) as client, signed_in(there, ["query"]) as asker:
+        for page in ("undo/0", "patterns/0"):  # not there, instead of not with this key
+            assert (await client.get(address(there, page))).status_code == 404
+        assert (await client.get(address(there, "audit"))).status_code == 403
+        assert (await client.get(address(knowledge, "waiting"))).status_code == 403
+        assert (await asker.get(address(there, "health"))).status_code == 200
+    reviewer = there.for_principal(
+        Principal(trust=Trust.KEY, scopes=frozenset({Scope.REVIEW}), workspace="there", key_id="ann")
+    )
+    assert [each.entry_id for each in await reviewer.reviews.waiting()] == [held]

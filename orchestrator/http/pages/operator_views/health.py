@@ -42,7 +42,7 @@ async def show_health(page: PageRequest) -> Response:
         _find_index_health(page),
         _if_allowed(page, "list_jobs", lambda: list_jobs(knowledge)),
         _if_allowed(page, "upkeep.dead", lambda: knowledge.upkeep.dead(SHOWN_DEAD)),
-        _if_allowed(page, "upkeep.local_only", knowledge.upkeep.local_only),
+        _if_allowed(page, "upkeep.local_only", lambda: knowledge.upkeep.local_only()),  # noqa: PLW0108 - as below
     )
     return await page.render(
         "health.html",
@@ -88,7 +88,8 @@ async def _if_allowed(page: PageRequest, operation: str, read: Callable[[], Awai
 async def _find_index_health(page: PageRequest) -> tuple[IndexHealth | None, str | None]:
     """Return the state of the index, or why there is none: the rest of the page is what is needed then."""
     try:
-        return await _if_allowed(page, "upkeep.index_health", page.knowledge.upkeep.index_health), None
+        read = lambda: page.knowledge.upkeep.index_health()  # noqa: E731, PLW0108 - it is refused where it is looked up
+        return await _if_allowed(page, "upkeep.index_health", read), None
     except HardwonError as error:
         return None, str(error)
 
