@@ -9,6 +9,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.page_sessions import COOKIE
+from orchestrator.http.pages.rendering.markdown import render_markdown
 from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
 from tests.support.clients import http_of
 
@@ -57,3 +58,12 @@ async def test_who_may_review_a_workspace_sees_its_pages(knowledge: Knowledge) -
         Principal(trust=Trust.KEY, scopes=frozenset({Scope.REVIEW}), workspace="there", key_id="ann")
     )
     assert [each.entry_id for each in await reviewer.reviews.waiting()] == [held]
+
+
+@pytest.mark.parametrize(
+    "text", ["&#8238;gnp.exe", "&#x200B;", "&shy;", "[a](http://x.example '&#8238;z')", "|a|\n|-|\n|&lrm;|"]
+)
+def test_a_hidden_character_that_is_written_as_an_entity_has_a_name(text: str) -> None:
+    shown = render_markdown(text)
+    assert "U+" in shown
+    assert not set(shown) & set("\u202e\u200b\xad\u200e")

@@ -63,6 +63,10 @@ def _adjust(tokens: Sequence[Token]) -> None:
         if token.type in {"heading_open", "heading_close"}:
             token.tag = f"h{min(6, int(token.tag[1]) + _HEADING_SHIFT)}"
         for child in token.children or ():
+            child.content = name_hidden(child.content)  # again, since a character may be written as an entity
+            child.attrs = {
+                name: name_hidden(value) if isinstance(value, str) else value for name, value in child.attrs.items()
+            }
             if child.type == "link_open":
                 child.attrSet("rel", "nofollow noopener noreferrer")
 
@@ -73,7 +77,7 @@ def _render_code(
     """Return a block of code as HTML, which can be scrolled by keyboard."""
     del renderer, options, env
     token = tokens[index]
-    language = (token.info or "").strip().split(" ")[0].lower()
+    language = name_hidden(token.info or "").strip().split(" ")[0].lower()
     shown = highlight_code(token.content, language)
     attributes: MutableMapping[str, Any] = {"label": language or "text"}
     return str(
