@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hardwon.client.transport import REPORTER_HEADER
@@ -9,7 +11,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.middleware.page_sessions import COOKIE
-from orchestrator.http.pages.rendering.markdown import render_markdown
+from orchestrator.http.pages.rendering.markdown import highlight_code, render_markdown
 from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
 from tests.support.clients import http_of
 
@@ -67,3 +69,14 @@ def test_a_hidden_character_that_is_written_as_an_entity_has_a_name(text: str) -
     shown = render_markdown(text)
     assert "U+" in shown
     assert not set(shown) & set("\u202e\u200b\xad\u200e")
+
+
+@pytest.mark.parametrize("language", ["c", "java", "perl", "typescript", "console", "yaml"])
+def test_no_stored_code_holds_up_the_server(language: str) -> None:
+    for code in ("a" * 16_000, " " * 16_000 + "x", "a " * 8_000, '"a\\' * 5_000, "\n" * 16_000):
+        began = time.perf_counter()
+        assert highlight_code(code, language) == code.replace('"', "&#34;")
+        assert time.perf_counter() - began < 1
+    short = "```c\n" + "a " * 99 + "\n```\n"
+    assert (highlight_code("a a", "autohotkey"), render_markdown(short * 70).count('class="n"')) == ("a a", 7 * 99)
+    assert 'class="' in highlight_code('int main() { return "x"; }', "c")

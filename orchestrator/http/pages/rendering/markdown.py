@@ -22,7 +22,17 @@ _HEADING_SHIFT: Final = 2
 """Headings of a stored text begin below the page's own two."""
 MAX_NESTING: Final = 20
 """Deepest quotes and lists that are read as such, ours: deeper ones are made to slow a parser down."""
-_MAX_HIGHLIGHTED: Final = 20_000
+_MAX_HIGHLIGHTED: Final = 1_500
+_MAX_HIGHLIGHTED_LINE: Final = 200
+"""Longest code, and longest line of it, that are highlighted in one text, ours: the rules of languages backtrack and
+hold up the server. With both limits the worst text of those tried took 0.5 s; 19,000 characters of one kind took more
+than 20 s as C, Java, Perl or TypeScript, and 2,000 as AutoHotkey (Pygments, 2026-11-28)."""
+_LANGUAGES: Final = frozenset(
+    """Python|Python console session|Python Traceback|JavaScript|TypeScript|HTML|CSS|SCSS|JSON|YAML|TOML|INI|Bash
+    Bash Session|SQL|Go|Rust|Java|C|C++|C#|Kotlin|PHP|Ruby|Docker|Diff|Makefile|XML|PowerShell|Groovy|Swift|Terraform
+    Nginx configuration file""".replace("\n    ", "|").split("|")
+)
+"""Languages that are highlighted: those whose rules were tried with texts made to slow them down."""
 _LINKS: Final = ("http://", "https://")
 
 
@@ -34,12 +44,15 @@ def render_markdown(text: str) -> Markup:
 
 
 def highlight_code(code: str, language: str) -> Markup:
-    """Return code as HTML with classes for its parts; as plain text where the language is unknown."""
+    """Return code as HTML with classes for its parts; as plain text where it is long, or the language unknown."""
+    longest = max(map(len, code.split("\n")))
+    if not language or len(code) > _MAX_HIGHLIGHTED or longest > _MAX_HIGHLIGHTED_LINE:
+        return escape(code)
     try:
-        if not language or len(code) > _MAX_HIGHLIGHTED:
-            return escape(code)
         lexer = get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
+        return escape(code)
+    if lexer.name not in _LANGUAGES:
         return escape(code)
     return Markup(highlight(code, lexer, HtmlFormatter(nowrap=True)))  # noqa: S704 - Pygments escapes
 
@@ -75,10 +88,12 @@ def _render_code(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:
     """Return a block of code as HTML, which can be scrolled by keyboard."""
-    del renderer, options, env
+    del renderer, options
     token = tokens[index]
+    env["highlighted"] = env.get("highlighted", 0) + len(token.content)  # many short ones take as long as a long one
     language = name_hidden(token.info or "").strip().split(" ")[0].lower()
-    shown = highlight_code(token.content, language)
+    is_highlighted = env["highlighted"] <= _MAX_HIGHLIGHTED
+    shown = highlight_code(token.content, language if is_highlighted else "")
     attributes: MutableMapping[str, Any] = {"label": language or "text"}
     return str(
         Markup('<div class="source"><pre tabindex="0" role="group" aria-label="Code, {label}">').format(**attributes)
