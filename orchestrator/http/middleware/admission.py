@@ -53,6 +53,8 @@ _LONG = re.compile(
     | DELETE\ /v1/(?:projects|patterns/[^/]+)$
     | POST\ /api/(?:ask|agent|kb/query)$
     | POST\ /api/kb(?::|/[^/]+/[^/]+/(?:ask|sync)$)
+    | GET\ /w/[^/]+/ask$
+    | POST\ /w/[^/]+/(?:health/jobs/|audit/verify|entries/[^/]+/correct)
     | POST\ /subagents/documentation-qa
     | POST\ /mcp  # only its body tells which tool is called, a checkpoint or a question to a model among them
     """,

@@ -10,10 +10,12 @@ from hardwon.client.transport import REPORTER_HEADER
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
+from orchestrator.http.app import make_app
+from orchestrator.http.middleware.admission import Admission
 from orchestrator.http.middleware.page_sessions import COOKIE
 from orchestrator.http.pages.rendering.markdown import highlight_code, render_markdown
 from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
-from tests.support.clients import http_of
+from tests.support.clients import auth_of, http_of
 
 
 async def test_a_request_that_passes_on_an_agents_word_decides_nothing_on_a_page(knowledge: Knowledge) -> None:
@@ -80,3 +82,11 @@ def test_no_stored_code_holds_up_the_server(language: str) -> None:
     short = "```c\n" + "a " * 99 + "\n```\n"
     assert (highlight_code("a a", "autohotkey"), render_markdown(short * 70).count('class="n"')) == ("a a", 7 * 99)
     assert 'class="' in highlight_code('int main() { return "x"; }', "c")
+
+
+async def test_questions_and_jobs_of_pages_wait_with_the_long_work(knowledge: Knowledge) -> None:
+    admission = Admission(make_app(knowledge, auth=auth_of(knowledge)), concurrent=1, waiting=1)
+    long = admission.queue("POST", "/api/ask")
+    for method, path in (("GET", "ask"), ("POST", "health/jobs/prune"), ("POST", "audit/verify")):
+        assert admission.queue(method, address(knowledge, path)) is long
+    assert admission.queue("GET", address(knowledge, "patterns")) is not long
