@@ -30,6 +30,13 @@ class _CallerRuns:
     learning: CallerServices
     lock: asyncio.Lock
 
+    @property
+    def _marks_name(self) -> str:
+        """The name of the caller's own marks: no key settles, or hides, the lessons of another one's runs."""
+        principal = self.knowledge.principal
+        key_id = principal.first_key or principal.key_id
+        return self.knowledge.workspace if key_id is None else f"{self.knowledge.workspace} runs {key_id}"
+
     async def learn(
         self,
         *,
@@ -48,7 +55,7 @@ class _CallerRuns:
         results: list[CaptureResult] = []
         lessons = await asyncio.to_thread(reader.find_lessons, session)
         async with self.lock:
-            with open_marks(settings.home, self.knowledge.workspace, for_writing=True) as marks:
+            with open_marks(settings.home, self._marks_name, for_writing=True) as marks:
                 learner = SessionLearner(
                     knowledge=self.learning, marks=marks, tell=results.append, left_out=reader.left_out
                 )

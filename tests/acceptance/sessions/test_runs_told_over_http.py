@@ -10,7 +10,8 @@ from hardwon.errors import InvalidInput
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
-from tests.support.clients import client_of
+from orchestrator.http.app import make_app
+from tests.support.clients import auth_of, client_of, http_of
 
 FAILURE = "FAIL: test_total (test_cart.CartTest)\nTypeError: unsupported operand type(s)\nFAILED (errors=1)"
 FIX = "return sum(price or 0 for price in prices)"
@@ -148,3 +149,16 @@ async def test_bad_input_names_the_field(knowledge: Knowledge) -> None:
         with pytest.raises(InvalidInput) as caught:
             await client_of(knowledge).runs.learn(**told)
         assert caught.value.field.startswith(named)
+
+
+async def test_no_key_hides_what_another_key_tells(knowledge: Knowledge) -> None:
+    """Ids of sessions and calls can be guessed: whoever tells them first must not be the only one who is heard."""
+    other = call("b", "write_file", {"path": "cart.py", "content": "pass"}, "wrote it")
+    app = make_app(knowledge, auth=auth_of(knowledge))
+    async with http_of(app) as client:
+        for edit in (other, EDIT):
+            key = (await knowledge.keys.create(["capture"], workspace=knowledge.workspace)).secret
+            told = {"framework": "langgraph", "session_id": "s", "calls": [FAIL, edit, PASS], "project_id": "shop"}
+            for expected in ((1, 0), (0, 1)):
+                answer = await client.post("/v1/runs", json=told, headers={"Authorization": f"Bearer {key}"})
+                assert (answer.json()["captured"], answer.json()["known"]) == expected
