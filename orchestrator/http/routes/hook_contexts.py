@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from orchestrator.importers.sessions.lessons.entries import task_id_of
 DEADLINE = timedelta(milliseconds=250)
 """Longest time for a context of a hook, which itself waits for 300 ms; ours."""
 _MAX_MOMENTS = 10_000
+_MAX_FOLDER_CHARS = 4096
 _PROMPTS = frozenset({"UserPromptSubmit", "BeforeAgent", "userPromptSubmitted"})
 _SUB_AGENTS = frozenset({"SubagentStart", "subagentStart"})
 
@@ -47,16 +50,25 @@ class _Handed:
     The block is for the session's sub-agents.
     """
 
-    moments: LRUCache[tuple[str, str, str, str], bool] = field(default_factory=lambda: LRUCache(_MAX_MOMENTS))
+    moments: LRUCache[bytes, bool] = field(default_factory=lambda: LRUCache(_MAX_MOMENTS))
     blocks: LRUCache[tuple[str, str, str], str] = field(default_factory=lambda: LRUCache(_MAX_MOMENTS))
 
     def is_first(self, workspace: str, tool: str, session: str, moment: str) -> bool:
         """Return whether a moment of a session was not there before, and note it."""
-        moment_key = (workspace, tool, session, moment)
+        moment_key = self.key_of(workspace, tool, session, moment)
         if moment_key in self.moments:
             return False
         self.moments[moment_key] = True
         return True
+
+    def forget(self, workspace: str, tool: str, session: str, moment: str) -> None:
+        """Forget a moment, so that it is the first again."""
+        self.moments.pop(self.key_of(workspace, tool, session, moment), None)
+
+    @staticmethod
+    def key_of(*parts: str) -> bytes:
+        """Return the key of a moment: its hash, for the text of a prompt is as long as its caller likes."""
+        return sha256(json.dumps(parts).encode()).digest()
 
 
 def add_hook_contexts(app: FastAPI) -> None:
@@ -99,7 +111,7 @@ class _Moments:
             return None
         context = await builder.build_context_for_task(await _as_task(question, checks), "coder")
         if context.degraded is not None and not context.patterns:
-            self.handed.moments.pop((self.workspace, self.tool, question.session, question.once), None)  # ask again
+            self.handed.forget(self.workspace, self.tool, question.session, question.once)  # it may ask again
         block = find_block(context.text) if context.patterns else None
         shown = ",".join(sorted(str(pattern.pattern_id) for pattern in context.patterns))
         if block is None or not self._is_first(question.session, f"patterns {shown}"):
@@ -125,7 +137,7 @@ async def _as_task(question: HookQuestion, checks: Sequence[str]) -> Task:
     return Task(
         description=question.text,
         type="bugfix" if question.error is not None else None,
-        project_id=await asyncio.to_thread(_project, question.folder) if question.folder else None,
+        project_id=await asyncio.to_thread(_project, question.folder[-_MAX_FOLDER_CHARS:]) if question.folder else None,
         task_id=None if check is None else task_id_of(check.key, question.folder),
         run_id=question.session or None,
         facts=facts,
@@ -139,5 +151,5 @@ def _project(folder: str) -> str | None:
         return None
     try:
         return open_repository(Path(folder)).project_id
-    except InvalidInput:
+    except (InvalidInput, OSError, ValueError):  # no path that any machine could have
         return key(Path(folder).name) or None

@@ -80,7 +80,11 @@ def project_of(session: Session, given: str | None) -> str:
     """Return the project of a session: the one given, else the one it names, else that of its folder."""
     if given is not None or session.project is not None:
         return given or key(session.project or "") or "unknown"
-    return _project_of_folder(session.folder) if session.folder else "unknown"
+    return _project_of_folder(session.folder[-_MAX_FOLDER_CHARS:]) if session.folder else "unknown"
+
+
+_MAX_FOLDER_CHARS = 4096
+"""Longest path of Linux; a caller may tell one of 2 MiB, and as many of them as the cache has room for."""
 
 
 @lru_cache(maxsize=1024)
