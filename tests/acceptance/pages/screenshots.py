@@ -1,7 +1,7 @@
 """Pictures of six pages for the documentation: `make screenshots` writes them into docs/pictures.
 
-The stores are thrown away afterwards. They hold the story of `hardwon demo`, a step every other day, and what waits for a
-person after it; beside it, for the map, the rules of a linter.
+The stores are thrown away afterwards. They hold the story of `hardwon demo`, a step every other day, and what waits for
+a person after it; beside it, for the map, the rules of a linter.
 """
 
 from __future__ import annotations
