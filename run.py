@@ -114,6 +114,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
             ["python", "-c", "print('open dist/docs/index.html')"],
         ],
     ),
+    "screenshots": (
+        "six pictures of pages into docs/pictures: needs Chromium",
+        [["python", "-m", "tests.acceptance.pages.screenshots"]],
+    ),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
     "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
     "audit": ("look for known vulnerabilities in what is locked", [["python", "-m", "tests.vulnerabilities"]]),

@@ -120,6 +120,7 @@ class Operations:
             "entries under review": lambda: k.reviews.waiting(limit=20),
             "dead entries": lambda: k.upkeep.dead(20),
             "patterns, a page": self.browse,
+            "patterns by problem, two pages": self.browse_by_problem,
             "patterns to join": lambda: k.grouping.suggest(limit=20),
             "a pattern's details": self.details,
             "contexts, two pages": self.list_contexts,
@@ -187,6 +188,11 @@ class Operations:
         """List two pages of patterns."""
         page = await self._knowledge.lists.patterns(limit=20)
         return await self._knowledge.lists.patterns(after=page[-1].pattern_id, limit=20)
+
+    async def browse_by_problem(self) -> object:
+        """List the second page of patterns, by the words of their problems."""
+        page = await self._knowledge.lists.patterns(sort="problem", limit=20)
+        return await self._knowledge.lists.patterns(sort="problem", after=page[-1].pattern_id, limit=20)
 
     async def details(self) -> object:
         """Show a pattern with its entries."""

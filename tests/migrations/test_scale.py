@@ -61,6 +61,7 @@ async def test_each_page_of_ids_is_looked_up_once(filled: Knowledge) -> None:
     [
         ("ix_knowledge_staging_trust", "query for a task"),
         ("ix_contexts_created", "contexts, two pages"),
+        ("ix_patterns_problem", "patterns by problem, two pages"),
         ("ix_knowledge_staging_expiry", "stats"),
     ],
 )

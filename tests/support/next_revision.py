@@ -33,6 +33,7 @@ def add_next_revision(folder: Path) -> Path:
 _FUNCTIONS = "count_knowledge_staging, count_patterns, count_points, count_checkpoints, count_vectors"
 _INDEXES = (
     "ix_patterns_seen",
+    "ix_patterns_problem",
     "ix_knowledge_staging_latest",
     "ix_knowledge_staging_decided",
     "ix_points_page",
@@ -43,7 +44,7 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
-_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted")
+_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,6 +23,7 @@ from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
 __all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
+revision = importlib.import_module("migrations.versions.0041_problem_starts")
 
 ZEBRA, ACID, MOOSE = "Zebra printer jams on labels", "Acid test of the queue hangs", "Moose crosses the parser"
 
@@ -141,6 +143,26 @@ async def test_what_a_founder_has_needs_no_second_write(knowledge: Knowledge) ->
         row = (await connection.execute(sa.select(patterns, sa.literal_column("xmax::text = '0'").label("new")))).one()
     assert (row.technologies, row.agents, row.projects, row.trusted) == (["python"], ["backend"], ["web-shop"], True)
     assert row.last_seen_at == row.founded_at
+    assert row.problem_start == ZEBRA.lower()
+
+
+async def test_a_corrected_problem_takes_its_place_in_the_order(knowledge: Knowledge, clock: SetClock) -> None:
+    known = await _learn_three(knowledge, clock)
+    (entry_id,) = known[MOOSE].entry_ids
+    await knowledge.corrections.correct(entry_id, proposal="A moose crosses the parser")
+    found = await knowledge.lists.patterns(sort="problem")
+    assert [each.problem.split("\n")[0] for each in found] == ["A moose crosses the parser", ACID, ZEBRA]
+
+
+async def test_the_migration_sorts_stored_patterns_as_a_recount_does(knowledge: Knowledge, clock: SetClock) -> None:
+    await _learn_three(knowledge, clock)
+    read = sa.select(patterns.c.id, patterns.c.problem_start).where(patterns.c.workspace == knowledge.workspace)
+    async with autocommit(knowledge.engine) as connection:
+        before = set(map(tuple, await connection.execute(read)))
+        await connection.execute(sa.update(patterns).values(problem_start=""))
+        await connection.execute(sa.text(revision._STATEMENTS[1]))
+        assert set(map(tuple, await connection.execute(read))) == before
+    assert len({start for _, start in before}) == 3
 
 
 async def test_bad_values_are_named_and_the_client_gets_the_same_page(knowledge: Knowledge, clock: SetClock) -> None:

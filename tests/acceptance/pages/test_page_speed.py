@@ -25,8 +25,8 @@ MAX_BYTES = 120_000
 """Of a first visit, with everything it loads."""
 MAX_SECONDS = 0.15
 PATHS = (
-    "", "?days=90", "patterns", "patterns?sort=evidence", "patterns?sort=projects", "patterns?technology=python",
-    "patterns?q=an+import+fails", "waiting", "contexts", "health", "audit", "state",
+    "", "?days=90", "patterns", "patterns?sort=evidence", "patterns?sort=projects", "patterns?sort=problem",
+    "patterns?technology=python", "patterns?q=an+import+fails", "waiting", "contexts", "health", "audit", "state",
 )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ _OF_DOCUMENTS = {
 """What a redacted version replaces."""
 _WITHOUT_TEXTS = {
     "knowledge_staging": {"suspicions"},  # names of rules
-    "patterns": {"technologies", "agents", "projects"},  # names, which are not redacted in entries either
+    # names, which are not redacted in entries either, and what is derived of an entry with each rewrite
+    "patterns": {"technologies", "agents", "projects", "problem_start"},
     "match_keys": {"why"},
     "links": {"why"},
     "distillations": {"model"},

@@ -12,41 +12,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import NotFound
 from hardwon.models.lists import Attempt, PatternFacets, PatternSort, TrustLevel
-from knowledge.adapters.postgres.memory.counts import EMBEDDED, is_any_of, select_runs
-from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
-from knowledge.adapters.postgres.memory_tables import knowledge_staging, patterns
+from knowledge.adapters.postgres.memory.counts import is_any_of, select_runs
+from knowledge.adapters.postgres.memory_tables import patterns
 from knowledge.models import PatternId
 from knowledge.ports import PatternQuery
 
-_E = knowledge_staging.c
 _P = patterns.c
 MAX_COUNTED: Final = 20_000
 """Patterns that are counted for a list, the latest; ours: 10,000 take 30 ms."""
 _MAX_VALUES: Final = 30
 """Values of a facet, the most frequent."""
 _MAX_OUTCOMES: Final = 30
-_MAX_SORTED_CHARS: Final = 200
 _ARRAYS: Final = {"technology": _P.technologies, "agent": _P.agents, "project": _P.projects}
-
-
-def _problem() -> sa.ScalarSelect[Any]:
-    """Select the beginning of a pattern's problem, as it is shown, in small letters."""
-    text = sa.func.coalesce(_E.failure_description, _E.proposal, _E.human_feedback, _E.task_description, "")
-    return (
-        sa.select(sa.func.lower(sa.func.left(text, _MAX_SORTED_CHARS)))
-        .where(_E.pattern_id == _P.id, EMBEDDED)
-        .order_by(*TRUST_ORDER)
-        .limit(1)
-        .correlate(patterns)
-        .scalar_subquery()
-    )
 
 
 _ORDERS: Final[Mapping[PatternSort, tuple[tuple[sa.ColumnElement[Any], bool], ...]]] = {
     PatternSort.SEEN: ((_P.last_seen_at, True), (_P.id, False)),
     PatternSort.EVIDENCE: ((_P.success_count, True), (_P.project_count, True), (_P.id, False)),
     PatternSort.PROJECTS: ((_P.project_count, True), (_P.success_count, True), (_P.id, False)),
-    PatternSort.PROBLEM: ((_problem(), False), (_P.id, False)),
+    PatternSort.PROBLEM: ((_P.problem_start, False), (_P.id, False)),
 }
 """The columns of each order, and whether each descends; the last one is unique."""
 

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.engine.database import queue_for_workspace, store_transaction
+from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
 from knowledge.adapters.postgres.memory_tables import counters, knowledge_staging, outcomes, patterns, points
 
 _E = knowledge_staging.c
@@ -29,6 +30,15 @@ FACETS: Final = {"technologies": "technology", "agents": "agent_type", "projects
 """The columns of a pattern that hold the names its entries have, and the columns of entries they come from."""
 MAX_FACETS: Final = 50
 """Names of each kind that a pattern has, the first by the alphabet; ours."""
+MAX_PROBLEM_CHARS: Final = 200
+"""Characters of a problem that patterns are sorted by; ours: what a line shows."""
+PROBLEM_START: Final = sa.func.lower(
+    sa.func.left(
+        sa.func.coalesce(_E.failure_description, _E.proposal, _E.human_feedback, _E.task_description, ""),
+        MAX_PROBLEM_CHARS,
+    )
+)
+"""The beginning of an entry's problem, as it is shown, in small letters."""
 NO_NAMES: Final = sa.cast(sa.literal_column("'{}'"), ARRAY(sa.Text))
 
 
@@ -101,6 +111,7 @@ def _update_counts() -> sa.Update:
             sa.func.max(runs.c.at).label("seen"),
             *(sa.func.coalesce(facets.c[name][1:MAX_FACETS], NO_NAMES).label(name) for name in FACETS),
             sa.func.coalesce(facets.c.trusted, sa.false()).label("trusted"),
+            _select_problem().label("problem"),
             sa.func.count(runs.c.pattern_id).label("attempts"),
             sa.func.count(runs.c.pattern_id).filter(runs.c.worked).label("successes"),
             sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("in_projects"),
@@ -124,6 +135,7 @@ def _update_counts() -> sa.Update:
         "last_seen_at": sa.func.coalesce(counted.c.seen, _P.last_seen_at),
         **{name: counted.c[name] for name in FACETS},
         "trusted": counted.c.trusted,
+        "problem_start": sa.func.coalesce(counted.c.problem, ""),
         "success_count": sa.case((counted.c.live, counted.c.successes), else_=0),
         "attempt_count": sa.case((counted.c.live, counted.c.attempts), else_=0),
         "project_count": sa.case((counted.c.live, counted.c.in_projects), else_=0),
@@ -148,6 +160,12 @@ def _select_facets() -> LateralFromClause:
     )
     trusted = sa.func.bool_or(~_E.low_trust).label("trusted")
     return sa.select(*names, trusted).where(_E.pattern_id == _P.id, EMBEDDED).lateral("facets")
+
+
+def _select_problem() -> sa.ScalarSelect[Any]:
+    """Select the problem that is shown of a pattern: that of its most trusted entry."""
+    shown = sa.select(PROBLEM_START).where(_E.pattern_id == _P.id, EMBEDDED).order_by(*TRUST_ORDER).limit(1)
+    return shown.correlate(patterns).scalar_subquery()
 
 
 def select_runs(is_wanted: Callable[[sa.ColumnElement[Any]], sa.ColumnElement[bool]]) -> sa.Select[Any]:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.memory.counts import FACETS, NO_NAMES, is_any_of
+from knowledge.adapters.postgres.memory.counts import FACETS, NO_NAMES, PROBLEM_START, is_any_of
 from knowledge.adapters.postgres.memory.points import OCCUPIES_PLACE, store_vectors
 from knowledge.adapters.postgres.memory.records import write_entry_records
 from knowledge.adapters.postgres.memory_tables import (
@@ -73,11 +73,12 @@ def _insert_patterns() -> sa.Insert:
         founded_at,
         sa.func.coalesce(_E.timestamp, founded_at),
         ~sa.func.coalesce(_E.low_trust, sa.false()),
+        sa.func.coalesce(PROBLEM_START, ""),
         *names,
         *(sa.literal_column("1") for _ in _COUNTS),
     ).select_from(given.outerjoin(knowledge_staging, _E.id == given.c.founder))
     columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at", "last_seen_at"]
-    columns += ["trusted", *FACETS, *_COUNTS]
+    columns += ["trusted", "problem_start", *FACETS, *_COUNTS]
     return insert(patterns).from_select(columns, rows).on_conflict_do_nothing()
 
 

@@ -30,7 +30,7 @@ EXPLANATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "package-source": ("Foreign packages", "Installs from an address that is not the usual one"),
     "remote-instructions": ("Instructions elsewhere", "Points to instructions at another address"),
     "hidden-characters": ("Hidden characters", "Has characters that no reader sees, or text in disguise"),
-    "other-language": ("Order in another language", "Reads like an order, in another language than its surroundings"),
+    "other-language": ("Built like an order", "Has the structure of an order to whoever reads it, in any language"),
     "split-order": ("Split order", "Makes an order together with earlier entries of the same key"),
     "unreviewed": ("Not reviewed yet", "All that agents capture waits for a review here"),
 }
@@ -107,5 +107,6 @@ def _mark_sentences(text: str, numbers: dict[str, int]) -> Iterator[Markup]:
             continue
         body = sentence.strip()
         before, _, behind = sentence.partition(body)
-        marks = Markup("").join(Markup("<sup>{}</sup>").format(number) for number in found)
-        yield show_text(before) + Markup("<mark>{}{}</mark>").format(show_text(body), marks) + show_text(behind)
+        marks = ", ".join(map(str, found))
+        marked = Markup("<mark>{}<sup>{}</sup></mark>").format(show_text(body), marks)
+        yield show_text(before) + marked + show_text(behind)
