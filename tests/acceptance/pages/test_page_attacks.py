@@ -55,9 +55,13 @@ async def test_who_may_review_a_workspace_sees_its_pages(knowledge: Knowledge) -
     async with signed_in(there, ["review"]) as client, signed_in(there, ["query"]) as asker:
         for page in ("undo/0", "patterns/0"):  # not there, instead of not with this key
             assert (await client.get(address(there, page))).status_code == 404
+        waiting = await client.get(address(there, "waiting"))
+        assert (waiting.status_code, f"e-{held}" in waiting.text) == (200, True)
         assert (await client.get(address(there, "audit"))).status_code == 403
         assert (await client.get(address(knowledge, "waiting"))).status_code == 403
         assert (await asker.get(address(there, "health"))).status_code == 200
+    async with signed_in(there, ["capture"]) as agent:
+        assert (await agent.get(address(there, "ask"))).status_code == 403
     reviewer = there.for_principal(
         Principal(trust=Trust.KEY, scopes=frozenset({Scope.REVIEW}), workspace="there", key_id="ann")
     )

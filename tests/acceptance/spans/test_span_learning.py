@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 
+from hardwon.client.transport import REPORTER_HEADER
 from hardwon.integrations.otel import HardwonSpanProcessor
 from hardwon.models.access import EntryFilter
 from knowledge.models import EntryType
@@ -185,6 +186,19 @@ async def test_spans_that_are_not_kept_are_told(http: httpx.AsyncClient, monkeyp
     monkeypatch.setattr(spools, "MAX_CALLER_TRACES", 1)
     answer = await http.post("/v1/traces", json=request(FAIL | {"traceId": "3" * 32}))
     assert "1 traces of a caller" in answer.json()["partialSuccess"]["errorMessage"]
+
+
+async def test_a_caller_of_many_names_does_not_fill_the_disk(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spools, "MAX_CALLERS", 2)
+    for name in ("one", "two", "three", "one"):
+        answer = await http.post("/v1/traces", json=request(FAIL), headers={REPORTER_HEADER: name})
+        told = answer.json().get("partialSuccess", {}).get("errorMessage", "")
+        assert ("2 callers" in told) is (name == "three"), told
+    monkeypatch.setattr(spools, "MAX_BYTES", 10)
+    answer = await http.post("/v1/traces", json=request(FAIL), headers={REPORTER_HEADER: "one"})
+    assert "of all callers" in answer.json()["partialSuccess"]["errorMessage"]
 
 
 def ends(content: bytes) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ async def show_waiting(page: PageRequest, typed: Typed | None = None, *, status:
     may_review, principal = page.principal.may("reviews.waiting"), page.principal
     held = await page.knowledge.reviews.waiting(limit=SHOWN) if may_review and kind != "open" else []
     unsolved: Sequence[Entry] = []
-    if kind != "review":
+    if kind != "review" and (principal.may("capture.unresolved") or not may_review):
         unsolved = await page.knowledge.capture.unresolved(limit=SHOWN)
     decided = await find_decided(page.knowledge)
     held = [entry for entry in held if entry.entry_id not in decided]

@@ -28,8 +28,13 @@ KEPT_SECONDS = 24 * 3600.0
 MAX_TRACE_BYTES = 8 * 1024 * 1024
 MAX_CALLER_BYTES = 64 * 1024 * 1024
 MAX_CALLER_TRACES = 5_000
+MAX_CALLERS = 1_000
+MAX_BYTES = 1024 * 1024 * 1024
+"""Callers whose spans wait, and all bytes that wait; ours. A key of all workspaces, or one that passes on agents'
+words, is as many callers as it names."""
 _CALLER = "caller.json"
 _COUNT_SECONDS = 10.0
+_COUNT_ALL_SECONDS = 60.0
 _NO_ROOM = "spans beyond the {} that may wait for the end of their traces"
 
 
@@ -43,6 +48,8 @@ class SpanCaller:
 
 @dataclass(slots=True)
 class _Usage:
+    """The bytes and the traces of a caller; of the whole spool the bytes and the callers."""
+
     size: int
     traces: int
     counted_at: float
@@ -54,6 +61,7 @@ class SpanSpool:
 
     folder: Path
     _usage: dict[Path, _Usage] = field(default_factory=dict)
+    _whole: _Usage | None = None
 
     @classmethod
     def of_home(cls, home: Path) -> SpanSpool:
@@ -85,8 +93,11 @@ class SpanSpool:
     ) -> int:
         is_ended = any(span.parent_id is None for span in spans)
         line = to_line([redact_span(span) for span in spans], is_ended=is_ended)
-        usage = self._usage_of(path.parent)
+        whole, usage = self._usage_of_all(), self._usage_of(path.parent)
+        is_new_caller = not (path.parent / _CALLER).exists()
         limits = {
+            f"{MAX_BYTES // 1024 // 1024} MiB of all callers": whole.size + len(line) > MAX_BYTES,
+            f"{MAX_CALLERS:,} callers": is_new_caller and whole.traces >= MAX_CALLERS,
             f"{MAX_TRACE_BYTES // 1024 // 1024} MiB of a trace": (
                 (path.stat().st_size if is_known else 0) + len(line) > MAX_TRACE_BYTES
             ),
@@ -108,6 +119,8 @@ class SpanSpool:
             os.close(descriptor)
         usage.size += len(line)
         usage.traces += not is_known
+        whole.size += len(line)
+        whole.traces += is_new_caller
         return len(spans)
 
     def _usage_of(self, folder: Path) -> _Usage:
@@ -117,6 +130,14 @@ class SpanSpool:
             sizes = [size for _, size, _ in _files(folder)]
             usage = self._usage[folder] = _Usage(sum(sizes), len(sizes), now)
         return usage
+
+    def _usage_of_all(self) -> _Usage:
+        now = time.monotonic()
+        if self._whole is None or now - self._whole.counted_at > _COUNT_ALL_SECONDS:
+            folders = [folder for folder, _ in self.callers()]
+            self._usage = {folder: usage for folder, usage in self._usage.items() if folder in folders}
+            self._whole = _Usage(sum(size for folder in folders for _, size, _ in _files(folder)), len(folders), now)
+        return self._whole
 
     def _folder_of(self, caller: SpanCaller) -> Path:
         name = json.dumps([caller.workspace, caller.key_id])

@@ -47,6 +47,7 @@ class Quote:
 
 async def show_ask(page: PageRequest) -> Response:
     """Show the form, and the answer to a question in the address."""
+    page.principal.require("answering.ask")
     base = choose_base(page.parameter("kb"), page.parameter("scope"))
     question = page.request.query_params.get("q", "").strip()
     answer: ToolAnswer | None = None
