@@ -23,6 +23,7 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
         "outcome",
         "contexts",
         "recent",
+        "map",
         "entries",
         "patterns",
         "kb",

@@ -67,7 +67,10 @@ IN_PROCESS = {
     "contexts.record",
     "contexts.find_open_failure",
     "deeds.perform_due",
+    "reviews.approve_seen",
     "contexts.find_failed_patterns",
+    "contexts.find_dead_ends",
+    "maps.project",
 }
 """What takes an open embedder, is called by other services or by the clock, or measures them."""
 SITUATION = str(entry()["failure_description"])

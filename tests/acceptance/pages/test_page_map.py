@@ -66,7 +66,7 @@ async def test_documents_say_why_one_cannot_be_read_and_are_retried_and_deleted_
         assert (await client.get(_page(knowledge, "documents?kb=nobody"))).status_code == 422
 
 
-async def test_an_answer_is_that_of_the_api_and_marks_its_sentence_in_the_source(knowledge: Knowledge) -> None:
+async def test_a1_24_an_answer_is_that_of_the_api_and_marks_its_sentence_in_the_source(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     await fill_documents(knowledge)
     question = "For how many days are backups kept?"

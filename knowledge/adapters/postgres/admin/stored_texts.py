@@ -34,6 +34,7 @@ from knowledge.adapters.postgres.memory_tables import (
     event_task,
     knowledge_staging,
     match_keys,
+    pattern_maps,
     patterns,
 )
 from knowledge.adapters.postgres.memory_tables import (
@@ -60,6 +61,7 @@ RECORDS: dict[sa.Table, tuple[str, ...]] = {
 """Columns with texts of tables that are rewritten in place."""
 DERIVED: dict[sa.Table, tuple[str, ...]] = {
     answer_cache: ("answer",),
+    pattern_maps: ("group_terms",),
     distillations: ("title", "problem", "when_to_try", "when_not_to_try", "refused"),
 }
 """Columns with texts that are made again of others: a row with a secret is deleted."""
