@@ -121,6 +121,10 @@ class SourceUnavailable(Unavailable):
     """The repository cannot be fetched: it does not exist, denies access, or does not answer."""
 
 
+class WebhookUnavailable(Unavailable):
+    """The receiver of webhooks does not answer, or refuses them."""
+
+
 class OwnerUnavailable(Unavailable):
     """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
 
