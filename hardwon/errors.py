@@ -17,6 +17,7 @@ HardwonError
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
 │   ├── SourceUnavailable        a repository that documents are fetched from
+│   ├── WebhookUnavailable       the receiver of webhooks
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   ├── Overloaded               the hardwon server is at its limit; nothing was done
 │   ├── BudgetSpent              the workspace has used up its tokens of the day
