@@ -17,6 +17,7 @@ HardwonError
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
 │   ├── SourceUnavailable        a repository that documents are fetched from
+│   ├── WebhookUnavailable       the receiver of webhooks
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   ├── Overloaded               the hardwon server is at its limit; nothing was done
 │   ├── BudgetSpent              the workspace has used up its tokens of the day
@@ -119,6 +120,10 @@ class ChatUnavailable(Unavailable):
 
 class SourceUnavailable(Unavailable):
     """The repository cannot be fetched: it does not exist, denies access, or does not answer."""
+
+
+class WebhookUnavailable(Unavailable):
+    """The receiver of webhooks does not answer, or refuses them."""
 
 
 class OwnerUnavailable(Unavailable):

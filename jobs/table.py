@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from hardwon.errors import Conflict, HardwonError, InvalidInput
 from hardwon.event_log import get_logger
+from jobs.webhooks import tell_webhook
 from knowledge.documents.access import Permission
 from knowledge.documents.service import LOCAL
 from knowledge.memory.rules.retention import add_years
@@ -211,6 +212,15 @@ JOBS = {
         retry_after=_MINUTE / 30,
         work=_perform_deeds,
         item_names=("deed", "deeds"),
+    ),
+    "webhook": Job(
+        name="webhook",
+        description="tells HARDWON_WEBHOOK_URL what waits for a person, sinks or is dead",
+        cron={"minute": "*"},
+        slot=_MINUTE,
+        retry_after=_MINUTE / 30,
+        work=tell_webhook,
+        item_names=("message", "messages"),
     ),
     "recall": Job(
         name="recall",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 import os
@@ -65,7 +66,7 @@ def _blank(value: object) -> bool:
     return isinstance(text, str) and not text.strip()
 
 
-_FROM_SECRETS = re.compile(r"(_url|_key)$")
+_FROM_SECRETS = re.compile(r"(_url|_key|_secret)$")
 """Settings that are read from secrets and files, which end in a line break."""
 
 
@@ -87,6 +88,17 @@ def _check_ascii(key: str) -> None:
     """Raise ValueError unless a key can be sent by clients that only support ASCII."""
     if not key.isascii():
         raise ValueError("contains a non-ASCII character, which cannot be sent: is it the key?")
+
+
+def decode_webhook_secret(secret: str) -> bytes:
+    """Return the bytes of a secret in the form of Standard Webhooks. Raises ValueError."""
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not (secret.startswith("whsec_") and 24 <= len(key) <= 64):
+        raise ValueError("give whsec_ and 24 to 64 bytes in base64, as of `openssl rand -base64 32`")
+    return key
 
 
 def _openai_key() -> str:
@@ -257,6 +269,13 @@ class KnowledgeSettings(BaseSettings):
     """Sustained request rate of a key; bursts may have twice as many."""
     open_qdrant: bool = False
     """Allow a Qdrant server on another machine without a key."""
+    # Word by webhook:
+    webhook_url: str | None = None
+    """Address that is told what waits for a person, sinks or is dead; unset: nothing is told."""
+    webhook_secret: SecretStr | None = None
+    """Secret that messages are signed with: `whsec_` and 24 to 64 bytes in base64. Nothing is sent without it."""
+    webhook_inside: bool = False
+    """Allow an internal address: of this machine, its networks or its cloud."""
     # How much a process takes on:
     database_connections: int = Field(default=20, ge=4, le=1000)
     """Size of a process's pool of connections to a Postgres server."""
@@ -325,7 +344,9 @@ class KnowledgeSettings(BaseSettings):
             check_port(f"postgresql://{before}{at}{host}{slash}{path}")
         return SecretStr(address)
 
-    @field_validator("embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url")
+    @field_validator(
+        "embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url", "webhook_url"
+    )
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
@@ -354,6 +375,14 @@ class KnowledgeSettings(BaseSettings):
         """Check that the key of another service is ASCII, as its client sends it."""
         if value:
             _check_ascii(value.get_secret_value())
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _signing_secret(cls, value: SecretStr | None) -> SecretStr | None:
+        """Check that a secret is one of Standard Webhooks."""
+        if value:
+            decode_webhook_secret(value.get_secret_value())
         return value
 
     @field_validator("fetch")

@@ -56,6 +56,8 @@ from knowledge.ports.runs import CheckpointStore as CheckpointStore
 from knowledge.ports.runs import JobStore as JobStore
 from knowledge.ports.spaces import SpaceStore as SpaceStore
 from knowledge.ports.spending import SpendingStore as SpendingStore
+from knowledge.ports.webhooks import WebhookMessage as WebhookMessage
+from knowledge.ports.webhooks import WebhookStore as WebhookStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

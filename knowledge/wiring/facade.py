@@ -45,7 +45,7 @@ from knowledge.memory.query.context_log import ContextLog
 from knowledge.memory.query.service import RAGQueryService
 from knowledge.memory.rules.hints import to_lift
 from knowledge.models import Provenance, WorkspaceStats
-from knowledge.ports import JobStore, Stores
+from knowledge.ports import JobStore, Stores, WebhookStore
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.model_adapters import warm_up
 
@@ -64,6 +64,7 @@ class Knowledge:
     workspace: str
     stores: Stores
     jobs: JobStore
+    webhooks: WebhookStore
     capture: KnowledgeCaptureService
     checkpoints: CheckpointEmbeddingService
     queries: RAGQueryService

@@ -21,6 +21,7 @@ from knowledge.adapters.postgres.admin.provenance import PostgresProvenance
 from knowledge.adapters.postgres.admin.runs import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts
 from knowledge.adapters.postgres.admin.verify import PostgresUpkeep
+from knowledge.adapters.postgres.admin.webhooks import PostgresWebhooks
 from knowledge.adapters.postgres.lists.maps import PostgresMaps
 from knowledge.adapters.postgres.lists.store import PostgresLists
 from knowledge.adapters.postgres.memory.contexts import PostgresContexts
@@ -125,6 +126,7 @@ def make_knowledge(
         workspace=stores.workspace,
         stores=stores,
         jobs=PostgresJobs(engine),
+        webhooks=PostgresWebhooks(engine),
         capture=capture,
         checkpoints=_checkpoints(settings, stores),
         queries=_queries(settings, stores),

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable
+from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable, WebhookUnavailable
 from hardwon.installation import install_command
 from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
@@ -65,6 +65,7 @@ async def examine() -> list[Finding]:
             await check("workspaces", lambda: _check_row_security(opened[0]))
             await check("index", lambda: _check_index(opened[0], settings))
             await check("recall", lambda: _check_recall(opened[0]))
+            await check("webhook", lambda: _check_webhook(opened[0]))
             await check("a question", lambda: _check_query(opened[0]))
     return findings
 
@@ -141,6 +142,20 @@ async def _check_keys(knowledge: KnowledgeClient) -> str:
     if others:
         raise AccessDenied(describe_other_pepper(others))
     return "all that have not expired can be used here"
+
+
+async def _check_webhook(knowledge: KnowledgeClient) -> str:
+    """Check that the last run of the job left no message that was tried in vain."""
+    try:
+        (job,) = [each for each in await knowledge.list_jobs() if each.name == "webhook"]
+    except AccessDenied:
+        return "not checked, as this key may not list jobs"
+    if not job.runs:
+        return "the job has not run yet"
+    error = job.runs[0].error
+    if error is not None:
+        raise WebhookUnavailable(error.partition(": ")[2] or error)
+    return "no message waits for another try"
 
 
 async def _check_row_security(knowledge: KnowledgeClient) -> str:

@@ -71,6 +71,7 @@ class Metrics:
         self.relevance = histogram("injected_relevance", "Relevance of patterns put into contexts.", _RELEVANCE)
         self.outcomes = counter("outcomes", "Outcomes of patterns in contexts.", "result")
         self.pruned = counter("pruned", "Rows and points deleted by pruning.", "what")
+        self.webhooks = counter("webhooks", "Messages by webhook.", "result")
         self.requests = counter("http_requests", "HTTP requests.", "method", "route", "status")
         self.request_seconds = histogram("http_request_seconds", "Duration of requests.", _QUICK, "method", "route")
         self.staged = gauge("staged_entries", "Entries that wait for a checkpoint, in all workspaces.")
@@ -86,6 +87,7 @@ class Metrics:
             "context": self._begin_context,
             "record_outcomes": self._begin_outcomes,
             "prune": lambda *_: self._count_pruned,
+            "send_webhook": lambda *_: self._count_webhook,
             "measure_recall": lambda *_: self._note_recall,
             "embed_batch": _make_timer(self.batch_seconds.labels("embed_batch")),
             "store_batch": self._begin_batch,
@@ -112,6 +114,8 @@ class Metrics:
             self.degraded.labels(cause)
         for result in ("worked", "failed"):
             self.outcomes.labels(result)
+        for result in ("delivered", "failed", "given_up"):
+            self.webhooks.labels(result)
         for what in _PRUNED:
             self.pruned.labels(what)
 
@@ -185,6 +189,10 @@ class Metrics:
                 self.outcomes.labels("worked" if outcome.worked else "failed").inc()
 
         return end
+
+    def _count_webhook(self, returned: object, _: BaseException | None) -> None:
+        if isinstance(returned, str):
+            self.webhooks.labels(returned).inc()
 
     def _note_recall(self, returned: object, _: BaseException | None) -> None:
         if isinstance(returned, RecallReport):

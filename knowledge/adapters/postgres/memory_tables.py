@@ -707,6 +707,24 @@ sa.Index("deeds_subject", deeds.c.workspace, deeds.c.subject, unique=True, postg
 sa.Index("ix_deeds_due", deeds.c.due_at, postgresql_where=_UNENDED)
 sa.Index("ix_deeds_decided", deeds.c.workspace, deeds.c.decided_at.desc(), deeds.c.id)
 
+webhook_events = sa.Table(
+    "webhook_events",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("kind", sa.String(20), primary_key=True),
+    sa.Column("subject", UUID(as_uuid=True), primary_key=True),
+    sa.Column("message_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("noticed_at", TIME, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("next_at", TIME, nullable=False),
+    sa.Column("ended_at", TIME),
+    sa.Column("error", sa.Text),
+    sa.CheckConstraint("kind IN ('waiting', 'sinking', 'dead')", name="kind"),
+)
+"""What was noticed to be told by webhook: entries, or patterns that sink. A row goes when it is so no longer."""
+sa.Index("ix_webhook_events_due", webhook_events.c.next_at, postgresql_where=sa.text("ended_at IS NULL"))
+sa.Index("ix_webhook_events_message", webhook_events.c.message_id)
+
 embedding_spaces = sa.Table(
     "embedding_spaces",
     metadata,

@@ -145,6 +145,15 @@ class ListService:
         return make_trends(await self.stores.lists.day_counts(since), since, days)
 
 
+def is_sinking(outcomes: str) -> bool:
+    """Return whether of the last attempts at a pattern more failed than worked, and its last one failed.
+
+    `outcomes`: the oldest first, `w` for one that worked, `f` for one that failed.
+    """
+    last = outcomes[-4:]
+    return last.endswith("f") and last.count("f") * 2 >= len(last)
+
+
 def parse_optional(field: str, value: str | None, check: Callable[[str, object], None]) -> str | None:
     """Return a checked text, or None. Raises InvalidInput, naming the field."""
     if value is not None:

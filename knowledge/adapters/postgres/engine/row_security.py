@@ -36,6 +36,7 @@ WORKSPACE_TABLES: Final = (
     "checkpoints",
     "contexts",
     "deeds",
+    "webhook_events",
     "outcomes",
     "records",
     "lexicon",

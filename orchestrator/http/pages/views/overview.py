@@ -9,7 +9,8 @@ from typing import Final
 from starlette.responses import Response
 
 from hardwon.errors import InvalidInput
-from hardwon.models.lists import DayTrend, ListedPattern, PatternSort, TrendCounts, Trends
+from hardwon.models.lists import DayTrend, PatternSort, TrendCounts, Trends
+from knowledge.memory.lists.service import is_sinking
 from knowledge.models import Entry
 from orchestrator.http.pages.shell import MAX_WORKSPACES, PageRequest, page_address
 
@@ -51,7 +52,7 @@ async def show_overview(page: PageRequest) -> Response:
         min_tasks=MIN_TASKS,
         latest=sorted(latest, key=lambda pattern: pattern.founded_at, reverse=True)[:_LATEST],
         carried=carried,
-        sinking=[pattern for pattern in latest if _is_sinking(pattern)][:_LATEST],
+        sinking=[pattern for pattern in latest if is_sinking(pattern.outcomes)][:_LATEST],
         held=waiting[0],
         unsolved=waiting[1],
     )
@@ -101,9 +102,3 @@ def _share(days: Sequence[DayTrend], names: tuple[str, str]) -> float | None:
 def _count(counts: TrendCounts, name: str) -> int:
     number: int = getattr(counts, name)
     return number
-
-
-def _is_sinking(pattern: ListedPattern) -> bool:
-    """Return whether of the last attempts at a pattern more failed than worked, and its last one did."""
-    last = pattern.outcomes[-4:]
-    return last.endswith("f") and last.count("f") * 2 >= len(last)
