@@ -30,7 +30,6 @@ _WITHOUT_TEXTS = {
     "kb_sources": {"url", "subdir", "globs"},  # addresses with a password are refused
     "pattern_maps": {"state"},  # a hash
     "deeds": {"error"},  # our own words
-    "pattern_maps": {"state", "group_terms"},  # made anew when points change, as they do with a rewrite
     "webhook_events": {"error"},  # our own words
     "job_run": {"error"},  # of the store, and gone after a month
     "audit_log": {"details"},  # counted: each row is sealed by the next one
