@@ -1,4 +1,4 @@
-"""The addresses of the pages, and the view of each."""
+"""The addresses of the pages and the view of each, and sign-in with a key, for which a sealed cookie stands then."""
 
 from __future__ import annotations
 
@@ -15,21 +15,37 @@ from starlette.routing import Route
 from hardwon.errors import AccessDenied, HardwonError, InvalidInput, NotFound
 from hardwon.event_log import get_logger
 from hardwon.validation import check_text
+from knowledge.access.principals import Principal, Trust
 from knowledge.models import DEFAULT_WORKSPACE
+from orchestrator.http.middleware.authentication import PRINCIPAL, Unauthenticated
 from orchestrator.http.middleware.page_sessions import (
     ASSETS_PREFIX,
+    CHECK_KEY,
+    COOKIE,
     PAGES_PREFIX,
     REFUSAL,
+    SEALER,
     SIGN_IN_PATH,
     SIGN_OUT_PATH,
+    SessionSealer,
     is_page,
 )
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
+from orchestrator.http.pages.forms import check_origin, read_form
 from orchestrator.http.pages.operator_views import audit, health, keys, reference
 from orchestrator.http.pages.rendering.environment import ASSETS, asset_address, read_asset
-from orchestrator.http.pages.shell import HEADERS, PageRequest, View, page_address, respond, show_error
-from orchestrator.http.pages.sign_in import open_start, show_form, sign_in, sign_out
+from orchestrator.http.pages.shell import (
+    HEADERS,
+    PageRequest,
+    View,
+    is_local,
+    page_address,
+    respond,
+    safe_path,
+    show_error,
+    show_sign_in,
+)
 from orchestrator.http.pages.views import contexts, entry, overview, pattern, pattern_list, pattern_map, undo, waiting
 from orchestrator.http.pages.views.knowledge_bases import ask, documents
 
@@ -186,3 +202,61 @@ async def _show_unknown_workspace(page: PageRequest) -> Response:
         others=[(name, page_address(name)) for name in others],
         home=page_address(page.principal.workspace or DEFAULT_WORKSPACE),
     )
+
+
+async def open_start(request: Request) -> Response:
+    """Answer `/`: go to the workspace of the caller's key, else to the default one, or sign in first."""
+    refusal: HardwonError | None = request.scope.get(REFUSAL)
+    if refusal is not None:
+        return show_error(request, refusal)
+    principal: Principal = request.scope[PRINCIPAL]
+    return RedirectResponse(page_address(principal.workspace or DEFAULT_WORKSPACE), 303, HEADERS)
+
+
+async def show_form(request: Request) -> Response:
+    """Answer `GET /session` with the form."""
+    return show_sign_in(request)
+
+
+async def sign_in(request: Request) -> Response:
+    """Answer `POST /session`: begin a session with a key, or show the form again and say what is wrong."""
+    try:
+        form = await read_form(request)
+        key = form.text("key").strip()
+        following = safe_path(form.text("next"))
+        if CHECK_KEY not in request.scope:  # the private socket asks for no key
+            return RedirectResponse(following, 303, HEADERS)
+        if not key:
+            return show_sign_in(request, status=422, field_error="type or paste a key: it begins with hw_")
+        if not key.isascii() or not key.isprintable():
+            return show_sign_in(
+                request, status=401, field_error="this is no key: one has only plain letters and digits"
+            )
+        principal: Principal = await request.scope[CHECK_KEY](key)
+    except Unauthenticated as error:
+        return show_sign_in(request, status=401, field_error=str(error))
+    except HardwonError as error:
+        return show_error(request, error)
+    response = RedirectResponse(following, 303, HEADERS)
+    sealer: SessionSealer = request.scope[SEALER]
+    if principal.trust is Trust.KEY and principal.key_id is not None:
+        response.set_cookie(
+            COOKIE,
+            sealer.seal(principal.key_id),
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=not is_local(request.url.hostname or ""),
+        )
+    return response
+
+
+async def sign_out(request: Request) -> Response:
+    """Answer `POST /session/end`: forget the session."""
+    try:
+        check_origin(request)
+    except HardwonError as error:
+        return show_error(request, error)
+    response = RedirectResponse(SIGN_IN_PATH, 303, HEADERS)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response

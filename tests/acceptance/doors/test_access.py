@@ -65,7 +65,14 @@ def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) 
     services = {f"{name}.{method}" for name in (*SERVICES, "keys") for method in public(getattr(knowledge, name))}
     facade = {"holds_anything", "stats", "workspaces"}
     assert set(operations()) == (services - IN_PROCESS) | facade | DOCUMENTS | OF_DOORS
-    assert set(public(knowledge)) == facade | {"in_workspace", "for_principal", "report_as", "warm_up", "ready"}
+    assert set(public(knowledge)) == facade | {
+        "count_entries",
+        "in_workspace",
+        "for_principal",
+        "report_as",
+        "warm_up",
+        "ready",
+    }
 
 
 async def ask(knowledge: Knowledge, operation: str) -> None:
