@@ -40,7 +40,7 @@ class StoryStep:
 async def tell_story(knowledge: AnyKnowledge) -> AsyncIterator[StoryStep]:
     """Yield the steps as they are done, in the workspace of `knowledge`, which is to be empty."""
     story = _Story(knowledge)
-    yield await story.fix_first()
+    yield await story.fix_first_pattern()
     yield await story.meet_again()
     yield await story.remember_an_objection()
     yield await story.lose_a_wrong_hint()
@@ -54,7 +54,7 @@ class _Story:
         self._builder = OrchestratorContextBuilder(knowledge)
         self._run = uuid.uuid4().hex[:8]
 
-    async def fix_first(self) -> StoryStep:
+    async def fix_first_pattern(self) -> StoryStep:
         task = tasks.ORDER_AGE
         error = await asyncio.to_thread(tasks.meet_error, task)
         attempts = await asyncio.to_thread(tasks.solve, task, error)
@@ -64,7 +64,7 @@ class _Story:
             lines=(
                 f"{task.project_id}: {task.description}",
                 f"  {error}",
-                f"  the agent tries {_tried(attempts)}",
+                f"  the agent tries {_describe_tries(attempts)}",
                 "  remembered: the failure, the fix, and the test that passed",
             ),
             without=len(attempts.tried),
@@ -79,13 +79,13 @@ class _Story:
             lines=(
                 f"{met.task.project_id}: {met.task.description}",
                 f"  {met.error}",
-                f"  {_told(met.context)}",
-                f"  the agent tries {_tried(met.attempts)}",
+                f"  {_describe_hint(met.context)}",
+                f"  the agent tries {_describe_tries(met.attempts)}",
             ),
             without=len(met.alone.tried),
             with_memory=len(met.attempts.tried),
             unit="attempt",
-            pattern_id=_first(met.context),
+            pattern_id=_first_pattern(met.context),
         )
 
     async def remember_an_objection(self) -> StoryStep:
@@ -102,13 +102,13 @@ class _Story:
                 f'  the reviewer (scripted): "{tasks.FEEDBACK}"',
                 f"  accepted then: {first.bounded}",
                 f"{then.project_id}: {then.description}",
-                f"  {_told(context)}",
+                f"  {_describe_hint(context)}",
                 f"  proposed: {proposals[0]}",
             ),
             without=len(alone),
             with_memory=len(proposals),
             unit="proposal",
-            pattern_id=_first(context),
+            pattern_id=_first_pattern(context),
         )
 
     async def lose_a_wrong_hint(self) -> StoryStep:
@@ -131,13 +131,13 @@ class _Story:
             title="A wrong hint loses its place",
             lines=(
                 f"old-crm claims that this worked, untested: `{tasks.NO_COMMAS.code}`",
-                *(_compared(each) for each in met),
-                *_ranking(after),
+                *(_compare_tries(each) for each in met),
+                *_rank_hints(after),
             ),
             without=sum(len(each.alone.tried) for each in met),
             with_memory=sum(len(each.attempts.tried) for each in met),
             unit="attempt",
-            pattern_id=_first(after),
+            pattern_id=_first_pattern(after),
         )
 
     async def rank_rivals(self) -> StoryStep:
@@ -150,13 +150,13 @@ class _Story:
             title="Of two fixes, the better one comes first",
             lines=(
                 f"two projects fixed a file that could not be read, both with `{tasks.LATIN_1.code}`",
-                *(_compared(each) for each in met),
-                *_ranking(after),
+                *(_compare_tries(each) for each in met),
+                *_rank_hints(after),
             ),
             without=sum(len(each.alone.tried) for each in met),
             with_memory=sum(len(each.attempts.tried) for each in met),
             unit="attempt",
-            pattern_id=_first(after),
+            pattern_id=_first_pattern(after),
         )
 
     async def keep_silent(self) -> StoryStep:
@@ -164,7 +164,7 @@ class _Story:
         return StoryStep(
             title="No hint where nothing fits",
             lines=tuple(
-                f'{project}: "{text}": {_told(context)}'
+                f'{project}: "{text}": {_describe_hint(context)}'
                 for (project, _, text), context in zip(tasks.FOREIGN, contexts, strict=True)
             ),
             without=0,
@@ -172,7 +172,7 @@ class _Story:
             unit="hint",
         )
 
-    async def _solve(self, task: CodingTask) -> _Met:
+    async def _solve(self, task: CodingTask) -> _Meeting:
         """Solve a task alone and with its context; report what came of the hint, and capture what was new."""
         error = await asyncio.to_thread(tasks.meet_error, task)
         alone = await asyncio.to_thread(tasks.solve, task, error)
@@ -184,7 +184,7 @@ class _Story:
             await self._report(context, worked=worked)
         if not worked:
             await self._capture(task, attempts)
-        return _Met(task=task, error=error, alone=alone, context=context, attempts=attempts)
+        return _Meeting(task=task, error=error, alone=alone, context=context, attempts=attempts)
 
     async def _ask(self, project_id: str, task_id: str, description: str, kind: str = "bugfix") -> Context:
         task = Task(
@@ -232,7 +232,7 @@ class _Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Met:
+class _Meeting:
     task: CodingTask
     error: str
     alone: Attempts
@@ -244,23 +244,23 @@ def _question(task: CodingTask, error: str) -> str:
     return f"{task.description}\n{error}"
 
 
-def _told(context: Context) -> str:
+def _describe_hint(context: Context) -> str:
     if context.patterns:
         return f"hint: {context.patterns[0].solution}"
     return f"no hint ({(context.reason or 'degraded').replace('_', ' ')})"
 
 
-def _tried(attempts: Attempts) -> str:
+def _describe_tries(attempts: Attempts) -> str:
     failed = "".join(f"`{edit.code}`: fails; " for edit in attempts.tried[:-1])
     return f"{failed}`{attempts.solution.code}`: passes"
 
 
-def _compared(met: _Met) -> str:
+def _compare_tries(met: _Meeting) -> str:
     tries, alone = len(met.attempts.tried), len(met.alone.tried)
-    return f"{met.task.project_id} needs {tries} ({alone} without memory): {_tried(met.attempts)}"
+    return f"{met.task.project_id} needs {tries} ({alone} without memory): {_describe_tries(met.attempts)}"
 
 
-def _ranking(context: Context) -> list[str]:
+def _rank_hints(context: Context) -> list[str]:
     """Return the patterns of a context in its order, with their records."""
     return [
         f"hint {number} from now on: {pattern.solution} Worked {pattern.success_count} of {pattern.attempt_count} times"
@@ -268,5 +268,5 @@ def _ranking(context: Context) -> list[str]:
     ]
 
 
-def _first(context: Context) -> PatternId | None:
+def _first_pattern(context: Context) -> PatternId | None:
     return context.patterns[0].pattern_id if context.patterns else None

@@ -18,12 +18,17 @@ CHECK = "python -m unittest discover -s ."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change that an agent may try: its description, which holds `code`, and the text that it replaces."""
+    """A change that an agent may try: words that lead to its code, and the text that it replaces."""
 
-    steps: str
+    advice: str
     code: str
     old: str
     new: str
+
+    @property
+    def steps(self) -> str:
+        """The solution as it is captured and handed out."""
+        return f"{self.advice}: `{self.code}`."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +73,14 @@ def meet_error(task: CodingTask) -> str:
 def solve(task: CodingTask, error: str, context: str = "") -> Attempts:
     """Try edits until the test passes: first the one whose code stands in the context, then the agent's own."""
     tried: list[Edit] = []
-    for edit in _in_order(task, context):
+    for edit in _order_edits(task, context):
         tried.append(edit)
         if _run_test(task, edit) is None:
             return Attempts(error=error, tried=tuple(tried))
     raise AssertionError(f"no edit solves {task.task_id}")
 
 
-def _in_order(task: CodingTask, context: str) -> Iterator[Edit]:
+def _order_edits(task: CodingTask, context: str) -> Iterator[Edit]:
     known = [edit for edit in (*task.edits, *task.taught) if edit.code in context]
     first = min(known, key=lambda edit: context.index(edit.code), default=None)
     if first is not None:
@@ -88,20 +93,20 @@ def _run_test(task: CodingTask, edit: Edit | None) -> str | None:
     module = task.module if edit is None else task.module.replace(edit.old, edit.new)
     with tempfile.TemporaryDirectory(prefix="hardwon-demo-") as name:
         folder = Path(name)
-        (folder / "program.py").write_text(module)
-        (folder / "test_program.py").write_text(task.test)
+        (folder / "program.py").write_text(module, encoding="utf-8")
+        (folder / "test_program.py").write_text(task.test, encoding="utf-8")
         if task.data is not None:
             (folder / "data.csv").write_bytes(task.data)
         result = subprocess.run(  # noqa: S603 - this interpreter
-            [sys.executable, *_COMMAND], cwd=folder, capture_output=True, text=True, check=False, timeout=_TEST_SECONDS,
-            env={"TZ": "UTC"},
+            [sys.executable, *_COMMAND], cwd=folder, capture_output=True, encoding="utf-8", errors="replace",
+            check=False, timeout=_TEST_SECONDS, env={"TZ": "UTC"},
         )  # fmt: skip
         return None if result.returncode == 0 else result.stderr
 
 
 def _drop_zone(old: str) -> Edit:
     return Edit(
-        steps="Take the time zone off the stored moment: `replace(tzinfo=None)`.",
+        advice="Take the time zone off the stored moment",
         code="replace(tzinfo=None)",
         old=old,
         new=f"{old}.replace(tzinfo=None)",
@@ -109,7 +114,7 @@ def _drop_zone(old: str) -> Edit:
 
 
 _AWARE_NOW = Edit(
-    steps="Ask for the present with its time zone: `datetime.now(UTC)`.",
+    advice="Ask for the present with its time zone",
     code="datetime.now(UTC)",
     old="datetime.now()",
     new="datetime.now(UTC)",
@@ -159,27 +164,27 @@ def is_overdue(due):
 )
 
 _FIRST_PART = Edit(
-    steps="Convert what stands before the comma: `text.split(',')[0]`.",
+    advice="Convert what stands before the comma",
     code="text.split(',')[0]",
     old="float(text)",
     new="float(text.split(',')[0])",
 )
 NO_COMMAS = Edit(
-    steps="Take the commas out before converting: `text.replace(',', '')`.",
+    advice="Take the commas out before converting",
     code="text.replace(',', '')",
     old="float(text)",
     new="float(text.replace(',', ''))",
 )
-"""The bad tip: of 1.299,00 it makes 1.299."""
+"""The wrong hint: of 1.299,00 it makes 1.299."""
 _DECIMAL_POINT = Edit(
-    steps="Drop the thousands' dots, then make the comma a point: `text.replace('.', '').replace(',', '.')`.",
+    advice="Drop the thousands' dots, then make the comma a point",
     code="text.replace('.', '').replace(',', '.')",
     old="float(text)",
     new="float(text.replace('.', '').replace(',', '.'))",
 )
 
 
-def _amount(project_id: str, description: str, text: str, amount: float) -> CodingTask:
+def _amount_task(project_id: str, description: str, text: str, amount: float) -> CodingTask:
     return CodingTask(
         project_id=project_id,
         task_id="amounts",
@@ -202,32 +207,32 @@ class Amounts(unittest.TestCase):
 
 
 AMOUNTS = (
-    _amount("web-shop", "Import the catalogue of the new supplier", "2.049,50", 2049.5),
-    _amount("billing", "Sum up the amounts of the bank statement", "3.149,75", 3149.75),
-    _amount("warehouse", "Read the weights from the carrier's file", "4.249,25", 4249.25),
+    _amount_task("web-shop", "Import the catalogue of the new supplier", "2.049,50", 2049.5),
+    _amount_task("billing", "Sum up the amounts of the bank statement", "3.149,75", 3149.75),
+    _amount_task("warehouse", "Read the weights from the carrier's file", "4.249,25", 4249.25),
 )
 
 LATIN_1 = Edit(
-    steps="Open the file with `encoding='latin-1'`.",
+    advice="Open the file with another encoding",
     code="encoding='latin-1'",
     old="encoding='utf-8'",
     new="encoding='latin-1'",
 )
 CP1252 = Edit(
-    steps="Open the file with `encoding='cp1252'`.",
+    advice="Open the file with another encoding",
     code="encoding='cp1252'",
     old="encoding='utf-8'",
     new="encoding='cp1252'",
 )
 _SKIP_BYTES = Edit(
-    steps="Skip the bytes that cannot be read: `errors='ignore'`.",
+    advice="Skip the bytes that cannot be read",
     code="errors='ignore'",
     old="encoding='utf-8'",
     new="encoding='utf-8', errors='ignore'",
 )
 
 
-def _import(project_id: str, task_id: str, description: str, text: str) -> CodingTask:
+def _import_task(project_id: str, task_id: str, description: str, text: str) -> CodingTask:
     return CodingTask(
         project_id=project_id,
         task_id=task_id,
@@ -250,16 +255,16 @@ class Files(unittest.TestCase):
 
 
 FIRST_IMPORTS = (
-    _import("web-shop", "customers", "Import the list of customers", "Café Müller;Köln\n"),
-    _import("billing", "customers", "Import the list of customers", "Café Müller;Köln\n"),
+    _import_task("web-shop", "customers", "Import the list of customers", "Café Müller;Köln\n"),
+    _import_task("billing", "customers", "Import the list of customers", "Café Müller;Köln\n"),
 )
 """The file is Latin-1 as well, so that the weaker rival leads when the other arrives."""
 NEXT_IMPORTS = (
-    _import("warehouse", "carriers", "Load the rates of the carriers", "Paket;4,90 €\n"),
-    _import("reports", "regions", "Load the sales by region", "Süd;1.200 €\n"),
-    _import("crm", "notes", "Load the notes about customers", "„dringend“;Weiß\n"),
-    _import("portal", "offers", "Load the offers of a partner", "99 €;Angebot\n"),
-    _import("archive", "letters", "Load the letters of the archive", "5 €;Señor\n"),
+    _import_task("warehouse", "carriers", "Load the rates of the carriers", "Paket;4,90 €\n"),
+    _import_task("reports", "regions", "Load the sales by region", "Süd;1.200 €\n"),
+    _import_task("crm", "notes", "Load the notes about customers", "„dringend“;Weiß\n"),
+    _import_task("portal", "offers", "Load the offers of a partner", "99 €;Angebot\n"),
+    _import_task("archive", "letters", "Load the letters of the archive", "5 €;Señor\n"),
 )
 
 

@@ -329,6 +329,10 @@ async def test_weights_are_kept_for_each_workspace(store: Store) -> None:
         await ours.records.save_weights(weights)
         assert (await experience(ours, "backend")).weights == weights
     assert (await experience(theirs, "backend")).weights == PRIOR_WEIGHTS
+    await theirs.records.forget_weights()
+    assert (await experience(ours, "backend")).weights == weights
+    await ours.records.forget_weights()
+    assert (await experience(ours, "backend")).weights == PRIOR_WEIGHTS
 
 
 # choices

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.models import PRIOR_WEIGHTS
 from knowledge.wiring.open import Knowledge
 from orchestrator.cli.reports.memory_report import print_demo
 from orchestrator.evaluation import demo, story_tasks
 from orchestrator.evaluation.story import StoryStep, tell_story
 from orchestrator.observability.progress import Stages
+from tests.support.entries import capture, failure
 
 RULES = 60
 
@@ -95,8 +97,8 @@ async def test_the_story_saves_attempts_and_a_rejection_and_a_wrong_hint_loses_i
     assert "`text.replace(',', '')`: fails" in steps[3].lines[1], "the wrong hint was believed once"
     assert not any("`text.replace(',', '')`: fails" in line for line in steps[3].lines[2:])
     assert [line.split(": ", 1)[1] for line in steps[4].lines[-2:]] == [
-        "Open the file with `encoding='cp1252'`. Worked 5 of 5 times",
-        "Open the file with `encoding='latin-1'`. Worked 2 of 3 times",
+        "Open the file with another encoding: `encoding='cp1252'`. Worked 5 of 5 times",
+        "Open the file with another encoding: `encoding='latin-1'`. Worked 2 of 3 times",
     ]
     assert steps[1].pattern_id is not None
 
@@ -119,3 +121,23 @@ def test_no_rule_gives_its_own_name_away() -> None:
         assert rule.name not in (told.failure_description or "").split()
         assert rule.code not in (told.failure_description or "").split()
         assert "``" not in (told.failure_description or "").replace("```", ""), "a name that was taken out left a hole"
+
+
+async def test_weights_fitted_to_outcomes_that_were_deleted_are_forgotten_at_the_next_checkpoint(
+    knowledge: Knowledge,
+) -> None:
+    """The story reports ten outcomes, which is enough to fit weights to."""
+
+    async def weights() -> tuple[float, ...]:
+        start = await knowledge.stores.records.begin_search([], "nothing", unasked=True, agent_type="coder")
+        assert start is not None
+        return tuple(start.experience.weights)
+
+    async for _ in tell_story(knowledge):
+        pass
+    assert await weights() != PRIOR_WEIGHTS
+    for project in {each.project_id for each in await knowledge.lists.entries()}:
+        await knowledge.capture.delete_project(project)
+    await capture(knowledge, failure())
+    await knowledge.checkpoints.process_all()
+    assert await weights() == PRIOR_WEIGHTS
