@@ -24,6 +24,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, ListNamespacesOp, Op, P
 from hardwon.blocking import BlockingKnowledge, connect_sync
 from hardwon.errors import InvalidInput, NotFound
 from hardwon.integrations.recorder import (
+    AgentGuard,
     RunRecorder,
     failed_call,
     finished_call,
@@ -129,7 +130,8 @@ class ToolNode(prebuilt.ToolNode):
             result = super().invoke(input, merge_configs(config, {"callbacks": [calls]}), **more)
         finally:
             self._note_questions(calls)
-        self._note_answers(calls, config)
+        with AgentGuard("rejections_not_told", framework=FRAMEWORK):  # such as in another version of the framework
+            self._note_answers(calls, config)
         for message, call in _failures(result, calls):
             _append(message, self.recorder.find_context(calls.session, call))
         return result
@@ -143,7 +145,8 @@ class ToolNode(prebuilt.ToolNode):
             result = await super().ainvoke(input, merge_configs(config, {"callbacks": [calls]}), **more)
         finally:
             self._note_questions(calls)
-        self._note_answers(calls, config)
+        with AgentGuard("rejections_not_told", framework=FRAMEWORK):  # such as in another version of the framework
+            self._note_answers(calls, config)
         for message, call in _failures(result, calls):
             _append(message, await self.recorder.find_context_async(calls.session, call))
         return result

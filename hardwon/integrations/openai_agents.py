@@ -16,17 +16,13 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from agents import Agent, AgentHooks, FunctionTool, RunConfig, RunContextWrapper, get_current_trace
-from agents.exceptions import AgentsException
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool import set_function_tool_failure_error_function
 from agents.tool_context import ToolContext
 
-from hardwon.event_log import get_logger
-from hardwon.integrations.recorder import RunRecorder, failed_call, finished_call, parse_arguments
+from hardwon.integrations.recorder import AgentGuard, RunRecorder, failed_call, finished_call, parse_arguments
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.runs import ToolCall, ToolOutcome
-
-log = get_logger(__name__)
 
 FRAMEWORK = "openai-agents"
 _Agent = TypeVar("_Agent", bound=Agent[Any])
@@ -106,12 +102,18 @@ class _Watcher:
         """Tell a call that failed; return what the model reads of it, with what is known of such a failure."""
         if not isinstance(context, ToolContext):
             return shown
-        call = failed_call(context.tool_call_id, context.tool_name, context.tool_arguments, error)
-        session = self.session(context)
-        self.recorder.add(session, call)
-        self.failed.add(call.id)
-        known = await self.recorder.find_context_async(session, call)
+        self.failed.add(context.tool_call_id)
+        known = ""
+        with AgentGuard("call_not_recorded", framework=FRAMEWORK):
+            call = self.add_failure(context, context.tool_arguments, error)
+            known = await self.recorder.find_context_async(self.session(context), call)
         return f"{shown}\n\n{known}" if known and isinstance(shown, str) else shown
+
+    def add_failure(self, context: ToolContext[Any], arguments: str, error: BaseException) -> ToolCall:
+        """Tell a call that raised, and return it."""
+        call = failed_call(context.tool_call_id, context.tool_name, arguments, error)
+        self.recorder.add(self.session(context), call)
+        return call
 
 
 class _Invoker:
@@ -142,16 +144,17 @@ class _Invoker:
         try:
             result = await self._invoke(context, arguments)
         except Exception as error:
-            call = failed_call(context.tool_call_id, context.tool_name, arguments, error)
-            watcher.recorder.add(watcher.session(context), call)
+            with AgentGuard("call_not_recorded", framework=FRAMEWORK):
+                watcher.add_failure(context, arguments, error)
             raise
         finally:
             context.run_config = config
         if context.tool_call_id in watcher.failed:
             watcher.failed.discard(context.tool_call_id)
         else:
-            call = finished_call(context.tool_call_id, context.tool_name, arguments, result)
-            watcher.recorder.add(watcher.session(context), call)
+            with AgentGuard("call_not_recorded", framework=FRAMEWORK):
+                call = finished_call(context.tool_call_id, context.tool_name, arguments, result)
+                watcher.recorder.add(watcher.session(context), call)
         return result
 
     def _with_formatter(self, context: ToolContext[Any]) -> RunConfig:
@@ -183,16 +186,8 @@ class _RejectionHooks(AgentHooks[Any]):
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
         """Tell the calls that were rejected since the last request."""
-        try:
+        with AgentGuard("rejections_not_told", framework=FRAMEWORK):  # such as in another version of the SDK
             self._note_rejections(context, input_items)
-        except (
-            AgentsException,
-            AttributeError,
-            KeyError,
-            TypeError,
-            ValueError,
-        ) as error:  # another version of the SDK
-            log.warning("rejections_not_told", reason=type(error).__name__)
         if self._hooks is not None:
             await self._hooks.on_llm_start(context, agent, system_prompt, input_items)
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import time
@@ -23,12 +22,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from hardwon.client.transport import MAX_SPANS_BYTES, SPANS_PATH, WORKSPACE_HEADER
 from hardwon.connection import connect
 from hardwon.errors import OwnerUnavailable
+from hardwon.integrations.recorder import AgentGuard
 from hardwon.integrations.span_attributes import EXCEPTION, is_tool_span, wanted_attributes
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.owner.environment import data_directory
 from hardwon.owner.record import is_socket_of, read_owner
-
-log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 2048
 """Most spans that wait to be sent; more are dropped, the oldest first; ours."""
@@ -46,8 +44,8 @@ class HardwonSpanProcessor(BatchSpanProcessor):
     """Sends the spans of traces in which tools were called, from a thread of its own, without prompts and answers.
 
     They go to the server that HARDWON_API_URL names, else to the owner of the data directory, which is started if need
-    be. Whatever goes wrong is logged at the level of debugging, and costs nothing but spans: ending a span never waits,
-    and never raises. `settings` replace variables of the environment, by name.
+    be. Whatever goes wrong is logged, and costs nothing but spans: ending a span never waits, and never raises.
+    `settings` replace variables of the environment, by name.
     """
 
     def __init__(self, *, workspace: str = DEFAULT_WORKSPACE, settings: Mapping[str, str] | None = None) -> None:
@@ -60,11 +58,9 @@ class HardwonSpanProcessor(BatchSpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Put a span into the queue, if it belongs to a trace in which a tool was called."""
-        try:
+        with AgentGuard("span_not_sent"):
             if self._is_wanted(span):
                 super().on_end(_strip(span))
-        except Exception as error:  # noqa: BLE001 - the program that is watched must not notice
-            log.debug("a span was not sent: %s", type(error).__name__)
 
     def _is_wanted(self, span: ReadableSpan) -> bool:
         """Return whether a span is of use: its trace has called a tool, which ends before all that is above it."""
@@ -133,13 +129,11 @@ class _Sender(SpanExporter):
         """Send spans; where that fails they are dropped, and so are those of the next half minute."""
         if time.monotonic() < self._paused_until:
             return SpanExportResult.FAILURE
-        try:
+        with AgentGuard("spans_not_sent", spans=len(spans)):  # the library would log the error with its trace
             self._send(spans)
-        except Exception as error:  # noqa: BLE001 - the library would log it, with its trace, into the program's output
-            self._paused_until = time.monotonic() + _PAUSE_SECONDS
-            log.debug("%d spans were not sent: %s", len(spans), type(error).__name__)
-            return SpanExportResult.FAILURE
-        return SpanExportResult.SUCCESS
+            return SpanExportResult.SUCCESS
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        return SpanExportResult.FAILURE
 
     def _send(self, spans: Sequence[ReadableSpan]) -> None:
         body = encode_spans(spans).SerializeToString()

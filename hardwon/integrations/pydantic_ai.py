@@ -24,7 +24,14 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
-from hardwon.integrations.recorder import RunRecorder, failed_call, finished_call, parse_arguments, show_result
+from hardwon.integrations.recorder import (
+    AgentGuard,
+    RunRecorder,
+    failed_call,
+    finished_call,
+    parse_arguments,
+    show_result,
+)
 from hardwon.models.ids import DEFAULT_WORKSPACE
 from hardwon.models.runs import ToolCall, ToolOutcome
 
@@ -53,7 +60,7 @@ class Hardwon(AbstractCapability[Any]):
             )
 
     @property
-    def _told(self) -> RunRecorder:
+    def _recorder(self) -> RunRecorder:
         assert self.recorder is not None  # noqa: S101 - for the checker
         return self.recorder
 
@@ -72,7 +79,7 @@ class Hardwon(AbstractCapability[Any]):
         handler: Any,
     ) -> Any:
         """Run a tool, and tell what came of it."""
-        self._told.start()
+        self._recorder.start()
         session = _session(ctx)
         try:
             result = await handler(args)
@@ -90,14 +97,16 @@ class Hardwon(AbstractCapability[Any]):
             context = await self._fail(session, call, args, show_result(part.content))
             raise (ToolFailedError(_with_context(part, context)) if context else error) from error.__cause__
         except Exception as error:
-            self._told.add(session, failed_call(call.tool_call_id, call.tool_name, args, error))
+            with AgentGuard("call_not_recorded", framework=FRAMEWORK):
+                self._recorder.add(session, failed_call(call.tool_call_id, call.tool_name, args, error))
             raise
-        self._told.add(session, finished_call(call.tool_call_id, call.tool_name, args, result))
+        self._recorder.add(session, finished_call(call.tool_call_id, call.tool_name, args, result))
         return result
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Tell the calls that were denied before this request."""
-        self._note_denials(ctx, request_context.messages)
+        with AgentGuard("rejections_not_told", framework=FRAMEWORK):  # such as in another version of the framework
+            self._note_denials(ctx, request_context.messages)
         return request_context
 
     async def _fail(self, session: str, call: ToolCallPart, args: dict[str, Any], text: str) -> str:
@@ -109,8 +118,8 @@ class Hardwon(AbstractCapability[Any]):
             outcome=ToolOutcome.FAILED,
             text=text,
         )
-        self._told.add(session, failed)
-        return await self._told.find_context_async(session, failed)
+        self._recorder.add(session, failed)
+        return await self._recorder.find_context_async(session, failed)
 
     def _note_denials(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> None:
         calls = {
@@ -125,7 +134,7 @@ class Hardwon(AbstractCapability[Any]):
                 if not isinstance(part, ToolReturnPart) or part.outcome != "denied":
                     continue
                 call, run_id = calls.get(part.tool_call_id, (None, None))
-                if call is None or self._told.knows(_session(ctx), part.tool_call_id):
+                if call is None or self._recorder.knows(_session(ctx), part.tool_call_id):
                     continue
                 denied = ToolCall(
                     id=part.tool_call_id,
@@ -135,7 +144,7 @@ class Hardwon(AbstractCapability[Any]):
                     text="" if part.content == _NO_REASON else show_result(part.content),
                     by_person=run_id is not None and run_id != message.run_id,
                 )
-                self._told.add(_session(ctx), denied)
+                self._recorder.add(_session(ctx), denied)
 
 
 _NO_REASON = "The tool call was denied."

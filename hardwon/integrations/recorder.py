@@ -48,6 +48,24 @@ _EXIT_SECONDS = 2.0
 _MAX_ID = 200
 
 
+class AgentGuard:
+    """The degrade boundary: log any error of a block as `event`, and go on behind it, as the agent would without us."""
+
+    def __init__(self, event: str, **ids: object) -> None:
+        self._event = event
+        self._ids = ids
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        """Suppress an error, but no cancellation and no end of the program."""
+        if not isinstance(error, Exception):
+            return False
+        log.info(self._event, **self._ids, reason=reason_of(error))
+        return True
+
+
 @dataclass(slots=True)
 class _Run:
     """A session: its calls by id, the contexts that it was handed, and what was asked and shown already."""
@@ -101,17 +119,18 @@ class RunRecorder:
 
     def add(self, session: str, call: ToolCall) -> None:
         """Add a call of a session; one that is told again replaces what was told before."""
-        self.start()
-        call = _plain_call(call)
-        with self._changed:
-            run = self._run(session)
-            run.calls[call.id] = call
-            while len(run.calls) > _CALLS:
-                run.calls.popitem(last=False)
-            run.changes += 1
-        if self._loop is not None and self._wake is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._wake.set)
+        with AgentGuard("call_not_recorded", framework=self.framework):
+            self.start()
+            call = _plain_call(call)
+            with self._changed:
+                run = self._run(session)
+                run.calls[call.id] = call
+                while len(run.calls) > _CALLS:
+                    run.calls.popitem(last=False)
+                run.changes += 1
+            if self._loop is not None and self._wake is not None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(self._wake.set)
 
     def knows(self, session: str, call_id: str) -> bool:
         """Return whether a call of a session was told."""
@@ -120,23 +139,19 @@ class RunRecorder:
 
     def find_context(self, session: str, call: ToolCall) -> str:
         """Return the context for a failed call, empty where nothing is known in time."""
-        future = self._ask(session, call)
-        if future is None:
-            return ""
-        try:
-            return future.result(CONTEXT_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the degrade boundary: the agent goes on as without us
-            return self._give_up(future, error)
+        future = None
+        with AgentGuard("run_context_missed", framework=self.framework):
+            future = self._ask(session, call)
+            return "" if future is None else future.result(CONTEXT_SECONDS)
+        return self._give_up(future)
 
     async def find_context_async(self, session: str, call: ToolCall) -> str:
         """Return the context for a failed call, empty where nothing is known in time."""
-        future = self._ask(session, call)
-        if future is None:
-            return ""
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), CONTEXT_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the degrade boundary: the agent goes on as without us
-            return self._give_up(future, error)
+        future = None
+        with AgentGuard("run_context_missed", framework=self.framework):
+            future = self._ask(session, call)
+            return "" if future is None else await asyncio.wait_for(asyncio.wrap_future(future), CONTEXT_SECONDS)
+        return self._give_up(future)
 
     def flush(self, seconds: float = 10.0) -> bool:
         """Wait until what was collected is sent; return False where it was not in time."""
@@ -175,10 +190,10 @@ class RunRecorder:
             work.close()
             return None
 
-    def _give_up(self, future: Future[str], error: Exception) -> str:
-        future.cancel()
-        self._breaker.record_failure(type(error).__name__)
-        log.info("run_context_missed", reason=type(error).__name__)
+    def _give_up(self, future: Future[str] | None) -> str:
+        if future is not None:
+            future.cancel()
+        self._breaker.record_failure("run_context_missed")
         return ""
 
     async def _fetch_context(self, session: str, run: _Run, call: ToolCall, words: str) -> str:
@@ -208,13 +223,11 @@ class RunRecorder:
     async def _serve(self) -> None:
         """Connect, and send what changes, for as long as the process lives."""
         while True:
-            try:
+            with AgentGuard("run_not_told", framework=self.framework):
                 async with connect(**self._connection) as knowledge:  # type: ignore[arg-type]
                     knowledge.settings = ClientSettings(query_deadline_ms=int(CONTEXT_SECONDS * 900))
                     self._knowledge = knowledge
                     await self._send_changes(knowledge)
-            except Exception as error:  # noqa: BLE001 - the degrade boundary: the agent goes on as without us
-                log.warning("run_not_told", framework=self.framework, reason=type(error).__name__)
             self._knowledge = None
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -300,12 +313,11 @@ def show_result(value: object) -> str:
     """Return the result of a tool, or an argument, as text; whatever it is, this raises nothing."""
     if isinstance(value, str):
         return value
-    try:
+    with AgentGuard("result_not_shown"):  # what a program's own objects do when they are shown is theirs
         if isinstance(value, Mapping | list | tuple | bool | int | float):
             return json.dumps(value, default=str)
         return "" if value is None else str(value)
-    except Exception:  # noqa: BLE001 - a program's own objects: what they do when they are shown is theirs
-        return f"<{type(value).__name__}>"
+    return f"<{type(value).__name__}>"
 
 
 def failed_call(call_id: str, tool: str, arguments: object, error: BaseException) -> ToolCall:

@@ -33,13 +33,11 @@ MAX_DOCUMENT_PATTERNS = 130
 MAX_TEST_MODULES = 30
 BROAD_EXCEPTS = {
     "hardwon/blocking.py": 2,
-    "hardwon/integrations/otel.py": 2,  # the program that is watched must not notice
     "hardwon/context/builder.py": 2,
     "hardwon/context/deadline.py": 1,
     "hardwon/hooks.py": 2,
     "hardwon/integrations/openai_agents.py": 1,
     "hardwon/integrations/pydantic_ai.py": 1,
-    "hardwon/integrations/recorder.py": 4,
     "jobs/scheduler.py": 1,
     "jobs/table.py": 1,
     "knowledge/adapters/embedding/worker_pool.py": 1,

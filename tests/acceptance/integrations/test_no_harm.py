@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -107,6 +108,22 @@ def test_anything_a_tool_takes_and_returns_is_told(server: Server) -> None:
     settle(told)
     assert len(server.open_entries("shop")) == 1
     assert show_result(("a", 1)) == '["a", 1]'
+
+
+def test_a_call_that_cannot_be_recorded_is_logged_and_nothing_else(
+    hanging: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = RunRecorder("langgraph", settings={"HARDWON_API_URL": hanging})
+    connect(told)
+    wordless: Any = None
+    call = ToolCall(id="a", tool="run_tests", arguments={}, outcome=ToolOutcome.FAILED, text=wordless)
+    with caplog.at_level("INFO", logger=recorder.__name__):
+        told.add("T-1", call)
+        assert told.find_context("T-1", call) == ""
+        assert asyncio.run(told.find_context_async("T-1", call)) == ""
+    events = [record.message.split()[0] for record in caplog.records]
+    assert events == ["call_not_recorded", "run_context_missed", "run_context_missed"]
+    assert not told.knows("T-1", "a")
 
 
 def test_errors_that_say_that_nothing_was_tried_are_no_failures() -> None:
