@@ -31,6 +31,7 @@ from orchestrator.cli.support.terminal import (
     format_time,
     json_line,
     notes,
+    one_line,
     out,
     print_json,
     print_json_with_list,
@@ -280,7 +281,7 @@ def print_context(context: Context, problems: Mapping[PatternId, str], *, as_jso
     for each in context.candidates:
         notes.print(f"   {each.pattern_id}  relevance {each.relevance:.2f}  {each.withheld}")
         if each.pattern_id in problems:
-            notes.print(f"      {_one_line(problems[each.pattern_id])[:_MAX_SUMMARY_CHARS]}")
+            notes.print(f"      {one_line(problems[each.pattern_id], _MAX_SUMMARY_CHARS)}")
 
 
 def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:
@@ -592,15 +593,11 @@ def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
         print_text(f"   {_origin(entry)}")
         from orchestrator.entries import text_to_resolve
 
-        print_text(f"   {_one_line(text_to_resolve(entry))[:_MAX_SUMMARY_CHARS]}")
+        print_text(f"   {one_line(text_to_resolve(entry), _MAX_SUMMARY_CHARS)}")
     notes.print("hardwon resolve ENTRY --solution or --revision resolves one")
 
 
 def _origin(entry: Entry) -> str:
     pairs = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
-    fields = [f"{name} {_one_line(value)}" for name, value in pairs if value]
+    fields = [f"{name} {one_line(value, _MAX_SUMMARY_CHARS)}" for name, value in pairs if value]
     return ", ".join([format_time(entry.captured_at), *fields])
-
-
-def _one_line(text: str) -> str:
-    return " ".join(sanitize(text).split())
