@@ -721,7 +721,7 @@ webhook_events = sa.Table(
     sa.Column("error", sa.Text),
     sa.CheckConstraint("kind IN ('waiting', 'sinking', 'dead')", name="kind"),
 )
-"""What was noticed to be told by webhook: entries, or patterns that sink. A row goes when it is so no longer."""
+"""Things noticed to be told by webhook: entries, or patterns that sink. A row goes when it is so no longer."""
 sa.Index("ix_webhook_events_due", webhook_events.c.next_at, postgresql_where=sa.text("ended_at IS NULL"))
 sa.Index("ix_webhook_events_message", webhook_events.c.message_id)
 

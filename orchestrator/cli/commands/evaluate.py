@@ -41,7 +41,7 @@ def evaluate_retrieval(
     as_json: Json = False,
 ) -> None:
     """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
-    from orchestrator.cli.reports.memory_report import print_evaluation
+    from orchestrator.cli.reports.evaluation_report import print_evaluation
     from orchestrator.evaluation.retrieval import evaluate_retrieval as measure
 
     run_evaluation(measure, print_evaluation, folder, limit=limit, as_json=as_json)
@@ -54,7 +54,7 @@ def evaluate_merging(
     as_json: Json = False,
 ) -> None:
     """Measure whether two tellings become one pattern. Also whether two problems stay two."""
-    from orchestrator.cli.reports.memory_report import print_evaluation
+    from orchestrator.cli.reports.evaluation_report import print_evaluation
     from orchestrator.evaluation.merging import evaluate_merging as measure
 
     run_evaluation(measure, print_evaluation, folder, as_json=as_json)
@@ -68,7 +68,7 @@ def evaluate_abstention(
     as_json: Json = False,
 ) -> None:
     """Measure wrong answers and wrong abstentions. Asks about what is stored, and about what is not."""
-    from orchestrator.cli.reports.memory_report import print_evaluation
+    from orchestrator.cli.reports.evaluation_report import print_evaluation
     from orchestrator.evaluation.retrieval import evaluate_abstention as measure
 
     run_evaluation(measure, print_evaluation, folder, limit=limit, as_json=as_json)
@@ -86,7 +86,7 @@ def evaluate_learning(
     as_json: Json = False,
 ) -> None:
     """Measure whether memory helps. Replays streams of tasks with known verdicts, beside BM25 memory and none."""
-    from orchestrator.cli.reports.memory_report import print_learning
+    from orchestrator.cli.reports.evaluation_report import print_learning
     from orchestrator.evaluation.learning import AGENTS
     from orchestrator.evaluation.learning import evaluate_learning as measure
 

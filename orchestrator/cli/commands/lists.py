@@ -1,4 +1,4 @@
-"""The commands that list what the memory holds: what was captured lately."""
+"""The commands that list what the memory holds, and show and correct single entries."""
 
 from __future__ import annotations
 

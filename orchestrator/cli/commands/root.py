@@ -116,7 +116,7 @@ def main() -> None:
 @app.command()
 def demo(*, as_json: Json = False) -> None:
     """Show in half a minute what memory does. A story with tests that run, then figures over real violations."""
-    from orchestrator.cli.reports.memory_report import print_demo, print_story_begin, print_story_step
+    from orchestrator.cli.reports.evaluation_report import print_demo, print_story_begin, print_story_step
     from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
     from orchestrator.evaluation.demo import run_demo

@@ -24,7 +24,7 @@ from hardwon.models.entries import Entry
 from hardwon.text.pluralize import count_of
 from knowledge.memory.capture.injection import CONTEXT_FIELDS
 from orchestrator.cli.reports.pattern_report import AFTER_OUTSIDE_TEXT
-from orchestrator.cli.support.terminal import format_time, notes, out, print_json, print_text
+from orchestrator.cli.support.terminal import format_time, notes, one_line, out, print_json, print_text
 
 _MAX_SUMMARY_CHARS = 120
 
@@ -73,7 +73,7 @@ def print_waiting(
 
 def _summary(entry: Entry) -> str:
     text = entry.failure_description or entry.human_feedback or entry.approved_approach or ""
-    return " ".join(sanitize(text).split())[:_MAX_SUMMARY_CHARS]
+    return one_line(text, _MAX_SUMMARY_CHARS)
 
 
 def print_whole_entry(entry: Entry, *, as_json: bool) -> None:

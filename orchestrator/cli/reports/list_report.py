@@ -14,9 +14,8 @@ from hardwon.models.maintenance import JobState
 from hardwon.models.maps import PatternMap
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.reports.memory_report import describe_lift
-from orchestrator.cli.support.terminal import format_time, print_json, print_text
+from orchestrator.cli.support.terminal import format_time, one_line, print_json, print_text
 
-_MAX_SUMMARY_CHARS = 100
 _MAX_PATTERN_CHARS = 300
 _MAX_MARKS = 5
 """Patterns printed of each group."""
@@ -135,7 +134,7 @@ def print_map(shown: PatternMap, *, as_json: bool) -> None:
         if marks:
             print_text(f"{group.number}  {', '.join(group.terms)}: {count_of(group.patterns, 'pattern')}, {worked}")
         for mark in marks[:_MAX_MARKS]:
-            print_text(f"   {mark.pattern_id}  {one_line(mark.problem, _MAX_SUMMARY_CHARS)}")
+            print_text(f"   {mark.pattern_id}  {one_line(mark.problem)}")
     print_text(f"{count_of(shown.total, 'pattern')}, as of {format_time(shown.made_at)}")
 
 
@@ -190,9 +189,3 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
     for row in (heads, *rows):
         print_text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def one_line(text: str, most: int = _MAX_SUMMARY_CHARS) -> str:
-    """Return the beginning of a stored text on one line, without control characters."""
-    line = " ".join(sanitize(text).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from orchestrator.cli.support.terminal import (
     format_time,
     json_line,
     notes,
+    one_line,
     out,
     print_json,
     print_json_with_list,
@@ -51,16 +51,10 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from hardwon.models.reports import Lift
-    from orchestrator.evaluation.demo import DemoReport
     from orchestrator.evaluation.doctor import Finding
-    from orchestrator.evaluation.learning import Interval, LearningReport
-    from orchestrator.evaluation.merging import MergingReport
-    from orchestrator.evaluation.retrieval import AbstentionReport, RetrievalReport
-    from orchestrator.evaluation.story import StoryStep
     from orchestrator.server.serve import ServiceInfo
 
 _MAX_SHOWN = 50
-_STORY_COLUMNS = 100
 _MAX_MEMORY_BYTES = 1024 * 1024
 _CAPTURED_FIELDS = tuple(each.name for each in fields(CaptureResult))
 
@@ -287,7 +281,7 @@ def print_context(context: Context, problems: Mapping[PatternId, str], *, as_jso
     for each in context.candidates:
         notes.print(f"   {each.pattern_id}  relevance {each.relevance:.2f}  {each.withheld}")
         if each.pattern_id in problems:
-            notes.print(f"      {_one_line(problems[each.pattern_id])[:_MAX_SUMMARY_CHARS]}")
+            notes.print(f"      {one_line(problems[each.pattern_id], _MAX_SUMMARY_CHARS)}")
 
 
 def print_unaided(context_id: ContextId, *, worked: bool, as_json: bool) -> None:
@@ -583,63 +577,6 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
         out.print(f"{mark}  {finding.what}: {finding.said}", style="" if finding.well else "bold red")
 
 
-def print_evaluation(report: RetrievalReport | MergingReport | AbstentionReport, *, as_json: bool) -> None:
-    """Print an evaluation, under the name of its kind."""
-    if as_json:
-        print_json(report)
-        return
-    title = type(report).__name__.removesuffix("Report").lower()
-    print_pairs(title, {name.replace("_", " "): value for name, value in asdict(report).items()})
-
-
-def print_story_begin() -> None:
-    """Print what the story is about, and who plays in it."""
-    print_text(
-        "hardwon is the memory of an orchestrator of coding agents. It keeps how failures were mended and why\n"
-        "reviewers turned work down, and tells the next agent before it begins. Here a scripted agent mends\n"
-        "small programs whose tests really run, each once without memory and once with it.\n\n"
-    )
-
-
-def print_story_step(number: int, step: StoryStep) -> None:
-    """Print a step of the demo's story, and its result without memory beside that with it."""
-    print_text(f"{number}. {step.title}")
-    for line in step.lines:
-        indent = " " * (3 + len(line) - len(line.lstrip()))
-        print_text(textwrap.fill(line.strip(), _STORY_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  "))
-    without, with_memory = count_of(step.without, step.unit), count_of(step.with_memory, step.unit)
-    print_text(f"   => without memory {without}, with memory {with_memory}\n\n")
-
-
-def print_demo(report: DemoReport, *, as_json: bool) -> None:
-    """Print the figures of the demo, beside keywords, and where to see what was learned in the story."""
-    if as_json:
-        print_json(report)
-        return
-    without = sum(step.without for step in report.story)
-    with_memory = sum(step.with_memory for step in report.story)
-    print_text(
-        f"Together: {without} tries without memory, {with_memory} with it. The agent is scripted: this shows how\n"
-        "memory works, not how much a model saves. hardwon stats measures that on your own tasks.\n\n"
-        f"Beyond the story, on input that nobody wrote for it: {report.violations:,} real violations of lint rules\n"
-        "in installed packages, the rule's name removed. Which of"
-        f" {count_of(report.patterns, 'pattern')} (rules{' and fix commits' if report.commits else ''}) fits?\n"
-        f"  right one first       hardwon {report.hit_at_1:6.1%}   keywords (BM25) {report.keyword_hit_at_1:6.1%}\n"
-        f"  among the first three hardwon {report.hit_at_3:6.1%}   keywords (BM25) {report.keyword_hit_at_3:6.1%}\n"
-        f"  told to an agent: {report.hints} of {report.contexts}, {report.right_hints} of them right; while no outcome"
-        f" is known it speaks\n  only where it is sure. Answered in {report.query_p50_ms:.0f} ms (p50)\n\n"
-        "See it all, with the evidence of each pattern:"
-    )
-    shown = next((step.pattern_id for step in report.story if step.pattern_id), None)
-    print_text(f"  {_program_name()} serve, then http://127.0.0.1:8420/w/{report.workspace}/patterns/{shown or ''}")
-
-
-def _program_name() -> str:
-    """Return the command to type for this program: `make demo` runs it from an environment that is not on the PATH."""
-    program = Path(sys.argv[0]).absolute()
-    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"
-
-
 _MAX_SUMMARY_CHARS = 200
 
 
@@ -656,36 +593,11 @@ def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
         print_text(f"   {_origin(entry)}")
         from orchestrator.entries import text_to_resolve
 
-        print_text(f"   {_one_line(text_to_resolve(entry))[:_MAX_SUMMARY_CHARS]}")
+        print_text(f"   {one_line(text_to_resolve(entry), _MAX_SUMMARY_CHARS)}")
     notes.print("hardwon resolve ENTRY --solution or --revision resolves one")
 
 
 def _origin(entry: Entry) -> str:
     pairs = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
-    fields = [f"{name} {_one_line(value)}" for name, value in pairs if value]
+    fields = [f"{name} {one_line(value, _MAX_SUMMARY_CHARS)}" for name, value in pairs if value]
     return ", ".join([format_time(entry.captured_at), *fields])
-
-
-def _one_line(text: str) -> str:
-    return " ".join(sanitize(text).split())
-
-
-def print_learning(report: LearningReport, *, as_json: bool) -> None:
-    """Print how many tasks were solved with each memory, a line each."""
-    if as_json:
-        print_json(report)
-        return
-    print_text(f"{report.tasks:,} tasks, seeds {', '.join(map(str, report.seeds))}; 95 % intervals over tasks")
-    for row in report.rows:
-        over = "" if row.over_bm25 is None else f"; over BM25 {_describe_interval(row.over_bm25)}"
-        print_text(
-            f"{row.agent} agent, {row.memory}: solved {row.solved:.3f}, lift {_describe_interval(row.lift)}, harm"
-            f" {row.harm:.3f}, advised {row.used:.0%}{over}; by quarter"
-            f" {' '.join(f'{quarter:.3f}' for quarter in row.quarters)}"
-        )
-    for agent, helped in report.outcomes_help.items():
-        print_text(f"{agent} agent: reported outcomes add {_describe_interval(helped)}")
-
-
-def _describe_interval(interval: Interval) -> str:
-    return f"{interval.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"

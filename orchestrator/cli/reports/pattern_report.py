@@ -10,7 +10,7 @@ from hardwon.models.choices import ChoiceRecord, RecomputedChoice
 from hardwon.models.entries import Entry
 from hardwon.models.patterns import Pattern, PatternDetails, PatternPair
 from hardwon.text.pluralize import count_of
-from orchestrator.cli.support.terminal import out, print_json, print_text
+from orchestrator.cli.support.terminal import one_line, out, print_json, print_text
 
 _MAX_TEXT_CHARS = 300
 AFTER_OUTSIDE_TEXT = ", after text from outside was read"
@@ -40,7 +40,7 @@ def print_details(details: PatternDetails, *, as_json: bool) -> None:
         return
     _print_pattern(details.pattern)
     for text in details.pattern.dead_ends:
-        out.print(f"     Did not help: {_short(text)}")
+        out.print(f"     Did not help: {one_line(text, _MAX_TEXT_CHARS)}")
     for entry in details.entries:
         _print_entry(entry)
     for name, pairs in (("likely the same", details.twins), ("another way out", details.rivals)):
@@ -65,24 +65,19 @@ def _print_pattern(pattern: Pattern) -> None:
         f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}  [{pattern.entry_type}]",
     )
     for name, text in (("Problem", pattern.problem), ("Solution", pattern.solution)):
-        out.print(f"     {name}: {_short(text)}")
+        out.print(f"     {name}: {one_line(text, _MAX_TEXT_CHARS)}")
 
 
 def _print_entry(entry: Entry) -> None:
     task = f", task {entry.task_id}" if entry.task_id else ""
     line = f"   entry {entry.entry_id}  {entry.captured_at:%Y-%m-%d}, project {entry.project_id}{task}: {entry.status}"
     line += AFTER_OUTSIDE_TEXT if entry.outside_text else ""
-    out.print(_short(line))
+    out.print(one_line(line, _MAX_TEXT_CHARS))
 
 
 def _print_why(pair: PatternPair) -> None:
     if pair.why:
         out.print(f"   because {'; '.join(pair.why)}")
-
-
-def _short(text: str) -> str:
-    line = " ".join(sanitize(text).split())
-    return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
 
 
 def print_choices(rows: Sequence[ChoiceRecord], *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from hardwon.context.sanitize import sanitize
 from orchestrator.observability.progress import Stages
 
 if TYPE_CHECKING:
@@ -123,6 +124,12 @@ def print_pairs(title: str, pairs: dict[str, Any]) -> None:
 def format_time(moment: datetime) -> str:
     """Return a time as it is printed everywhere: to the minute, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def one_line(text: str, most: int = 100) -> str:
+    """Return the beginning of a stored text on one line, without control characters."""
+    line = " ".join(sanitize(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _format_cell(value: object) -> str:

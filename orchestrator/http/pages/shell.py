@@ -132,6 +132,10 @@ class PageRequest:
         """Return a parameter of the address; None where it is missing or blank."""
         return self.request.query_params.get(name, "").strip() or None
 
+    def segment_id(self, place: int) -> UUID:
+        """Return an id of the path, which the table of views has checked to be one."""
+        return UUID(self.path[place])
+
     def address(self, path: str = "", /, **query: object) -> str:
         """Return the address of a page of this workspace."""
         return page_address(self.workspace, path, **query)
@@ -183,7 +187,7 @@ class Frame:
 async def _frame(page: PageRequest) -> Frame:
     principal = page.principal
     groups = [(name, [each for each in entries if principal.may(each.operation)]) for name, entries in NAVIGATION]
-    waiting, workspaces = await asyncio.gather(count_waiting(page.knowledge), _find_workspaces(page))
+    waiting, workspaces = await asyncio.gather(count_waiting(page.knowledge), find_workspaces(page))
     session = page.session
     return Frame(
         navigation=[(name, entries) for name, entries in groups if entries],
@@ -194,8 +198,8 @@ async def _frame(page: PageRequest) -> Frame:
     )
 
 
-async def _find_workspaces(page: PageRequest) -> Sequence[str]:
-    """Return the workspaces that the caller may go to."""
+async def find_workspaces(page: PageRequest) -> Sequence[str]:
+    """Return the workspaces that the caller may go to, this one included."""
     if page.principal.workspace is not None or not page.principal.may("workspaces"):
         return [page.workspace]
     return sorted({*await page.knowledge.workspaces(limit=MAX_WORKSPACES), page.workspace})

@@ -39,6 +39,7 @@ from orchestrator.http.pages.shell import (
     HEADERS,
     PageRequest,
     View,
+    find_workspaces,
     is_local,
     page_address,
     respond,
@@ -186,20 +187,18 @@ def _is_id(text: str) -> bool:
 
 def _own_workspace(request: Request) -> str | None:
     """Return the workspace that a caller who was denied another one may see."""
-    principal = request.scope.get("hardwon.principal")
+    principal: Principal | None = request.scope.get(PRINCIPAL)
     return None if principal is None else principal.workspace or DEFAULT_WORKSPACE
 
 
 async def _show_unknown_workspace(page: PageRequest) -> Response:
     """Return the page of a workspace that holds nothing, with those that do."""
-    others: list[str] = []
-    if page.principal.workspace is None and page.principal.may("workspaces"):
-        others = await page.knowledge.workspaces(limit=20)
+    others = await find_workspaces(page)
     return respond(
         "unknown_workspace.html",
         status=404,
         workspace=page.workspace,
-        others=[(name, page_address(name)) for name in others],
+        others=[(name, page_address(name)) for name in others if name != page.workspace],
         home=page_address(page.principal.workspace or DEFAULT_WORKSPACE),
     )
 

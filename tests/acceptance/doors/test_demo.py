@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.models import PRIOR_WEIGHTS
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.reports.memory_report import print_demo
+from orchestrator.cli.reports.evaluation_report import print_demo
 from orchestrator.evaluation import demo, story_tasks
 from orchestrator.evaluation.story import StoryStep, tell_story
 from orchestrator.observability.progress import Stages

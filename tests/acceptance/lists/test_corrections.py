@@ -6,10 +6,13 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from hardwon.errors import AccessDenied, Conflict, InvalidInput, NotFound
 from hardwon.models.access import Scope
 from knowledge.access.principals import Principal, Trust
+from knowledge.adapters.postgres.engine.database import autocommit
+from knowledge.adapters.postgres.memory_tables import entry_versions
 from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring.open import Knowledge
 from tests.conftest import SetClock
@@ -115,7 +118,14 @@ async def test_only_who_may_review_corrects_and_the_doors_give_the_same(knowledg
 
 async def test_the_history_goes_with_the_entry_and_is_redacted_again(knowledge: Knowledge) -> None:
     (entry_id,) = await learn(knowledge, failure(failure_description=PRINTER, solution_steps=OLD))
-    await knowledge.corrections.correct(entry_id, solution_steps=NEW)
+    await knowledge.corrections.correct(entry_id, solution_steps=NEW, reason="typo")
+    async with autocommit(knowledge.engine) as connection:  # as a version of before there was a rule
+        ours = sa.update(entry_versions).where(entry_versions.c.entry_id == entry_id)
+        await connection.execute(ours.values(texts={"solution_steps": f"Log in with {TOKEN}"}, reason=TOKEN))
+    assert (await knowledge.redaction.redact_again()).records == 1
+    (version,) = await knowledge.stores.corrections.history(entry_id)
+    assert TOKEN not in repr(version)
+    assert str(version.texts["solution_steps"]).startswith("Log in with ")
     await knowledge.capture.delete(entry_id)
     assert await knowledge.stores.corrections.history(entry_id) == []
 

@@ -1,4 +1,4 @@
-"""What commands print of what they were given, for a person."""
+"""Text that commands print for a person of what they were given."""
 
 from __future__ import annotations
 

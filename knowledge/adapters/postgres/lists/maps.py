@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.models.maps import MapGroup, MapMark
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
-from knowledge.adapters.postgres.memory.counts import EMBEDDED, is_any_of
+from knowledge.adapters.postgres.memory.counts import EMBEDDED, MAX_PROBLEM_CHARS, PROBLEM, is_any_of
 from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
 from knowledge.adapters.postgres.memory.points import OCCUPIES_PLACE
 from knowledge.adapters.postgres.memory_tables import (
@@ -31,11 +31,9 @@ _E = knowledge_staging.c
 _P = patterns.c
 _M = pattern_maps.c
 _L = pattern_places.c
-_PROBLEM_CHARS: Final = 200
 _TEXT_CHARS: Final = 800
 """Characters of a problem and of a solution that name a group, ours: the beginning says what a text is about."""
 _PAGE: Final = 1000
-_PROBLEM: Final = sa.func.coalesce(_E.failure_description, _E.proposal, _E.human_feedback, _E.task_description, "")
 _SOLUTION: Final = sa.func.coalesce(_E.solution_steps, _E.revision_approach, _E.approved_approach, "")
 
 
@@ -44,8 +42,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
 
     async def state(self, space: EmbeddingSpace, now: datetime) -> str | None:
         query = sa.select(sa.func.count(), sa.func.max(points.c.embedded_at)).where(*self._are_live(space, now))
-        async with autocommit(self._engine) as connection:
-            number, latest = (await connection.execute(query.select_from(_with_vectors()))).one()
+        number, latest = await self._one(query.select_from(_with_vectors()))
         return None if number == 0 else f"{number} {latest.isoformat()}"
 
     async def vectors(self, space: EmbeddingSpace, now: datetime, *, limit: int) -> Mapping[PatternId, Vector]:
@@ -86,7 +83,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
         )
 
     async def texts(self, pattern_ids: Sequence[PatternId]) -> Mapping[PatternId, str]:
-        text = sa.func.left(_PROBLEM, _TEXT_CHARS) + sa.literal("\n") + sa.func.left(_SOLUTION, _TEXT_CHARS)
+        text = sa.func.left(PROBLEM, _TEXT_CHARS) + sa.literal("\n") + sa.func.left(_SOLUTION, _TEXT_CHARS)
         words = (
             sa.select(text.label("text"))
             .where(_E.pattern_id == _P.id, EMBEDDED)
@@ -140,8 +137,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
 
     async def find(self) -> MadeMap | None:
         query = sa.select(_M.space, _M.state, _M.made_at, _M.group_terms).where(_M.workspace == self._workspace)
-        async with autocommit(self._engine) as connection:
-            row = (await connection.execute(query)).first()
+        row = await self._first(query)
         if row is None:
             return None
         return MadeMap(
@@ -163,8 +159,6 @@ class PostgresMaps(WorkspaceStore, MapStore):
             .group_by(_L.group_number)
             .order_by(_L.group_number)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
         return [
             MapGroup(
                 number=row.group_number,
@@ -175,7 +169,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
                 x=round(float(row.x), 4),
                 y=round(float(row.y), 4),
             )
-            for row in rows
+            for row in await self._all(query)
         ]
 
     async def marks(self, group: int | None, *, limit: int, now: datetime) -> list[MapMark]:
@@ -190,7 +184,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
             chosen = chosen.where(_L.group_number == group)
         marked = chosen.cte("marked").prefix_with("MATERIALIZED")  # texts are read of these alone
         words = (
-            sa.select(sa.func.left(_PROBLEM, _PROBLEM_CHARS).label("problem"))
+            sa.select(sa.func.left(PROBLEM, MAX_PROBLEM_CHARS).label("problem"))
             .where(_E.pattern_id == marked.c.pattern_id, EMBEDDED, _E.expires_at > now)
             .order_by(*TRUST_ORDER)
             .limit(1)
@@ -201,8 +195,6 @@ class PostgresMaps(WorkspaceStore, MapStore):
             .join(words, sa.true())
             .order_by(marked.c.success_count.desc(), marked.c.pattern_id)
         )
-        async with autocommit(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
         return [
             MapMark(
                 pattern_id=PatternId(row.pattern_id),
@@ -214,7 +206,7 @@ class PostgresMaps(WorkspaceStore, MapStore):
                 success_count=row.success_count,
                 attempt_count=row.attempt_count,
             )
-            for row in rows
+            for row in await self._all(query)
         ]
 
 

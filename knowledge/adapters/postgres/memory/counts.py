@@ -32,12 +32,9 @@ MAX_FACETS: Final = 50
 """Names of each kind that a pattern has, the first by the alphabet; ours."""
 MAX_PROBLEM_CHARS: Final = 200
 """Characters of a problem that patterns are sorted by; ours: what a line shows."""
-PROBLEM_START: Final = sa.func.lower(
-    sa.func.left(
-        sa.func.coalesce(_E.failure_description, _E.proposal, _E.human_feedback, _E.task_description, ""),
-        MAX_PROBLEM_CHARS,
-    )
-)
+PROBLEM: Final = sa.func.coalesce(_E.failure_description, _E.proposal, _E.human_feedback, _E.task_description, "")
+"""An entry's problem, as it is shown."""
+PROBLEM_START: Final = sa.func.lower(sa.func.left(PROBLEM, MAX_PROBLEM_CHARS))
 """The beginning of an entry's problem, as it is shown, in small letters."""
 NO_NAMES: Final = sa.cast(sa.literal_column("'{}'"), ARRAY(sa.Text))
 

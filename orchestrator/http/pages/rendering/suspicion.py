@@ -14,6 +14,7 @@ from knowledge.memory.capture.injection import CONTEXT_FIELDS, suspicions
 from knowledge.memory.curation.review_queue import id_of_texts
 from knowledge.models import Entry
 from orchestrator.http.pages.rendering.plain_text import cut_text, show_text
+from orchestrator.http.pages.rendering.words import TEXTS
 
 EXPLANATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "override": ("Orders the agent", "Reads like an order to whoever reads it, not like what worked"),
@@ -37,19 +38,7 @@ EXPLANATIONS: Final[Mapping[str, tuple[str, str]]] = {
 """The badge and the sentence of each kind of suspicion."""
 _SENTENCE: Final = re.compile(r".+?(?:[.!?;]+(?=\s)|\n|\Z)|\n", re.DOTALL)
 _MAX_SENTENCES: Final = 400
-_LABELS: Final[Mapping[str, str]] = {
-    "failure_description": "What failed",
-    "error_message": "Error",
-    "solution_steps": "What worked",
-    "proposal": "Proposal",
-    "human_feedback": "Feedback",
-    "revision_approach": "Accepted revision",
-    "approved_approach": "Approved approach",
-    "task_description": "Task",
-    "when_to_try": "When to try",
-    "verified_by": "Verified by",
-    "dead_ends": "Did not help",
-}
+_LABELS: Final[Mapping[str, str]] = {**TEXTS, "verified_by": "Verified by", "dead_ends": "Did not help"}
 _SHORT_FIELDS: Final = frozenset({"agent_type", "task_type", "technology", "gate_type"})
 
 

@@ -15,6 +15,18 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "gate_approval": ("approval", "First-time approval"),
 }
 """The class and the words of each type of entry."""
+TEXTS: Final[Mapping[str, str]] = {
+    "task_description": "Task",
+    "failure_description": "What failed",
+    "error_message": "Error",
+    "solution_steps": "What worked",
+    "proposal": "Proposal",
+    "human_feedback": "Feedback",
+    "revision_approach": "Accepted revision",
+    "approved_approach": "Approved approach",
+    "when_to_try": "When to try",
+}
+"""The words of each text of an entry that a correction may replace, in the order of reading."""
 REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
     "spoke": ("good", "Hints given", "The best candidate was likely enough to help."),
     "nothing_near": ("quiet", "Silent", "Nothing that is stored is near this task."),
@@ -80,6 +92,11 @@ def likely_share(successes: int, attempts: int) -> tuple[float, float, float]:
     middle = (share + square / (2 * attempts)) / (1 + square / attempts)
     half = _Z / (1 + square / attempts) * math.sqrt(share * (1 - share) / attempts + square / (4 * attempts**2))
     return 100 * mean, 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
+
+
+def is_losing(successes: int, attempts: int) -> bool:
+    """Return whether a pattern failed more often than it worked."""
+    return attempts > 2 * successes
 
 
 def outcome_letters(attempts: Sequence[Attempt], limit: int = 30) -> str:

@@ -214,7 +214,7 @@ def _is_of_task(attempt: Attempt, record: ChoiceRecord) -> bool:
 
 
 def _context_id(page: PageRequest) -> ContextId:
-    return ContextId(as_id("context_id", page.path[1]))
+    return ContextId(page.segment_id(1))
 
 
 def _parse_id(name: str, text: str | None, kind: Callable[[UUID], _Id]) -> _Id | None:

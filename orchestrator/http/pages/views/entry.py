@@ -9,23 +9,11 @@ from starlette.responses import Response
 
 from hardwon.errors import Conflict, InvalidInput
 from hardwon.models.entries import EntryDetails
-from hardwon.validation import as_id
 from knowledge.models import EntryId
 from orchestrator.http.pages.forms import read_form
+from orchestrator.http.pages.rendering.words import TEXTS
 from orchestrator.http.pages.shell import PageRequest
 
-TEXTS: Final[Mapping[str, str]] = {
-    "task_description": "Task",
-    "failure_description": "What failed",
-    "error_message": "Error",
-    "solution_steps": "What worked",
-    "proposal": "Proposal",
-    "human_feedback": "Feedback",
-    "revision_approach": "Accepted revision",
-    "approved_approach": "Approved approach",
-    "when_to_try": "When to try",
-}
-"""The fields that a correction may replace, with their names on the page."""
 DONE: Final = {"corrected": "Corrected: the texts of before are in the history"}
 
 
@@ -82,4 +70,4 @@ def _is_new(entry: EntryDetails, name: str, text: str) -> bool:
 
 
 def _entry_id(page: PageRequest) -> EntryId:
-    return EntryId(as_id("entry_id", page.path[1]))
+    return EntryId(page.segment_id(1))

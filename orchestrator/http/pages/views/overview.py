@@ -10,11 +10,10 @@ from starlette.responses import Response
 
 from hardwon.errors import InvalidInput
 from hardwon.models.lists import DayTrend, PatternSort, TrendCounts, Trends
-from knowledge.memory.lists.service import is_sinking
+from knowledge.memory.lists.service import TREND_DAYS, is_sinking
 from knowledge.models import Entry
-from orchestrator.http.pages.shell import MAX_WORKSPACES, PageRequest, page_address
+from orchestrator.http.pages.shell import PageRequest, find_workspaces, page_address
 
-RANGES: Final = (7, 30, 90)
 MIN_TASKS: Final = 45
 """Tasks from which shares are compared, ours: with fewer the interval of a share is wider than 30 points."""
 _LATEST: Final = 6
@@ -26,8 +25,8 @@ _MEAN_DAYS: Final = 7
 async def show_overview(page: PageRequest) -> Response:
     """Show the overview of some days, or how to begin."""
     days = page.parameter("days") or "30"
-    if days not in {str(each) for each in RANGES}:
-        raise InvalidInput("days", f"must be one of {', '.join(map(str, RANGES))}")
+    if days not in {str(each) for each in TREND_DAYS}:
+        raise InvalidInput("days", f"must be one of {', '.join(map(str, TREND_DAYS))}")
     knowledge = page.knowledge
     if not await knowledge.holds_anything():
         return await _show_beginning(page)
@@ -42,7 +41,7 @@ async def show_overview(page: PageRequest) -> Response:
         "overview.html",
         here="",
         days=int(days),
-        ranges=RANGES,
+        ranges=TREND_DAYS,
         trends=trends,
         total=total,
         contexts=total.given + total.silent + total.held_out + total.degraded,
@@ -60,9 +59,7 @@ async def show_overview(page: PageRequest) -> Response:
 
 async def _show_beginning(page: PageRequest) -> Response:
     """Show the first steps, and the workspaces that hold something."""
-    others: Sequence[str] = ()
-    if page.principal.workspace is None and page.principal.may("workspaces"):
-        others = await page.knowledge.workspaces(limit=MAX_WORKSPACES)
+    others = await find_workspaces(page)
     return await page.render(
         "beginning.html", here="", others=[(name, page_address(name)) for name in others if name != page.workspace]
     )

@@ -16,7 +16,7 @@ from hardwon.models.patterns import Pattern, PatternDetails, PatternPair
 from hardwon.validation import as_id
 from knowledge.models import Entry, EntryId, PatternId
 from orchestrator.http.pages.forms import Form, read_form
-from orchestrator.http.pages.rendering.words import count_weeks, likely_share, outcome_letters
+from orchestrator.http.pages.rendering.words import count_weeks, is_losing, likely_share, outcome_letters
 from orchestrator.http.pages.shell import PageRequest
 
 SHOWN_ATTEMPTS: Final = 500
@@ -64,7 +64,7 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
         twins=[_neighbour(pair, pattern_id) for pair in details.twins],
         rivals=rivals,
         leads=all(_beats(pattern, rival.pattern) for rival in rivals),
-        dead_ends=[each for each in rivals if _is_dead_end(each.pattern)],
+        dead_ends=[each for each in rivals if is_losing(each.pattern.success_count, each.pattern.attempt_count)],
         attempts=attempts,
         letters=outcome_letters(attempts),
         last_failure=next((attempt.at for attempt in attempts if not attempt.worked), None),
@@ -118,7 +118,7 @@ def _chosen_entries(form: Form) -> Sequence[EntryId]:
 
 
 def _pattern_id(page: PageRequest) -> PatternId:
-    return PatternId(as_id("pattern_id", page.path[1]))
+    return PatternId(page.segment_id(1))
 
 
 def _neighbour(pair: PatternPair, pattern_id: PatternId) -> Neighbour:
@@ -134,11 +134,6 @@ def _mean(successes: int, attempts: int) -> float:
 def _beats(pattern: Pattern, rival: Pattern) -> bool:
     """Return whether a pattern has a record at least as good as a rival's."""
     return _mean(pattern.success_count, pattern.attempt_count) >= _mean(rival.success_count, rival.attempt_count)
-
-
-def _is_dead_end(pattern: Pattern) -> bool:
-    """Return whether a pattern failed more often than it worked."""
-    return pattern.attempt_count > 2 * pattern.success_count
 
 
 def _last_expiry(entries: Sequence[Entry]) -> datetime | None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hardwon.errors import InvalidInput, NotFound
 from hardwon.models.maps import MapGroup, MapMark, PatternMap
-from orchestrator.http.pages.rendering.words import KINDS
+from orchestrator.http.pages.rendering.words import KINDS, is_losing
 from orchestrator.http.pages.shell import PageRequest
 
 SHOWN: Final = 190
@@ -27,7 +27,7 @@ _MAX_SCALE: Final = 2.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMark:
-    """A mark with its place in percent and its size. `is_losing`: it failed more often than it worked."""
+    """A mark with its place in percent and its size."""
 
     mark: MapMark
     left: float
@@ -43,7 +43,7 @@ class DrawnMark:
     @property
     def is_losing(self) -> bool:
         """Return whether it failed more often than it worked."""
-        return self.mark.attempt_count > 2 * self.mark.success_count
+        return is_losing(self.mark.success_count, self.mark.attempt_count)
 
 
 async def show_map(page: PageRequest) -> Response:

@@ -8,7 +8,6 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from hardwon.models.deeds import DeedId
-from hardwon.validation import as_id
 from orchestrator.http.pages.forms import read_form
 from orchestrator.http.pages.shell import HEADERS, PageRequest
 
@@ -19,7 +18,7 @@ _BACK: Final = re.compile(r"waiting|patterns(/[0-9a-f-]{36})?")
 async def undo_deed(page: PageRequest) -> Response:
     """Undo a decision, and go back to where it was made."""
     form = await read_form(page.request)
-    await page.knowledge.deeds.undo(DeedId(as_id("deed_id", page.path[1])))
+    await page.knowledge.deeds.undo(DeedId(page.segment_id(1)))
     if page.wants_json:
         return JSONResponse({"undone": True}, headers=HEADERS)
     back = form.text("back")

@@ -9,9 +9,8 @@ from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
-from hardwon.errors import Conflict, HardwonError, InvalidInput, NotFound
+from hardwon.errors import Conflict, HardwonError, InvalidInput
 from hardwon.models.deeds import DeedKind
-from hardwon.validation import as_id
 from knowledge.memory.curation.review_queue import id_of_texts
 from knowledge.models import Entry, EntryId, EntryType
 from orchestrator.http.pages.forms import Form, read_form
@@ -137,8 +136,4 @@ def _typed_again(entry_id: EntryId, form: Form, error: HardwonError) -> Typed:
 
 
 def _entry_id(page: PageRequest) -> EntryId:
-    """Return the id in the address of a form. Raises NotFound."""
-    try:
-        return EntryId(as_id("entry_id", page.path[1]))
-    except InvalidInput as error:
-        raise NotFound("there is no such entry") from error
+    return EntryId(page.segment_id(1))

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from hardwon.errors import InvalidInput, NotFound
 from hardwon.models.documents import Document, DocumentId, DocumentStatus, SourceId
-from hardwon.validation import as_id
 from knowledge.documents.access import BASES
 from orchestrator.http.pages.forms import Form, read_form
 from orchestrator.http.pages.shell import PageRequest
@@ -98,7 +97,7 @@ async def retry_documents(page: PageRequest) -> Response:
 async def delete_document(page: PageRequest) -> Response:
     """Delete a document for good."""
     base = _chosen_by(await read_form(page.request))
-    document_id = DocumentId(as_id("document", page.path[1]))
+    document_id = DocumentId(page.segment_id(1))
     if not await page.knowledge.kb.delete(base.kb, base.scope_id, [document_id]):
         raise NotFound("there is no such document: it may have been deleted already")
     page.request.app.state.start_indexing(page.knowledge.kb)
@@ -108,7 +107,7 @@ async def delete_document(page: PageRequest) -> Response:
 async def forget_source(page: PageRequest) -> Response:
     """Forget a repository, with its documents."""
     base = _chosen_by(await read_form(page.request))
-    await page.knowledge.kb.forget_source(base.kb, base.scope_id, SourceId(as_id("source", page.path[2])))
+    await page.knowledge.kb.forget_source(base.kb, base.scope_id, SourceId(page.segment_id(2)))
     page.request.app.state.start_indexing(page.knowledge.kb)
     return page.redirect("documents", done="forgotten", **base.query)
 
