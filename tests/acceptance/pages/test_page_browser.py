@@ -312,5 +312,6 @@ def test_documents_are_asked_and_deleted_without_a_script(look: Window) -> None:
     row = page.locator("tr", has_text="Betriebshandbuch")
     row.locator("summary").click()
     row.get_by_role("button", name="Delete for good").click()
+    page.wait_for_url("**/documents?done=deleted")
     assert page.locator("tr", has_text="Betriebshandbuch").count() == 0
     assert page.locator("h1").count() == 1

@@ -52,7 +52,7 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
     attempts = await page.knowledge.lists.attempts(pattern_id, limit=SHOWN_ATTEMPTS)
     rivals = sorted(
         (_neighbour(pair, pattern_id) for pair in details.rivals),
-        key=lambda rival: -_mean(rival.pattern.success_count, rival.pattern.attempt_count),
+        key=lambda rival: -_mean(rival.pattern),
     )
     return await page.render(
         "pattern.html",
@@ -76,7 +76,7 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
         may_delete=page.principal.may("deeds.delete"),
         is_whole=page.parameter("whole") is not None,
         split_error=split_error,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 
@@ -127,13 +127,13 @@ def _neighbour(pair: PatternPair, pattern_id: PatternId) -> Neighbour:
     return Neighbour(pattern=other, probability=pair.probability, why=pair.why)
 
 
-def _mean(successes: int, attempts: int) -> float:
-    return (successes + 1) / (attempts + 2)
+def _mean(pattern: Pattern) -> float:
+    return likely_share(pattern.success_count, pattern.attempt_count)[0]
 
 
 def _beats(pattern: Pattern, rival: Pattern) -> bool:
     """Return whether a pattern has a record at least as good as a rival's."""
-    return _mean(pattern.success_count, pattern.attempt_count) >= _mean(rival.success_count, rival.attempt_count)
+    return _mean(pattern) >= _mean(rival)
 
 
 def _last_expiry(entries: Sequence[Entry]) -> datetime | None:

@@ -53,7 +53,7 @@ async def show_patterns(page: PageRequest) -> Response:
         sort=sort,
         sorts={"problem": "ascending", "evidence": "descending", "projects": "descending", "seen": "descending"},
         chosen=chosen,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
         is_filtered=any(chosen.values()) or text is not None,
     )
 
