@@ -106,9 +106,16 @@ class DemoReport:
 
 
 async def run_demo(
-    knowledge: AnyKnowledge, *, repository: Path, progress: Stages, show: Callable[[StoryStep], None] = lambda _: None
+    knowledge: AnyKnowledge,
+    *,
+    repository: Path,
+    progress: Stages,
+    show: Callable[[StoryStep], None] = lambda _: None,
+    show_total: Callable[[Sequence[StoryStep]], None] = lambda _: None,
 ) -> DemoReport:
     """Tell the story, step by step to `show`; then learn the catalogue and the commits, and query the violations.
+
+    `show_total` gets the steps as soon as the story ends.
 
     Stores no rule and no commit twice. Raises InvalidInput if the linter is not installed.
     """
@@ -118,6 +125,7 @@ async def run_demo(
     async for step in tell_story(knowledge.in_workspace(workspace)):
         show(step)
         steps.append(step)
+    show_total(steps)
     report = await _measure(knowledge.in_workspace(RULES_WORKSPACE), rules, repository, progress)
     return replace(report, workspace=workspace, story=tuple(steps))
 
