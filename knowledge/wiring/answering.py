@@ -18,8 +18,8 @@ from knowledge.documents.answering.llm_draft import Drafter, ModelDrafter
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.query_rewriting import Rewriter
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.extraction.extractor import ExtractiveDrafter
 from knowledge.documents.llm import LanguageModel, SpendingModel
+from knowledge.documents.reading.extractor import ExtractiveDrafter
 from knowledge.documents.retrieval.keyword_score import KeywordWeights
 from knowledge.documents.service import Documents
 from knowledge.ports import Stores
@@ -91,7 +91,14 @@ def make_answering(
         if synthesis is not None:
             return ModelDrafter(synthesis)
         room = await documents.search.active_space()
-        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
+        return ExtractiveDrafter(
+            embedder=room.embedder,
+            statistics=statistics,
+            passages=documents.quotes,
+            scope=scope,
+            sentences=models.sentences,
+            is_word=documents.search.is_word,
+        )
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await permit(models.synthesis))
