@@ -24,17 +24,20 @@ def config_blocks(text: str) -> list[Block]:
 
 def _settings(lines: Lines, told: dict[int, str]) -> Iterator[Block]:
     start: int | None = None
-    after_setting = False
+    after_setting = parted = False
     for at, line in enumerate(lines.all):
         stripped = line.strip()
         if not stripped:
+            parted = True
             if after_setting:
                 start, after_setting = None, False
             continue
         if stripped.startswith(_COMMENT):
-            if after_setting or start is None:
+            if after_setting or parted or start is None:
                 start, after_setting = at, False
+            parted = False
             continue
+        parted = False
         first = start if start is not None else at
         span = lines.span(first, at + 1)
         if span.end - span.start > BUDGET:
@@ -70,7 +73,9 @@ def _remarks(lines: Lines) -> Iterator[Block]:
         if inside and first is None:
             first = at
         elif not inside and first is not None:
-            if at - first > 1:
+            following = next((each.strip() for each in lines.all[at : at + 3] if each.strip()), "")
+            joined = following and not following.startswith(_COMMENT)
+            if at - first > 1 and not joined:
                 span = lines.span(first, at)
                 pieces = [lines.span(each, each + 1) for each in range(first, at)]
                 yield from split_long(lines.text, Block(kind=BlockKind.PARAGRAPH, span=span), pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,6 +20,10 @@ from knowledge.text.alignment import Span
 MAX_CUT_CHARS: Final = 4_000_000
 """A longer document is cut passage by passage: its blocks cost more than they gain."""
 _READABLE: Final = frozenset({PassageKind.CHUNK, PassageKind.DOCUMENT})
+_HEAD_WORDS: Final = 4
+_KEY: Final = re.compile(r"[\s:=]")
+_GAP: Final = re.compile(r"\s{2,}|:\s|\s+[-\u2013\u2014]\s|&mdash;")
+"""What parts a term from the body beside it."""
 _HELD_ABOVE: Final = 0.75
 """What a word counts that stands in the headings above a block or in the sentence that introduces it."""
 
@@ -37,6 +42,8 @@ class Candidate:
     nearest: float
     """The share of the question's words that its best sentence holds, with what stands above it."""
     beyond: float
+    named: bool
+    """True if its head, such as the term that it defines, is named by the question."""
     missing: tuple[Word, ...]
     marked: Span
     """The sentence that matches best: offsets in the passage's text."""
@@ -145,9 +152,22 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
         share=(best[0] + _share(question, Held(own), around)[0]) / 2,
         nearest=best[0],
         beyond=question.share(Held(text[slice(*marked)] if not block.told else own, above), without=Held(title)),
+        named=question.names(_head(block, own)),
         missing=question.missing(whole, f"{above}\n{own}", title),
         marked=marked,
     )
+
+
+def _head(block: Block, own: str) -> str:
+    """Return what a block is about in a few words: the term, key or first cell that it begins with."""
+    if block.kind in {BlockKind.PARAGRAPH, BlockKind.CODE, BlockKind.SECTION}:
+        return block.path[-1] if block.path else ""
+    if block.kind is BlockKind.SETTING:
+        return _KEY.split(own.strip().rpartition("\n")[2].rpartition(BELOW)[2])[0]
+    first = own.lstrip(" -*+#").partition("\n")[0].partition(";")[0]
+    if block.kind is BlockKind.ROW:
+        return first.rpartition(": ")[2]
+    return " ".join(_GAP.split(first)[0].split()[:_HEAD_WORDS])
 
 
 def _share(question: Question, inside: Held, around: Held) -> tuple[float, float]:

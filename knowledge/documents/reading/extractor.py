@@ -24,7 +24,7 @@ from knowledge.documents.models import Profile
 from knowledge.documents.ports import PassageStore
 from knowledge.documents.reading.candidates import Candidate, blocks_in, candidates, widen
 from knowledge.documents.reading.embedding_cache import SentenceVectors
-from knowledge.documents.reading.question import Question, Word
+from knowledge.documents.reading.question import Held, Question, Word
 from knowledge.documents.relevance import Scale, default_scale
 from knowledge.documents.retrieval.spelling import IsWord
 from knowledge.documents.verification.verify import DraftClaim, Evidence, claims_per_line
@@ -44,7 +44,13 @@ SAME_SENSE: Final = 0.58
 MAX_QUOTED: Final = 3
 MAX_COMPUTED: Final = 1_000
 """Lines of computed passages after which no further list is told: each one is told whole or not at all."""
-NEAR_BEST: Final = 0.06
+NEAR_BEST: Final = 0.08
+NEAR_BEST_ELSEWHERE: Final = 0.06
+"""How near the best block another one comes that is quoted beside it, of the same passage and of another."""
+NAMED: Final = 0.15
+"""What a block gains that is about what the question names."""
+PASSAGE_SHARE: Final = 0.15
+"""What the cosine of the passage counts that a block was found in."""
 SIZE_COST: Final = 0.03
 """What a block loses for each doubling of its size: of two that answer, the smaller one is quoted."""
 _SIZED: Final = 200
@@ -56,29 +62,28 @@ _COMPARES: Final = re.compile(r"\b(?:differ\w*|compare\w*|versus|vs|between)\b",
 class Signs(NamedTuple):
     """Signals that a block answers: cosines of the best passage and of the block, and shares of the question's words.
 
-    `words` are those that its best sentence holds, `beyond_title` those of them that the document's title does not.
+    `words` are those that its best sentence holds, `beyond_title` those of them that the document's title does not;
+    `named` is 1 if the question names what the block is about.
     """
 
     passage: float
     block: float
     words: float
     beyond_title: float
+    named: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignWeights:
-    """Weights of the signals; `level` is the probability from which on a question is answered.
-
-    `level_of_follow_ups` is that of a question within a conversation, which is searched with more words than its own.
-    """
+    """Weights of the signals; `level` is the probability from which on a question is answered."""
 
     intercept: float
     passage: float
     block: float
     words: float
     beyond_title: float
+    named: float
     level: float
-    level_of_follow_ups: float
 
     def chance(self, signs: Signs) -> float:
         """Return how likely it is that a block answers, 0..1, where half of all questions are answered."""
@@ -88,12 +93,13 @@ class SignWeights:
             + self.block * signs.block
             + self.words * signs.words
             + self.beyond_title * signs.beyond_title
+            + self.named * signs.named
         )
         return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
 BUNDLED: Final = SignWeights(
-    intercept=-6.5, passage=4.1, block=5.1, words=0.8, beyond_title=3.0, level=0.58, level_of_follow_ups=0.55
+    intercept=-6.47, passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5, level=0.57
 )
 """all-MiniLM-L6-v2; other models by their scale. Fitted on one half of two sets of questions (docs/evaluation.md)."""
 
@@ -180,10 +186,10 @@ class ExtractiveDrafter(Drafter):
             return Draft(sure=0.0)
         found = await self._excuse(question, found, readable)
         scale = await self._same_scale()
-        judged = await self._judge(request.searched, readable, found, scale)
         near = {
             at: scale(each.passage.cosine) for at, each in enumerate(readable, 1) if each.passage.cosine is not None
         }
+        judged = await self._judge(request.searched, readable, found, scale, near)
         told = _told_before(request)
         choice = choose(question, request.searched, judged, near, self.weights, told)
         if not choice.chosen:
@@ -245,7 +251,12 @@ class ExtractiveDrafter(Drafter):
         ] + ranked[MAX_EXCUSED:]
 
     async def _judge(
-        self, searched: str, readable: Sequence[Evidence], found: Sequence[Candidate], scale: _Mapped
+        self,
+        searched: str,
+        readable: Sequence[Evidence],
+        found: Sequence[Candidate],
+        scale: _Mapped,
+        near: Mapping[int, float],
     ) -> list[Judged]:
         """Return the candidates with most of the question's words, compared by sense."""
         ranked = sorted(found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
@@ -254,7 +265,7 @@ class ExtractiveDrafter(Drafter):
         vectors = await self.sentences.of([one for pair in texts for one in pair], self.embedder, self.scope.workspace)
         cosines = np.maximum((vectors @ query)[0::2], (vectors @ query)[1::2])
         return [
-            Judged(each, scale(float(cosine)), COSINE_SHARE * scale(float(cosine)) + (1 - COSINE_SHARE) * each.share)
+            Judged(each, scale(float(cosine)), _worth(each, scale(float(cosine)), near.get(each.source, 0.0)))
             for each, cosine in zip(ranked, cosines, strict=True)
         ]
 
@@ -281,6 +292,12 @@ class ExtractiveDrafter(Drafter):
         return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
 
 
+def _worth(of: Candidate, cosine: float, near: float) -> float:
+    """Return what a block is worth by its sense, its words, its name, and the passage that it was found in."""
+    own = COSINE_SHARE * cosine + (1 - COSINE_SHARE) * of.share
+    return own + PASSAGE_SHARE * near + (NAMED if of.named else 0.0)
+
+
 def _text_to_embed(evidence: Evidence, of: Candidate) -> tuple[str, str]:
     """Return a block and its best sentence, each below what it stands under."""
     head = [evidence.passage.title, *of.block.path[-1:]]
@@ -305,14 +322,13 @@ def choose(  # noqa: PLR0917
     judged: Sequence[Judged],
     near: Mapping[int, float],
     weights: SignWeights,
-    told: str | None = None,
+    told: str = "",
 ) -> Choice:
     """Return the blocks that answer a question: those that hold its rare words, and are likely enough.
 
-    `near`: the cosine of each passage; `told`: the answer before, which is not repeated where another block answers,
-    or None where there is no conversation.
+    `near`: the cosine of each passage; `told`: the answer before, which is not repeated where another block answers.
     """
-    level = weights.level if told is None else weights.level_of_follow_ups
+    level = weights.level
     if told:
         fresh = [each for each in judged if " ".join(each.of.text.split()) not in told]
         best_old = max((each.worth for each in judged if each not in fresh), default=0.0)
@@ -326,7 +342,7 @@ def choose(  # noqa: PLR0917
         lacking = tuple(each.written for each in common or nearest.of.missing)
         return Choice((), 0.0, signs=_signs(nearest, near), lacking=lacking, nearest=nearest)
     best = pair[0] if pair else holding[0]
-    signs = _signs(best, near)
+    signs = _signs_of_all(question, pair, near) if pair else _signs(best, near)
     sure = weights.chance(signs)
     for each in holding[1:]:
         other = _signs(each, near)
@@ -339,7 +355,8 @@ def choose(  # noqa: PLR0917
     chosen = [best]
     for each in holding:
         size = sum(other.of.size for other in chosen) + each.of.size
-        if len(chosen) < MAX_QUOTED and size <= BUDGET and each.rank >= best.rank - NEAR_BEST:
+        near_enough = NEAR_BEST if each.of.source == best.of.source else NEAR_BEST_ELSEWHERE
+        if len(chosen) < MAX_QUOTED and size <= BUDGET and each.rank >= best.rank - near_enough:
             chosen += [each] if not any(_overlap(each.of, other.of) for other in chosen) else []
     return Choice(tuple(chosen), sure, signs=signs)
 
@@ -352,30 +369,32 @@ def _signs(each: Judged, near: Mapping[int, float]) -> Signs:
         block=each.cosine,
         words=each.of.nearest,
         beyond_title=each.of.beyond,
+        named=float(each.of.named),
     )
 
 
 def _both(question: Question, ranked: Sequence[Judged]) -> tuple[Judged, ...]:
     """Return the best small blocks of one document that together hold what is compared; none where one is smaller."""
-    exact = [each for each in question.required if each.exact]
-    if len(exact) < 2:
-        return ()
+    words = [each for each in question.required if not question.is_usual(each) or each.stems in question.compared]
     chosen: list[Judged] = []
-    for word in exact:
-        having = [
-            each
-            for each in ranked
-            if word not in each.of.missing and (not chosen or each.of.source == chosen[0].of.source)
-        ]
-        own = min(having, key=lambda each: (len(each.of.missing), each.of.size), default=None)
-        if own is None:
-            return ()
-        chosen.append(own)
+    for word in words:
+        having = [each for each in ranked if word not in each.of.missing]
+        same = [each for each in having if not chosen or each.of.source == chosen[0].of.source]
+        own = max(same, key=lambda each: (each.of.named, -each.of.size), default=None)
+        chosen += [own] if own is not None else []
     unique = tuple(dict.fromkeys(chosen))
-    lacking = set.intersection(*(set(each.of.missing) for each in unique))
+    lacking = set.intersection(*(set(each.of.missing) for each in unique)) if unique else set()
     whole = min((each.of.size for each in ranked if not each.of.missing), default=BUDGET + 1)
-    fits = sum(each.of.size for each in unique) < whole and len(unique) > 1
+    fits = len(unique) > 1 and len(chosen) == len(words) and sum(each.of.size for each in unique) < whole
     return unique if fits and not lacking else ()
+
+
+def _signs_of_all(question: Question, judged: Sequence[Judged], near: Mapping[int, float]) -> Signs:
+    """Return the signs of blocks that answer together: their words are one text."""
+    signs = [_signs(each, near) for each in judged]
+    held = question.share(Held(*(f"{each.of.above}\n{each.of.text}" for each in judged)))
+    best = Signs(*(max(each) for each in zip(*signs, strict=True)))
+    return best._replace(words=max(best.words, held), beyond_title=max(best.beyond_title, held))
 
 
 def _overlap(one: Candidate, other: Candidate) -> bool:
@@ -393,10 +412,8 @@ class _Mapped:
         return self.ours.cosine(share)
 
 
-def _told_before(request: DraftRequest) -> str | None:
-    """Return the answer before, "" if the same question is asked again, None where there is no conversation."""
-    if not request.conversation:
-        return None
+def _told_before(request: DraftRequest) -> str:
+    """Return the answer before, unless the same question is asked again."""
     said = [turn.content for turn in request.conversation if turn.role == "assistant"][-1:]
     before = [turn.content for turn in request.conversation if turn.role == "user"][-1:]
     return " ".join(said[0].split()) if said and before != [request.question] else ""

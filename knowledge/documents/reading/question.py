@@ -23,6 +23,8 @@ ASKING_WEIGHT: Final = 0.25
 UNKNOWN_WEIGHT: Final = 0.5
 """What a word counts that nothing holds: no text can have it, and many a question is worded otherwise."""
 _MIN_PREFIX: Final = 5
+MIN_PREFIX_SHARE: Final = 0.6
+"""The share of a longer stem that a shorter one is at least which begins it."""
 _LONGEST_ACRONYM: Final = 5
 _MIN_MISSPELT: Final = 7
 MISSPELT: Final = 88
@@ -43,6 +45,9 @@ _ASKING: Final = frozenset(_ASKING_WORDS.split())
 _ASKING_STEMS: Final = frozenset(map(stem, _ASKING))
 _NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve"
 _DIGITS: Final = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split(), 1)}
+_DIGITS_WORDS: Final = {number: stem(word) for word, number in _DIGITS.items()}
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_COMPARED: Final = re.compile(r"\bbetween\s+(.{1,80}?)\s+and\s+(.{1,80}?)\s*(?:[?.]|\Z)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"[\"`\u201c]([^\"`\u201d\n]{2,80})[\"`\u201d]")
 _INNER_MARK: Final = re.compile(r"[_/\\:@#.]|(?<=[a-z])(?=[A-Z])")
 _VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)+(?:\.x)?)", re.IGNORECASE)
@@ -62,6 +67,7 @@ _COUNTED: Final = re.compile(r"[\s-]+([a-z]{2,})\b")
 """A plural noun or a unit behind a number, which then only counts or measures what is asked for."""
 _SINCE: Final = re.compile(r"\bsince (?:when|which|what)\b", re.IGNORECASE)
 _DATED: Final = re.compile(r"\b(?:since|until|v?\d+\.\d+|(?:19|20)\d\d)\b", re.IGNORECASE)
+_AROUND: Final = "?!.,;:()[]<>{}'\"`*=-#|"
 _NAMING_MARKS: Final = ("/", "-", "$", "@", "~", ".")
 _VERSION_WORDS: Final = r"(?:version|versions|release|v)"
 
@@ -102,9 +108,18 @@ class Held:
         """Return whether a word is held, in whatever inflected form; of an identifier in parts, all of them."""
         if word.written[:1] in _NAMING_MARKS:
             return re.search(rf"(?<![^\W_]){re.escape(word.written.lower())}(?![^\W_])", self.text) is not None
+        if word.written.isdigit():
+            return self._has_number(word.written)
         if word.exact and len(word.stems) > 1 and _VERSION.fullmatch(word.written):
             return self._has_version(word.written.lower().removeprefix("v"))
         return all(self.has_stem(each) for each in word.stems) or self._has_initials(word.written)
+
+    def _has_number(self, written: str) -> bool:
+        """Return whether a number is held by itself, and not as a part of a time or a version; a year also in a date."""
+        if _DIGITS_WORDS.get(written) in self.stems:
+            return True
+        after = r"(?!\w)" if _YEAR.fullmatch(written) else r"(?![\w/-]|[.:,]\d)"
+        return re.search(rf"(?<![\w.])(?<!\d[-:/,]){written}{after}", self.text) is not None
 
     def _has_initials(self, written: str) -> bool:
         """Return whether an acronym is held written out."""
@@ -121,6 +136,7 @@ class Held:
             return False
         return any(
             len(each) >= _MIN_PREFIX
+            and min(len(each), len(word)) >= MIN_PREFIX_SHARE * max(len(each), len(word))
             and (each.startswith(word) or word.startswith(each) or self._is_misspelt(word, each))
             for each in self.stems
             if each[:2] == word[:2]
@@ -173,7 +189,10 @@ class Question:
         self._stems = frozenset(each for word in self.words for each in word.stems)
         self.weights = {each: self._weight(each) for each in self.words}
         asked = frozenset(_words(without_accents(_asking_part(own))))
-        self.required = tuple(each for each in self.words if each in asked and self._is_required(each))
+        self.compared = tuple(_compared(without_accents(own)))
+        self.required = tuple(
+            each for each in self.words if each in asked and (self._is_required(each) or each.stems in self.compared)
+        )
 
     def share(self, held: Held, *, without: Held | None = None) -> float:
         """Return the share of the question's words that are held, each by its rarity; `without` those of another."""
@@ -193,6 +212,14 @@ class Question:
     def is_usual(self, word: Word) -> bool:
         """Return whether a word is a usual one of the language, so that another may say the same."""
         return not word.exact and word.written.isalpha() and self.is_word(word.written.lower())
+
+    def names(self, head: str) -> bool:
+        """Return whether the head of a block, such as the term that it defines, is one that the question names."""
+        told = {each.strip(_AROUND) for each in head.lower().split()}
+        asked = {each.strip(_AROUND) for each in self.text.lower().split()}
+        if any(not self.is_word(each) or not each.isalpha() for each in told & asked - {""}):
+            return True
+        return bool(stems := _stems_of(head)[0]) and stems <= self._stems
 
     def repeats(self, held: Held) -> bool:
         """Return whether a text holds nothing but the question's own words, as its answer cannot."""
@@ -220,7 +247,7 @@ class Question:
         if word.exact:
             return weight
         if word.written.lower() in _ASKING:
-            return weight * ASKING_WEIGHT
+            return weight * ASKING_WEIGHT if self._frequency(word) else 0.0
         return weight if self._frequency(word) else weight * UNKNOWN_WEIGHT
 
     def _is_required(self, word: Word) -> bool:
@@ -231,6 +258,15 @@ class Question:
             return True
         rare = self._frequency(word) <= max(1, RARE_SHARE * self._statistics.documents)
         return rare and (word.restricts or not self.is_word(written))
+
+
+def _compared(text: str) -> Iterator[tuple[str, ...]]:
+    """Yield the stems of the words that tell apart the two things that a question compares."""
+    found = _COMPARED.search(text)
+    if found:
+        one, other = ({each.stems: each for each in _words(part)} for part in found.groups())
+        yield from (each for each in one if each not in other)
+        yield from (each for each in other if each not in one)
 
 
 def _asking_part(text: str) -> str:
