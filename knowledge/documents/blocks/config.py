@@ -43,6 +43,7 @@ def _settings(lines: Lines, told: dict[int, str]) -> Iterator[Block]:
         if span.end - span.start > BUDGET:
             first = _near(lines, first, at)
             span = lines.span(first, at + 1)
+        span = Span(span.start, min(span.end, span.start + BUDGET))
         name = told.get(at)
         after_setting = True
         if name is None:

@@ -19,6 +19,7 @@ from knowledge.text.alignment import Span
 
 MAX_CUT_CHARS: Final = 4_000_000
 """A longer document is cut passage by passage: its blocks cost more than they gain."""
+_SHOWING: Final = frozenset({BlockKind.CODE, BlockKind.LINE})
 _READABLE: Final = frozenset({PassageKind.CHUNK, PassageKind.DOCUMENT})
 _HEAD_WORDS: Final = 4
 _KEY: Final = re.compile(r"[\s:=]")
@@ -42,11 +43,12 @@ class Candidate:
     nearest: float
     """The share of the question's words that its best sentence holds, with what stands above it."""
     beyond: float
-    named: bool
-    """True if its head, such as the term that it defines, is named by the question."""
+    named: float
+    """How surely its head, such as the term that it defines, is named by the question."""
     missing: tuple[Word, ...]
     marked: Span
     """The sentence that matches best: offsets in the passage's text."""
+    sentence: str
 
     @property
     def size(self) -> int:
@@ -127,7 +129,7 @@ def candidates(question: Question, evidence: Sequence[Evidence], blocks: Sequenc
 def _is_question(block: Block, text: str, question: Question) -> bool:
     """Return whether a block is a question: one that is asked is never its own answer."""
     asks = block.kind in {BlockKind.PARAGRAPH, BlockKind.ITEM, BlockKind.LINE} and text.rstrip(' *_`"').endswith("?")
-    return asks or question.repeats(Held(block.told or text))
+    return asks or (block.kind in _SHOWING and question.is_shown_by(text)) or question.repeats(Held(block.told or text))
 
 
 def _candidate(question: Question, source: int, block: Block, text: str, title: str) -> Candidate:
@@ -137,10 +139,10 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
     if block.kind is BlockKind.DEFINITION:
         above = f"{above}\n{own.partition(chr(10))[0]}"
     whole, around = Held(own, above, title), Held(above, title)
-    best, marked = max(
+    nearest, marked = max(
         ((_share(question, Held(part), around), span) for span, part in _sentences(block, own, text)),
-        key=lambda each: (each[0][0], -each[1].start),
-        default=((0.0, 0.0), block.span),
+        key=lambda each: (each[0], -each[1].start),
+        default=(0.0, block.span),
     )
     return Candidate(
         source=source,
@@ -149,12 +151,13 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
         lead=block.lead,
         text=own,
         above=above,
-        share=(best[0] + _share(question, Held(own), around)[0]) / 2,
-        nearest=best[0],
+        share=(nearest + _share(question, Held(own), around)) / 2,
+        nearest=nearest,
         beyond=question.share(Held(text[slice(*marked)] if not block.told else own, above), without=Held(title)),
         named=question.names(_head(block, own)),
         missing=question.missing(whole, f"{above}\n{own}", title),
         marked=marked,
+        sentence=text[slice(*marked)],
     )
 
 
@@ -170,10 +173,9 @@ def _head(block: Block, own: str) -> str:
     return " ".join(_GAP.split(first)[0].split()[:_HEAD_WORDS])
 
 
-def _share(question: Question, inside: Held, around: Held) -> tuple[float, float]:
+def _share(question: Question, inside: Held, around: Held) -> float:
     """Return the share of a question's words that a text holds, those that only stand above it counting less."""
-    own = question.share(inside)
-    return (1 - _HELD_ABOVE) * own + _HELD_ABOVE * question.share(inside | around), own
+    return (1 - _HELD_ABOVE) * question.share(inside) + _HELD_ABOVE * question.share(inside | around)
 
 
 def _sentences(block: Block, own: str, text: str) -> list[tuple[Span, str]]:

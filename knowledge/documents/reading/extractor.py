@@ -63,7 +63,7 @@ class Signs(NamedTuple):
     """Signals that a block answers: cosines of the best passage and of the block, and shares of the question's words.
 
     `words` are those that its best sentence holds, `beyond_title` those of them that the document's title does not;
-    `named` is 1 if the question names what the block is about.
+    `named` is how surely the question names what the block is about.
     """
 
     passage: float
@@ -99,7 +99,7 @@ class SignWeights:
 
 
 BUNDLED: Final = SignWeights(
-    intercept=-6.47, passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5, level=0.57
+    intercept=-6.47, passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5, level=0.56
 )
 """all-MiniLM-L6-v2; other models by their scale. Fitted on one half of two sets of questions (docs/evaluation.md)."""
 
@@ -260,10 +260,10 @@ class ExtractiveDrafter(Drafter):
     ) -> list[Judged]:
         """Return the candidates with most of the question's words, compared by sense."""
         ranked = sorted(found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
-        texts = [_text_to_embed(readable[each.source - 1], each) for each in ranked]
+        texts = [part for each in ranked for part in _texts_to_embed(readable[each.source - 1], each)]
         query = (await self.embedder.embed([searched], "query")).vectors[0]
-        vectors = await self.sentences.of([one for pair in texts for one in pair], self.embedder, self.scope.workspace)
-        cosines = np.maximum((vectors @ query)[0::2], (vectors @ query)[1::2])
+        nearness = (await self.sentences.of(texts, self.embedder, self.scope.workspace)) @ query
+        cosines = np.maximum(nearness[0::2], nearness[1::2])
         return [
             Judged(each, scale(float(cosine)), _worth(each, scale(float(cosine)), near.get(each.source, 0.0)))
             for each, cosine in zip(ranked, cosines, strict=True)
@@ -283,7 +283,8 @@ class ExtractiveDrafter(Drafter):
             told = f"{lead}\n{told}"
             quotes.insert(0, (numbers[of.source - 1], lead))
         begin = of.marked.start - of.span.start
-        return DraftClaim(text=told, quotes=tuple(quotes), marked=(begin, of.marked.end - of.span.start))
+        marked = begin, of.marked.end - of.span.start
+        return DraftClaim(text=told, quotes=tuple(quotes), names=of.block.told, marked=marked)
 
     async def _same_scale(self) -> _Mapped:
         """Return a map from the model's cosines to those that the weights were fitted on."""
@@ -295,14 +296,14 @@ class ExtractiveDrafter(Drafter):
 def _worth(of: Candidate, cosine: float, near: float) -> float:
     """Return what a block is worth by its sense, its words, its name, and the passage that it was found in."""
     own = COSINE_SHARE * cosine + (1 - COSINE_SHARE) * of.share
-    return own + PASSAGE_SHARE * near + (NAMED if of.named else 0.0)
+    return own + PASSAGE_SHARE * near + NAMED * of.named
 
 
-def _text_to_embed(evidence: Evidence, of: Candidate) -> tuple[str, str]:
+def _texts_to_embed(evidence: Evidence, of: Candidate) -> tuple[str, str]:
     """Return a block and its best sentence, each below what it stands under."""
     head = [evidence.passage.title, *of.block.path[-1:]]
     above = ": ".join(dict.fromkeys(part for part in head if part))
-    return f"{above}: {of.text}", f"{above}: {of.block.told or evidence.text[slice(*of.marked)]}"
+    return f"{above}: {of.text}", f"{above}: {of.block.told or of.sentence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +331,7 @@ def choose(  # noqa: PLR0917
     """
     level = weights.level
     if told:
-        fresh = [each for each in judged if " ".join(each.of.text.split()) not in told]
+        fresh = [each for each in judged if " ".join(each.of.sentence.split()) not in told]
         best_old = max((each.worth for each in judged if each not in fresh), default=0.0)
         judged = fresh if any(each.worth >= best_old - 0.2 for each in fresh) else judged
     ranked = sorted(judged, key=lambda each: -each.rank)
@@ -345,7 +346,7 @@ def choose(  # noqa: PLR0917
     signs = _signs_of_all(question, pair, near) if pair else _signs(best, near)
     sure = weights.chance(signs)
     for each in holding[1:]:
-        other = _signs(each, near)
+        other = _signs(each, {at: cosine for at, cosine in near.items() if at == each.of.source})
         if sure < level <= weights.chance(other):
             best, signs, sure = each, other, weights.chance(other)
     if sure < level:
@@ -369,7 +370,7 @@ def _signs(each: Judged, near: Mapping[int, float]) -> Signs:
         block=each.cosine,
         words=each.of.nearest,
         beyond_title=each.of.beyond,
-        named=float(each.of.named),
+        named=each.of.named,
     )
 
 

@@ -109,13 +109,13 @@ class Held:
         if word.written[:1] in _NAMING_MARKS:
             return re.search(rf"(?<![^\W_]){re.escape(word.written.lower())}(?![^\W_])", self.text) is not None
         if word.written.isdigit():
-            return self._has_number(word.written)
+            return self._has_number(word.written) or (word.behind[:1].isupper() and self._has_version(word.written))
         if word.exact and len(word.stems) > 1 and _VERSION.fullmatch(word.written):
             return self._has_version(word.written.lower().removeprefix("v"))
         return all(self.has_stem(each) for each in word.stems) or self._has_initials(word.written)
 
     def _has_number(self, written: str) -> bool:
-        """Return whether a number is held by itself, and not as a part of a time or a version; a year also in a date."""
+        """Return whether a number is held by itself, not as a part of a time or a version; a year also in a date."""
         if _DIGITS_WORDS.get(written) in self.stems:
             return True
         after = r"(?!\w)" if _YEAR.fullmatch(written) else r"(?![\w/-]|[.:,]\d)"
@@ -213,13 +213,21 @@ class Question:
         """Return whether a word is a usual one of the language, so that another may say the same."""
         return not word.exact and word.written.isalpha() and self.is_word(word.written.lower())
 
-    def names(self, head: str) -> bool:
-        """Return whether the head of a block, such as the term that it defines, is one that the question names."""
+    def names(self, head: str) -> float:
+        """Return how surely a question names the head of a block, such as the term that it defines: 0, 0.5 or 1.
+
+        What is no usual word names one thing; usual words may also be of others.
+        """
         told = {each.strip(_AROUND) for each in head.lower().split()}
         asked = {each.strip(_AROUND) for each in self.text.lower().split()}
         if any(not self.is_word(each) or not each.isalpha() for each in told & asked - {""}):
-            return True
-        return bool(stems := _stems_of(head)[0]) and stems <= self._stems
+            return 1.0
+        return 0.5 if (stems := _stems_of(head)[0]) and stems <= self._stems else 0.0
+
+    def is_shown_by(self, code: str) -> bool:
+        """Return whether a text in code shows the question itself, as an example of what may be asked."""
+        asked = " ".join(re.findall(r"\w+", self.text.casefold()))
+        return " " in asked and asked in " ".join(re.findall(r"\w+", code.casefold()))
 
     def repeats(self, held: Held) -> bool:
         """Return whether a text holds nothing but the question's own words, as its answer cannot."""
@@ -234,7 +242,7 @@ class Question:
 
     def _is_other_version(self, word: Word, text: str, title: str) -> bool:
         """Return whether a number is the version of what the document is about, and is not told as one."""
-        if not word.behind or not (word.behind[:1].isupper() or word.behind.lower() in title.lower()):
+        if not word.behind or not (word.behind[:1].isupper() or word.behind.lower() in Held(title).stems):
             return False
         told = rf"\b(?:{re.escape(word.behind)}|{_VERSION_WORDS})[\s.-]*{re.escape(word.written)}\b"
         return re.search(told, f"{title}\n{text}", re.IGNORECASE) is None
@@ -304,7 +312,7 @@ def _words(text: str) -> Iterator[Word]:
             continue
         exact = inner or name or marked or (len(chunk) > 1 and chunk.isupper())
         if exact and (whole is None or marked):
-            behind = before if chunk.isdigit() and before[-1:].isalpha() else ""
+            behind = before if chunk.isdigit() and any(map(str.isalpha, before)) and words_and_whole(before)[0] else ""
             yield Word(chunk, tuple(map(stem, parts)), exact, restricts, behind)
         else:
             for part in parts:

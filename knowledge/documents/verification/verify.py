@@ -66,10 +66,14 @@ _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftClaim:
-    """A claim of a draft: its text, its quotes by source number, and the span that matched best in its last quote."""
+    """A claim of a draft: its text, its quotes by source number, and the span that matched best in its last quote.
+
+    `names` are words that its quote has by where it stands, such as names of columns; they stand in the source, too.
+    """
 
     text: str
     quotes: tuple[tuple[int, str], ...]
+    names: str = ""
     marked: tuple[int, int] | None = None
 
 
@@ -212,7 +216,7 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
         if fault is not None:
             faults.append(f"claim {at}: {fault}")
             continue
-        told = claim.text if _is_said(claim.text, cited) else None
+        told = claim.text if _is_said(claim, cited) else None
         cited = cited if told is not None else [(source, source.whole_sentences(span)) for source, span in cited]
         quotes: dict[Quote, None] = {}
         for source, span in cited:
@@ -224,21 +228,22 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
 
 
-def _is_said(text: str, cited: Sequence[tuple[Evidence, Span]]) -> bool:
+def _is_said(claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]]) -> bool:
     """Return whether each word of a claim stands in the sentences it quotes, or in the names of their document.
 
     Else it may say the opposite with a true quote: promoted where that says demoted.
     """
-    if _repeats(text, cited):
+    if _repeats(claim.text, cited):
         return True
     if any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited):
         return True
     quoted = "\n".join(source.quoted_text(span) for source, span in cited)
-    stems = frozenset(stems_of(quoted))
+    known = frozenset[str]().union(*(source.words for source, _ in cited))
+    stems = frozenset(stems_of(quoted)) | (known & frozenset(stems_of(claim.names)))
     joined = _words_only(quoted).replace(" ", "")
     return all(
         each in stems or each in _CONNECTING or each in joined or each.isdigit() or _has_form(each, stems)
-        for each in stems_of(_normalize(text))
+        for each in stems_of(_normalize(claim.text))
     )
 
 

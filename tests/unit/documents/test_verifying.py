@@ -390,3 +390,34 @@ def test_a_quote_of_a_log_is_of_the_moment_of_its_own_line() -> None:
     assert shown.place(told.index("ERROR three"), "ERROR three") == (9, 9, ended)
     undated = Evidence(replace(passage, timestamp=None, until=None), told)
     assert undated.place(0, "ERROR one") == (7, 7, None)
+
+
+@over(
+    "claim, sentence",
+    [
+        ("The node is promoted after 30 seconds.", "The node is demoted after 30 seconds."),
+        ("The node becomes the new primary.", "The node becomes the old primary."),
+        ("The cache loses its entries at night.", "The cache keeps its entries at night."),
+    ],
+)
+def test_instead_of_a_claim_with_a_word_that_its_quote_has_not_the_quote_is_shown(claim: str, sentence: str) -> None:
+    """It said the opposite, with a true quote."""
+    written = DraftClaim(text=claim, quotes=((1, sentence),))
+    [shown] = verify([written], [evidence(sentence)], "When is the node promoted to the new primary?").claims
+    assert shown.text == sentence
+
+
+def test_a_claim_may_say_what_its_quote_says_in_another_form() -> None:
+    assert (
+        verify(
+            [
+                DraftClaim(
+                    text="Nodes get demoted after thirty seconds.", quotes=((1, "A node is demoted after 30 seconds."),)
+                )
+            ],
+            [evidence("A node is demoted after 30 seconds.")],
+            "When?",
+        )
+        .claims[0]
+        .text.startswith("Nodes")
+    )
