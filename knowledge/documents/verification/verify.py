@@ -53,6 +53,7 @@ _NUMBERS = (
 _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS.split()[:19], 2)}
 _DIGITS |= {word: str(number * 10) for number, word in enumerate(_TENS.split(), 3)}
+_DIGITS_OF_STEMS = {stem(word): digits for word, digits in _DIGITS.items()}
 _NUMBER_WORDS = frozenset(_NUMBERS.split())
 _NEGATION_DROPPED = "it leaves out that this is denied where it quotes from"
 _FENCE = re.compile(r"`{3,}\w*")
@@ -248,7 +249,7 @@ def _is_said(claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]]) -> bool:
 
 
 def _has_form(word: str, stems: frozenset[str]) -> bool:
-    if _DIGITS.get(word, "") in stems or any(_DIGITS.get(each) == word for each in stems):
+    if _DIGITS_OF_STEMS.get(word, "") in stems:
         return True
     return len(word) >= _MIN_PREFIX and any(
         len(each) >= _MIN_PREFIX and (each.startswith(word) or word.startswith(each)) for each in stems

@@ -22,7 +22,15 @@ _REASON = "a context says why it shows what it does, and is on record with the n
 _UNAIDED = "what came of a task without a hint is reported, too: it says how well agents do alone"
 _INDEX = "the layout, the recall and the nodes of the index can be seen, and the layout changed"
 _AGAIN = "what was stored before there was a rule for it is redacted again"
+_MISSING = (
+    "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
+)
 ROUTES: Mapping[str, str] = {
+    "CitationJson": _MISSING,
+    "DocumentationResponse": _MISSING,
+    "KBQueryResponse": _MISSING,
+    "SelectionResponse": _MISSING,
+    "ToolAnswer": _MISSING,
     "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/redactions redact_again": _AGAIN,
     "RedactionReport": _AGAIN,
@@ -97,6 +105,10 @@ ROUTES: Mapping[str, str] = {
     "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
 }
 TOOLS: Mapping[str, str] = {
+    "answer_from_case_evidence": _MISSING,
+    "answer_from_global_kb": _MISSING,
+    "answer_from_team_kb": _MISSING,
+    "answer_from_user_kb": _MISSING,
     "build_context": _REASON,
     "record_unaided": _UNAIDED,
     "capture": _SAME_ANSWER,
