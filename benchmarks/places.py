@@ -1,4 +1,4 @@
-"""`python -m benchmarks.places FOLDER`: questions on documents that nobody tuned to, each with the lines that answer it.
+"""`python -m benchmarks.places FOLDER`: questions on documents that nobody tuned to, and the lines that answer them.
 
 The questions were written down before an answer was looked at, and are kept in `benchmarks/questions/places.json` with
 places, not texts; `docs/evaluation.md` says where the documents come from. FOLDER has one folder for each collection.
@@ -45,12 +45,17 @@ def outcome(answer: Answer, places: Places | None) -> str:
     return "right" if right else "wrong"
 
 
+def read_folder(folder: Path) -> list[NewDocument]:
+    """Return the files of a folder as documents."""
+    files = sorted(each for each in folder.rglob("*") if each.is_file())
+    return [NewDocument(uri=each.relative_to(folder).as_posix(), content=each.read_bytes()) for each in files]
+
+
 async def ask_collection(folder: Path, questions: Sequence[tuple[str, str, Places | None]]) -> list[tuple[str, str]]:
     """Return the outcome of each question on the documents of a folder, with what is told of it."""
     async with throwaway_knowledge(KnowledgeSettings(), None) as knowledge:
         scope = await knowledge.documents.access.scope(LOCAL, "global", permission=Permission.WRITE)
-        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-            new = NewDocument(uri=path.relative_to(folder).as_posix(), content=path.read_bytes())
+        for new in read_folder(folder):
             await knowledge.documents.library.add(new, scope)
         await knowledge.documents.indexing.run()
         tool = AnswerFromGlobalKB(knowledge.answering, LOCAL)

@@ -74,13 +74,23 @@ def _search_settings(settings: KnowledgeSettings) -> str:
     return settings.model_dump_json(include=_SEARCH_SETTINGS)
 
 
+async def _make_reader(documents: Documents, models: Models, scope: Scope) -> Drafter:
+    """Return what answers a question without a model."""
+    search = documents.search
+    return ExtractiveDrafter(
+        embedder=(await search.active_space()).embedder,
+        statistics=StoreStatistics(passages=documents.quotes, search=search, active_space=search.active_space),
+        passages=documents.quotes,
+        scope=scope,
+        sentences=models.sentences,
+        is_word=search.is_word,
+    )
+
+
 def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
     """Return the services for answers in one workspace."""
-    statistics = StoreStatistics(
-        passages=documents.quotes, search=documents.search, active_space=documents.search.active_space
-    )
 
     async def permit(model: LanguageModel | None) -> LanguageModel | None:
         """Return the model, charged to the workspace's quota; None if the workspace is local only."""
@@ -90,15 +100,7 @@ def make_answering(
         synthesis = await permit(models.synthesis)
         if synthesis is not None:
             return ModelDrafter(synthesis)
-        room = await documents.search.active_space()
-        return ExtractiveDrafter(
-            embedder=room.embedder,
-            statistics=statistics,
-            passages=documents.quotes,
-            scope=scope,
-            sentences=models.sentences,
-            is_word=documents.search.is_word,
-        )
+        return await _make_reader(documents, models, scope)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await permit(models.synthesis))

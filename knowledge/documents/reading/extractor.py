@@ -124,7 +124,7 @@ class Judged:
 
     @property
     def rank(self) -> float:
-        """What candidates are ordered by: their worth, less for long ones."""
+        """The order of candidates: by their worth, less for long ones."""
         return self.worth - SIZE_COST * math.log2(max(self.of.size, _SIZED) / _SIZED)
 
 
