@@ -20,7 +20,6 @@ from knowledge.documents.parsing.settings_path import config_lines
 from knowledge.text.alignment import Span
 
 _COMMENT: Final = ("#", ";", "//")
-_MAX_GROUP: Final = 1_000
 _MAX_RUN: Final = 700
 
 

@@ -63,7 +63,9 @@ def widen(passages: Sequence[Passage], wholes: Iterable[WholeDocument]) -> dict[
     for passage in passages:
         whole = documents.get((passage.document_id, passage.generation))
         span = passage.char_start, passage.char_end
-        if passage.kind not in _READABLE or passage.document_type is DocumentType.LOG or None in span or whole is None:
+        if passage.kind not in _READABLE or passage.document_type is DocumentType.LOG or None in span:
+            continue
+        if whole is None or len(whole.text) > MAX_CUT_CHARS:
             continue
         start, end = span[0] or 0, span[1] or 0
         touched = [
