@@ -225,7 +225,8 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
             quotes[quote] = None
             spans[quote.passage_id, quote.text] = span
         text = "\n".join(quote.text for quote in quotes) if told is None else told
-        claims.append(Claim(text=text.strip(), quotes=tuple(quotes), marked=claim.marked))
+        marked = _marked_in(list(quotes)[-1].text, claim)
+        claims.append(Claim(text=text.strip(), quotes=tuple(quotes), marked=marked))
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
 
 
@@ -259,7 +260,23 @@ def _has_form(word: str, stems: frozenset[str]) -> bool:
 def _repeats(text: str, cited: Sequence[tuple[Evidence, Span]]) -> bool:
     """Return whether a claim is nothing but what it quotes."""
     quoted = [source.text[span.start : span.end] for source, span in cited]
-    return text in quoted or text == "\n".join(quoted)
+    if text in quoted or text == "\n".join(quoted):
+        return True
+    plain = [_without_edges(each) for each in (text, *quoted)]  # quotation marks at its ends are no part of a quote
+    return plain[0] in plain[1:] or plain[0] == _without_edges("\n".join(quoted))
+
+
+def _without_edges(text: str) -> str:
+    return NormalizedText(text).text.strip("\"'. ")
+
+
+def _marked_in(quote: str, claim: DraftClaim) -> tuple[int, int] | None:
+    """Return where the sentence that matched best stands in the last quote as it was found."""
+    if claim.marked is None or not claim.quotes:
+        return None
+    shift = max(claim.quotes[-1][1].find(quote), 0)
+    start, end = (min(max(each - shift, 0), len(quote)) for each in claim.marked)
+    return (start, end) if start < end else None
 
 
 def accept_missing(missing: str, question: str) -> str:

@@ -421,3 +421,12 @@ def test_a_claim_may_say_what_its_quote_says_in_another_form() -> None:
         .claims[0]
         .text.startswith("Nodes")
     )
+
+
+def test_a_long_block_that_begins_or_ends_in_quotation_marks_is_its_own_quote() -> None:
+    """A block of more than a claim's length fell, as the marks at its ends are no part of a quote that is found."""
+    text = "``The pump`` moves water. " + "It runs day and night, in all weather. " * 40 + "It is called ``a pump``."
+    written = DraftClaim(text=text, quotes=((1, text),), marked=(0, 25))
+    [claim] = verify([written], [evidence(text)], "What moves water?").claims
+    assert claim.text == text
+    assert claim.marked is not None
