@@ -225,7 +225,7 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
             quotes[quote] = None
             spans[quote.passage_id, quote.text] = span
         text = "\n".join(quote.text for quote in quotes) if told is None else told
-        marked = _marked_in(list(quotes)[-1].text, claim)
+        marked = _marked_in(claim, [quote.text for quote in quotes])
         claims.append(Claim(text=text.strip(), quotes=tuple(quotes), marked=marked))
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
 
@@ -270,10 +270,11 @@ def _without_edges(text: str) -> str:
     return NormalizedText(text).text.strip("\"'. ")
 
 
-def _marked_in(quote: str, claim: DraftClaim) -> tuple[int, int] | None:
+def _marked_in(claim: DraftClaim, quotes: Sequence[str]) -> tuple[int, int] | None:
     """Return where the sentence that matched best stands in the last quote as it was found."""
-    if claim.marked is None or not claim.quotes:
+    if claim.marked is None or not quotes:
         return None
+    quote = quotes[-1]
     shift = max(claim.quotes[-1][1].find(quote), 0)
     start, end = (min(max(each - shift, 0), len(quote)) for each in claim.marked)
     return (start, end) if start < end else None
