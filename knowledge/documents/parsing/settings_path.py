@@ -74,12 +74,6 @@ def config_lines(text: str) -> Iterator[ConfigLine]:
             path += item
 
 
-def setting_in(line: str) -> tuple[str, str] | None:
-    """Return the name of what a line sets, and to what; None where it sets nothing."""
-    found = _KEY.match(line)
-    return (found[1], found[2]) if found else None
-
-
 def _children(lines: Sequence[_Line], at: int) -> Iterator[_Line]:
     """Return the lines after one that stand further in than it."""
     return itertools.takewhile(lambda each: each.inset > lines[at].inset, itertools.islice(lines, at + 1, None))
