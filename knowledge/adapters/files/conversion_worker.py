@@ -38,6 +38,7 @@ _TYPES = {
 
 _PAGES = frozenset({".html", ".htm", ".xhtml"})
 _HEADING_SIGNS = re.compile(r"(?m)^#{1,6} ")
+_ESCAPED_NUMBER = re.compile(r"(?m)^(\d{1,9})\\([.)])")
 _MAX_RECURSION = 5000
 _MAIL = "message/rfc822"
 _CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
@@ -101,7 +102,8 @@ def _read_by_library(ending: str, content: bytes) -> dict[str, Any]:
     title = metadata.get("subject" if kind == _MAIL else "title")
     inside = list(_attachments(result))
     read_names = {name for name, _ in inside}
-    text = "\n\n".join([result.content, *(f"## {name}\n\n{text}" for name, text in inside)])
+    body = _ESCAPED_NUMBER.sub(r"\1\2", result.content) if kind == _TYPES[".rtf"] else result.content
+    text = "\n\n".join([body, *(f"## {name}\n\n{text}" for name, text in inside)])
     unread = [
         name[:_MAX_NAME]
         for name in map(_one_line, metadata.get("attachments") or ())
