@@ -1,7 +1,8 @@
 """Run by `conversion.py` in a process of its own: a file on standard input, its text as JSON on standard output.
 
-Of hardwon it loads the readers of formats alone. Arguments: the suffix of the file, and limits: seconds, bytes, characters of its text and, once
-more, of all its pages together. `text_cut` and `pages_cut` say that there were more, `of_pages` is the number of pages.
+Of hardwon it loads the readers of formats alone. Arguments: the suffix of the file, and limits: seconds, bytes,
+characters of its text and, once more, of all its pages together. `text_cut` and `pages_cut` say that there were more,
+`of_pages` is the number of pages.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from hardwon.models.documents import DocumentType
 from knowledge.documents.parsing.csv_tables import SEPARATED, as_rows
 from knowledge.documents.parsing.encodings import UnknownEncoding, as_utf16, decode_text
 from knowledge.documents.parsing.headings import headings
-from knowledge.documents.parsing.log_lines import looks_like_log
 from knowledge.documents.parsing.html_tables import with_pipe_tables
+from knowledge.documents.parsing.log_lines import looks_like_log
 from knowledge.documents.parsing.man_pages import MAN_NAME, convert_man, is_man_page
 from knowledge.documents.parsing.markup import MARKUPS, as_markdown, looks_like_asciidoc
 from knowledge.documents.parsing.notebooks import read_notebook

@@ -1,4 +1,4 @@
-"""Recognise the encoding of a text file; refuse one that cannot be told, for wrong letters are worse than none. Pure."""
+"""Recognise the encoding of a text file; refuse one that cannot be told, since wrong letters are quoted. Pure."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _is_multibyte(match: CharsetMatch) -> bool:
     """Return whether a text is of ideographs, syllables and their signs, as what was guessed wrongly seldom is."""
     letters = [char for char in str(match) if char > "\x7f"]
     usual = sum(
-        "\u3000" <= char <= "\u30ff" or "\u4e00" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" or "\uff00" <= char
+        "\u3000" <= char <= "\u30ff" or "\u4e00" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7a3" or char >= "\uff00"
         for char in letters
     )
     return usual * 20 >= len(letters) * 19

@@ -22,26 +22,39 @@ _HEAD_CHARS: Final = 20_000
 _ESCAPE = re.compile(
     r"\\(?:(?P<font>f(?:\[[^\]\n]*\]|\(..|.))|(?P<size>s(?:\[[^\]]*\]|\([+-]?\d\d|[+-]?\(\d\d|[+-]?'[^']*'|[+-]?\d))"
     r"|(?P<measure>[hvwlLDbxSHXZRA]'[^'\n]*')|(?P<colour>[mMFYgkVO](?:\[[^\]]*\]|\(..|.))|N'(?P<code>\d{1,6})'"
-    r"|\[(?P<name>[^\]\n]{1,40})\]|\((?P<short>..)|\*(?P<string>\[[^\]\n]*\]|\(..|.)|n(?P<register>[+-]?(?:\[[^\]\n]*\]|\(..|.))"
+    r"|\[(?P<name>[^\]\n]{1,40})\]|\((?P<short>..)|\*(?P<string>\[[^\]\n]*\]|\(..|.)"
+    r"|n(?P<register>[+-]?(?:\[[^\]\n]*\]|\(..|.))"
     r"|(?P<sign>.))"
 )
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*\\[\"#].*")
 _SIGNS: Final = {
-    "-": "-", " ": " ", "~": " ", "0": " ", "e": "\\", "\\": "\\", "&": "", "|": "", "^": "", "%": "", ":": "", "c": "",
-    "/": "", ",": "", ")": "", "'": "´", "`": "`", ".": ".", "t": " ", "a": "", "p": "", "{": "", "}": "", "d": "", "u": "",
-    "r": "", "z": "", "!": "", "_": "_", "E": "\\",
+    "-": "-", " ": " ", "~": " ", "0": " ", "e": "\\", "\\": "\\", "&": "", "|": "", "^": "",
+    "%": "", ":": "", "c": "", "/": "", ",": "", ")": "", "'": "´", "`": "`", ".": ".", "t": " ",  # noqa: RUF001
+    "a": "", "p": "", "{": "", "}": "", "d": "", "u": "", "r": "", "z": "", "!": "", "_": "_",
+    "E": "\\",
 }  # fmt: skip
 _SPECIAL: Final = {
-    "em": "—", "en": "–", "hy": "-", "mi": "−", "pl": "+", "bu": "•", "co": "©", "rg": "®", "tm": "™", "aq": "'", "dq": '"',
-    "oq": "‘", "cq": "’", "lq": "“", "rq": "”", "ga": "`", "aa": "´", "ha": "^", "ti": "~", "rs": "\\", "sl": "/",
-    "ul": "_", "ru": "_", "or": "|", "ba": "|", "br": "|", "bv": "|", "sh": "#", "Do": "$", "at": "@", "lB": "[", "rB": "]",
-    "lC": "{", "rC": "}", "la": "⟨", "ra": "⟩", "+-": "±", "mu": "×", "di": "÷", "->": "→", "<-": "←", "ua": "↑", "da": "↓",
-    "<=": "≤", ">=": "≥", "!=": "≠", "==": "≡", "~=": "≈", "if": "∞", "de": "°", "mc": "µ", "sc": "§", "12": "½", "14": "¼",
-    "34": "¾", "S1": "¹", "S2": "²", "S3": "³", "sq": "□", "ci": "○", "dg": "†", "dd": "‡", "ps": "¶", "ct": "¢", "Eu": "€",
-    "eu": "€", "Po": "£", "ss": "ß", "Fo": "«", "Fc": "»", "fo": "‹", "fc": "›", "no": "¬", "lh": "☞", "rh": "☜",
-    "no-break": " ", "ts": "ς", "fm": "′", "sd": "″", "OK": "✓", "sr": "√", "*m": "μ", "Tm": "™", "R": "®",
+    "em": "—", "en": "–", "hy": "-", "mi": "−", "pl": "+", "bu": "•", "co": "©", "rg": "®",  # noqa: RUF001
+    "tm": "™", "aq": "'", "dq": '"', "oq": "‘", "cq": "’", "lq": "“", "rq": "”", "ga": "`",  # noqa: RUF001
+    "aa": "´", "ha": "^", "ti": "~", "rs": "\\", "sl": "/", "ul": "_", "ru": "_", "or": "|",  # noqa: RUF001
+    "ba": "|", "br": "|", "bv": "|", "sh": "#", "Do": "$", "at": "@", "lB": "[", "rB": "]",
+    "lC": "{", "rC": "}", "la": "⟨", "ra": "⟩", "+-": "±", "mu": "×", "di": "÷", "->": "→",  # noqa: RUF001
+    "<-": "←", "ua": "↑", "da": "↓", "<=": "≤", ">=": "≥", "!=": "≠", "==": "≡", "~=": "≈",
+    "if": "∞", "de": "°", "mc": "µ", "sc": "§", "12": "½", "14": "¼", "34": "¾", "S1": "¹",
+    "S2": "²", "S3": "³", "sq": "□", "ci": "○", "dg": "†", "dd": "‡", "ps": "¶", "ct": "¢",
+    "Eu": "€", "eu": "€", "Po": "£", "ss": "ß", "Fo": "«", "Fc": "»", "fo": "‹", "fc": "›",  # noqa: RUF001
+    "no": "¬", "lh": "☞", "rh": "☜", "no-break": " ", "ts": "ς", "fm": "′", "sd": "″", "OK": "✓",  # noqa: RUF001
+    "sr": "√", "*m": "μ", "Tm": "™", "R": "®",
 }  # fmt: skip
-_ACCENTS: Final = {":": "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303", ",": "\u0327", "o": "\u030a"}
+_ACCENTS: Final = {
+    ":": "\u0308",
+    "'": "\u0301",
+    "`": "\u0300",
+    "^": "\u0302",
+    "~": "\u0303",
+    ",": "\u0327",
+    "o": "\u030a",
+}
 _RAISED = re.compile(r"\\u(?:\\s[+-]?\d)?([^\\\n]{1,20})(?:\\s[+-]?\d)?\\d")
 _JOINED: Final = frozenset({"BR", "RB", "IR", "RI", "BI", "IB"})
 _FONTS: Final = frozenset({"B", "I", "SM", "SB", "R"})
@@ -111,7 +124,7 @@ class _Page:
         line = _RAISED.sub(r"^\1", _COMMENT.sub("", line))
         return _ESCAPE.sub(self.escape, line)
 
-    def escape(self, found: re.Match[str]) -> str:
+    def escape(self, found: re.Match[str]) -> str:  # noqa: PLR0911 - one for each escape
         if found["sign"] is not None:
             return _SIGNS.get(found["sign"], found["sign"])
         if found["code"] is not None:
@@ -164,7 +177,7 @@ class _Page:
 
     # requests and macros
 
-    def control(self, line: str) -> None:
+    def control(self, line: str) -> None:  # noqa: C901, PLR0912 - a branch for each request
         if not line or line[0] in {"\\", "."}:
             return
         name = re.split(r"[ \t\\]", line, maxsplit=1)[0]
@@ -397,6 +410,12 @@ def _ignore(page: _Page, words: Sequence[str]) -> None:
     del page, words
 
 
+_IGNORED: Final = frozenset({
+    "IX", "UE", "ME", "YS", "PD", "ad", "hy", "nh", "na", "ne", "in", "ti", "ta", "so", "nr", "ft", "fam", "ll",
+    "mso", "als", "DT", "UC", "AT", "ce", "rm", "rr", "tr", "nop", "ns", "rs", "hla", "cs", "lf", "pl", "po", "ps",
+    "vs", "ss", "sv", "chop", "warn", "color", "do", "ev", "rj", "shift", "mk", "pc", "cc", "c2", "ec", "eo", "hw",
+    "hcode", "Dd", "Os", "lt", "it",
+})  # fmt: skip
 _MACROS: Final[dict[str, Callable[[_Page, Sequence[str]], None]]] = {
     "TH": _title,
     "Dt": _title,
@@ -424,9 +443,5 @@ _MACROS: Final[dict[str, Callable[[_Page, Sequence[str]], None]]] = {
     "MT": _address,
     "OP": _option,
     "SY": lambda page, words: page.text(" ".join(words)),
-    **dict.fromkeys(
-        "IX UE ME YS PD ad hy nh na ne in ti ta so nr ft fam ll mso als DT UC AT ce fam rm rr tr nop ns rs hla cs lf pl"
-        " po ps vs ss sv chop warn color do ev rj shift mk pc cc c2 ec eo hw hcode Dd Os lt it".split(),
-        _ignore,
-    ),
+    **dict.fromkeys(_IGNORED, _ignore),
 }

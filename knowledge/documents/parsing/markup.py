@@ -407,7 +407,8 @@ def looks_like_asciidoc(text: str) -> bool:
 _SNIFFED: Final = 8192
 _ADOC_TITLE = re.compile(r"(?:\s*//.*\n)*\s*(?:= \S.*\n|(\S[^\n]{2,100})\n={3,}[ \t]*\n)")
 _ADOC_SIGN = re.compile(
-    r"^(?:={2,5} \S.*|:[\w-]+:(?: .*)?|\[(?:source|NOTE|WARNING|TIP|verse|quote|horizontal|\[|cols|options).*\]|-{4,}|\|={3,}"
+    r"^(?:={2,5} \S.*|:[\w-]+:(?: .*)?|"
+    r"\[(?:source|NOTE|WARNING|TIP|verse|quote|horizontal|\[|cols|options).*\]|-{4,}|\|={3,}"
     r"|(?:include|image|ifdef|ifndef|endif|link)::?\S*\[.*\]|\S.*::|[A-Z]\w.*\n[-~^]{4,})$",
     re.MULTILINE,
 )
@@ -417,7 +418,8 @@ _ORG_KEYWORD = re.compile(r"[ \t]*#\+[\w-]+(?:\[.*\])?:.*|[ \t]*#(?: .*)?")
 _ORG_DRAWER = re.compile(r"[ \t]*:[\w-]+:[ \t]*")
 _ORG_PLANNING = re.compile(r"[ \t]*(?:SCHEDULED|DEADLINE|CLOSED):[ \t]*[<\[].*")
 _ORG_HEADING = re.compile(
-    r"(\*{1,8})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]*)?(.*?)(?:[ \t]+:[\w@:]+:)?[ \t]*"
+    r"(\*{1,8})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]*)?"
+    r"(.*?)(?:[ \t]+:[\w@:]+:)?[ \t]*"
 )
 _ORG_LINK = re.compile(r"\[\[([^\]\[]{1,500})\](?:\[([^\]\[]{1,500})\])?\]")
 _ORG_CODE_WORDS = re.compile(r"(?<![\w=~])([=~])(\S|\S[^\n]{0,200}?\S)\1(?![\w=~])")

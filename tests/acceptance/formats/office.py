@@ -143,7 +143,7 @@ def writer() -> bytes:
 
 
 def calc() -> bytes:
-    """Return an .ods with durations and shares, shown and not shown by the program that wrote it, and a hidden sheet."""
+    """Return an .ods with durations and shares, with and without what they show, and a hidden sheet."""
     document: Any = OpenDocumentSpreadsheet()
     off = style.Style(name="T", family="table")
     off.addElement(style.TableProperties(display="false"))

@@ -20,7 +20,8 @@ pytestmark = OF_ONE_LOOP
 
 _HTML = """<html><head><title>Limits</title><style>.no { display: none }</style></head><body><h1>Limits</h1>
 <p>It holds 10<sup>6</sup> rows of 2<sup>32</sup> bytes and waits 250 ms<sup><a href="#n1">1</a></sup>.</p>
-<p>Use <math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> of it, <del>40</del> 60 at most.</p><p class="no">Secret 4711.</p>
+<p>Use <math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> of it, <del>40</del> 60 at most.</p>
+<p class="no">Secret 4711.</p>
 <p style="display:none">Secret 4712.</p><table><thead><tr><th rowspan=2>Region</th><th colspan=2>Latency</th></tr>
 <tr><th>p50</th><th>p99</th></tr></thead><tr><td rowspan=2>us-east</td><td>12</td><td>80</td></tr>
 <tr><td>14</td><td>95</td></tr></table><ol start=4><li>Drain it.<li>Stop it.</ol><dl><dt>quota<dd>75 GB a team</dl>
@@ -125,12 +126,17 @@ def _notebook() -> bytes:
 
 
 def _epub() -> bytes:
-    page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Pump</h1><p>It does 10<sup>3</sup> rpm.</p></body></html>"
-    return packed({
-        "META-INF/container.xml": b"<container><rootfiles><rootfile full-path='o/c.opf'/></rootfiles></container>",
-        "o/c.opf": b"<package><manifest><item id='a' href='a.xhtml'/></manifest><spine><itemref idref='a'/></spine></package>",
-        "o/a.xhtml": page.encode(),
-    })
+    page = (
+        "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Pump</h1><p>It does 10<sup>3</sup> rpm.</p></body></html>"
+    )
+    return packed(
+        {
+            "META-INF/container.xml": b"<container><rootfiles><rootfile full-path='o/c.opf'/></rootfiles></container>",
+            "o/c.opf": b"<package><manifest><item id='a' href='a.xhtml'/></manifest>"
+            b"<spine><itemref idref='a'/></spine></package>",
+            "o/a.xhtml": page.encode(),
+        }
+    )
 
 
 def _mail() -> bytes:
@@ -162,9 +168,20 @@ CASES = (
         "a.docx",
         office.word,
         (
-            "Ports 8000-8010 are open", "30-90 days", "port 9100", "tolerance is ±5 degrees", "10^6 rows", "H2O",
-            "1. Drain the node.", "2. Stop the service.", "3. Start it again.", "- first point", "Handbook version 3.2",
-            "| Region | Latency p50 | Latency p99 |", "| us-east | 12 ms | 80 ms |", "| us-east | 14 ms | 95 ms |",
+            "Ports 8000-8010 are open",
+            "30-90 days",
+            "port 9100",
+            "tolerance is ±5 degrees",
+            "10^6 rows",
+            "H2O",
+            "1. Drain the node.",
+            "2. Stop the service.",
+            "3. Start it again.",
+            "- first point",
+            "Handbook version 3.2",
+            "| Region | Latency p50 | Latency p99 |",
+            "| us-east | 12 ms | 80 ms |",
+            "| us-east | 14 ms | 95 ms |",
         ),
         ("4711", "80008010", "3090"),
     ),
@@ -174,7 +191,8 @@ CASES = (
         (
             "| backup | 09:30 | 30:00 | 12.5% | 1,234.50 | 2026-03-01 |",
             "| sync | 6:05 PM | 1:30 | 50% | (3) | 2 Apr 2026 |",
-            "| Region | Latency p50 | Latency p99 |", "| us-east | 12 | 80 |",
+            "| Region | Latency p50 | Latency p99 |",
+            "| us-east | 12 | 80 |",
         ),
         ("4711", "1899", "1900", "0.125", "gone"),
     ),
@@ -184,7 +202,12 @@ CASES = (
         ("Limits", "At most 10^6", "Notes: Mention the 45 minutes.", "| host | port |", "| db1 | 5432 |"),
         ("4711", "106"),
     ),
-    _Case("a.odt", office.writer, ("port 9100 takes 10^6 rows", "1. Drain it.", "2. Stop it.", "3. Start it."), ("4711", "&#9;")),
+    _Case(
+        "a.odt",
+        office.writer,
+        ("port 9100 takes 10^6 rows", "1. Drain it.", "2. Stop it.", "3. Start it."),
+        ("4711", "&#9;"),
+    ),
     _Case(
         "a.ods",
         office.calc,
@@ -196,8 +219,16 @@ CASES = (
         "a.html",
         _of(_HTML),
         (
-            "10^6 rows of 2^32 bytes", "250 ms[1]", "Use 1/2 of it", "~~40~~ 60", "| Region | Latency p50 | Latency p99 |",
-            "| us-east | 12 | 80 |", "| us-east | 14 | 95 |", "4. Drain it.", "5. Stop it.", "quota: 75 GB a team",
+            "10^6 rows of 2^32 bytes",
+            "250 ms[1]",
+            "Use 1/2 of it",
+            "~~40~~ 60",
+            "| Region | Latency p50 | Latency p99 |",
+            "| us-east | 12 | 80 |",
+            "| us-east | 14 | 95 |",
+            "4. Drain it.",
+            "5. Stop it.",
+            "quota: 75 GB a team",
             "retry   --after 5",
         ),
         ("4711", "4712", "106", "232", "ms1"),
@@ -215,8 +246,13 @@ CASES = (
         "pumpd.8",
         _of(_MAN),
         (
-            "-r, --retry=N:", "Try N times; the default is 5.", "--wait=SECONDS:", "at most 10^6",
-            "pumpd --check /etc/pumpd.conf", "| Status | Meaning |", "| 3 | the tank is empty |",
+            "-r, --retry=N:",
+            "Try N times; the default is 5.",
+            "--wait=SECONDS:",
+            "at most 10^6",
+            "pumpd --check /etc/pumpd.conf",
+            "| Status | Meaning |",
+            "| 3 | the tank is empty |",
         ),
         ("\\f", "\\-"),
     ),
@@ -243,7 +279,7 @@ CASES = (
     _Case("cp1250.txt", _of(_POLISH, "cp1250"), ("połączeń wynosi 40",)),
     _Case("sjis.txt", _of(_JAPANESE, "shift_jis"), ("最大接続数は40です",)),
     _Case("utf16.txt", _of(_GERMAN, "utf-16-le"), ("beträgt 40",)),
-    _Case("quoted.txt", _of("The limit is ±5 – see “Limits”. It costs €5.", "cp1252"), ("±5 – see “Limits”", "€5")),
+    _Case("quoted.txt", _of("The limit is ±5 – see “Limits”. It costs €5.", "cp1252"), ("±5 – see “Limits”", "€5")),  # noqa: RUF001
 )
 
 

@@ -14,9 +14,9 @@ from knowledge.adapters.files.readers.markdown import (
     BREAK,
     Cell,
     Writer,
-    lowered,
     plain,
-    raised,
+    subscript,
+    superscript,
     without_private,
     write_table,
 )
@@ -27,7 +27,7 @@ _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _R_ID: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _OFF: Final = frozenset({"0", "false", "off", "none"})
 _SYMBOLS: Final = (
-    " !∀#∃%&∍()*+,-./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}~"  # noqa: RUF001
+    " !∀#∃%&∍()*+,-./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}~"
     + "\0" * 33
     + "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪\0〉∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭"  # noqa: RUF001
 )
@@ -206,7 +206,7 @@ class _Reader:
             self.writer.heading(max(depth, 1), f"{marker[1]} {text}" if marker and not marker[2] else text)
         elif marker is None:
             self.writer.paragraph(text)
-        elif marker[2] or marker[1].rstrip(".)").isdecimal() and len(marker[1]) < 10 and marker[1][-1:] in ".)":
+        elif marker[2] or (marker[1].rstrip(".)").isdecimal() and len(marker[1]) < 10 and marker[1][-1:] in ".)"):
             self.writer.item(marker[0], marker[1], text)
         else:
             self.writer.item(marker[0], "-", f"{marker[1]} {text}")
@@ -314,9 +314,9 @@ class _Reader:
             text = f"~~{text.strip()}~~"
         match _value(properties, "vertAlign"):
             case "superscript":
-                return text if text.startswith("[") else raised(text)
+                return text if text.startswith("[") else superscript(text)
             case "subscript":
-                return lowered(text)
+                return subscript(text)
         return text
 
     def signs(self, run: etree._Element, properties: etree._Element | None) -> Iterator[str]:

@@ -29,7 +29,7 @@ def formula(element: etree._Element) -> str:
     return _compose(name, inner, element)
 
 
-def _compose(name: str, inner: list[str], element: etree._Element) -> str:
+def _compose(name: str, inner: list[str], element: etree._Element) -> str:  # noqa: C901, PLR0911 - one for each element
     match name, inner:
         case (("mfrac" | "f"), [above, below]):
             return f"{_atom(above)}/{_atom(below)}"

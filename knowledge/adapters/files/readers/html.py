@@ -10,17 +10,17 @@ from typing import Final
 from lxml import etree
 from lxml.html import HTMLParser, document_fromstring
 
+from knowledge.adapters.files.readers.formulas import formula, local_name
 from knowledge.adapters.files.readers.markdown import (
     BREAK,
     Cell,
     Writer,
-    lowered,
     plain,
-    raised,
+    subscript,
+    superscript,
     without_private,
     write_table,
 )
-from knowledge.adapters.files.readers.formulas import formula, local_name
 
 _SKIPPED: Final = frozenset({
     "script", "style", "template", "noscript", "head", "svg", "select", "datalist", "iframe", "object", "canvas",
@@ -136,7 +136,7 @@ class _Reader:
             yield self.inline(child)
             yield child.tail or ""
 
-    def inline(self, element: etree._Element) -> str:
+    def inline(self, element: etree._Element) -> str:  # noqa: C901, PLR0911, PLR0912 - one for each element
         """Return the text of an element within a line."""
         name = local_name(element)
         if self.is_hidden(element, name):
@@ -154,9 +154,9 @@ class _Reader:
         if name == "pre":
             return f"{BREAK}{self.code(element)}{BREAK}"
         if name == "sup":
-            return self.superscript(element, inner)
+            return self.raise_text(element, inner)
         if name == "sub":
-            return lowered(inner)
+            return subscript(inner)
         if name in {"code", "kbd", "tt", "samp"} and inner.strip() and "`" not in inner:
             return f"`{plain(inner)}`" if "\n" not in inner.strip() else inner
         if name in _STRUCK and inner.strip():
@@ -171,13 +171,13 @@ class _Reader:
             return f" {inner} "
         return f"{BREAK}{inner}{BREAK}" if name in _BLOCKS else inner
 
-    def superscript(self, element: etree._Element, inner: str) -> str:
+    def raise_text(self, element: etree._Element, inner: str) -> str:
         """Return raised text; the mark of a note is written in brackets."""
         note = _NOTE.fullmatch(inner.strip())
         marked = any((each.get("href") or "").startswith("#") for each in element.iter("a"))
         parent = element.getparent()
         within = parent is not None and local_name(parent) == "a" and (parent.get("href") or "").startswith("#")
-        return f"[{note[1]}]" if note and (marked or within) else raised(inner)
+        return f"[{note[1]}]" if note and (marked or within) else superscript(inner)
 
     def code(self, element: etree._Element) -> str:
         """Return the text of an element with its white space."""

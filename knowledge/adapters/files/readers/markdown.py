@@ -32,11 +32,13 @@ def without_private(text: str) -> str:
     return text.translate(_PRIVATE)
 
 
-def raised(text: str) -> str:
+def superscript(text: str) -> str:
+    """Mark text as superscript."""
     return f"{RAISED[0]}{text}{RAISED[1]}" if text.strip() else text
 
 
-def lowered(text: str) -> str:
+def subscript(text: str) -> str:
+    """Mark text as subscript."""
     return f"{LOWERED[0]}{text}{LOWERED[1]}" if text.strip() else text
 
 
@@ -47,7 +49,7 @@ def plain(text: str) -> str:
         text = _LOWERED.sub(_write_lowered, _RAISED.sub(_write_raised, text))
         if text == before:
             break
-    lines = text.translate({code: " " for code in range(0xE000, 0xE004)}).split(BREAK)
+    lines = text.translate(dict.fromkeys(range(57344, 57348), " ")).split(BREAK)
     return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))
 
 
@@ -129,30 +131,7 @@ def _expand(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
     hanging: dict[int, tuple[str, int]] = {}
     left = MAX_CELLS
     for cells in rows:
-        row: list[str] = []
-
-        def fill(row: list[str] = row) -> None:
-            while len(row) in hanging:
-                text, more = hanging.pop(len(row))
-                if more > 1:
-                    still[len(row)] = (text, more - 1)
-                row.append(text)
-
-        still: dict[int, tuple[str, int]] = {}
-        alone = len(cells) == 1 and cells[0].columns > 1
-        for cell in cells:
-            fill()
-            for n in range(max(1, min(cell.columns, MAX_SPAN, left - len(row)))):
-                text = "" if alone and n else cell.text
-                if cell.rows > 1:
-                    still[len(row)] = (text, min(cell.rows, MAX_SPAN) - 1)
-                row.append(text)
-        if hanging:
-            for at in range(len(row), max(hanging) + 1):
-                fill()
-                if len(row) == at:
-                    row.append("")
-        hanging = still
+        row, hanging = _place(cells, hanging, left)
         left -= len(row)
         if left <= 0:
             break
@@ -160,7 +139,31 @@ def _expand(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
     return grid
 
 
+def _place(
+    cells: Sequence[Cell], hanging: dict[int, tuple[str, int]], most: int
+) -> tuple[list[str], dict[int, tuple[str, int]]]:
+    """Return a row among cells that hang into it from above, by column, and what hangs into the next row."""
+    row: list[str] = []
+    below: dict[int, tuple[str, int]] = {}
+
+    def put(text: str, rows: int) -> None:
+        if rows > 1:
+            below[len(row)] = (text, rows - 1)
+        row.append(text)
+
+    alone = len(cells) == 1 and cells[0].columns > 1
+    for cell in cells:
+        while len(row) in hanging:
+            put(*hanging[len(row)])
+        for n in range(max(1, min(cell.columns, MAX_SPAN, most - len(row)))):
+            put("" if alone and n else cell.text, min(cell.rows, MAX_SPAN))
+    for at in range(len(row), max(hanging, default=-1) + 1):
+        put(*hanging.get(at, ("", 1)))
+    return row, below
+
+
 def pipe_row(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
     return "| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in cells) + " |"
 
 

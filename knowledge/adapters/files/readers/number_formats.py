@@ -29,8 +29,11 @@ _FALSE_LEAP_DAY: Final = 60
 """Day 60 of a sheet is 29 February 1900, which never was."""
 _DIGITS: Final = 11
 _MAX_FORMAT: Final = 300
-_MONTHS: Final = "January February March April May June July August September October November December".split()
-_DAYS: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,10 @@ def format_number(number: float | Decimal, code: str, *, from_1904: bool = False
         if section is None:
             return "#" * 8
         if section.has("date", "elapsed"):
-            return _dated(section, value, from_1904=from_1904)
+            return _format_date(section, value, from_1904=from_1904)
         if signed:
             value = abs(value)
-        return _numbered(section, value)
+        return _format_places(section, value)
     except (InvalidOperation, OverflowError, ValueError):
         return str(number)
 
@@ -159,7 +162,7 @@ def _round(value: Decimal, places: int) -> Decimal:
         return value.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
 
 
-def _numbered(section: _Section, value: Decimal) -> str:
+def _format_places(section: _Section, value: Decimal) -> str:
     tokens = list(section.tokens)
     if section.has("general"):
         return "".join(general(value) if each.kind == "general" else each.text for each in tokens)
@@ -173,10 +176,10 @@ def _numbered(section: _Section, value: Decimal) -> str:
     if slash is not None and digits[0] < slash:
         return _as_fraction(tokens, slash, value)
     value *= Decimal(100) ** sum(each == _Token("sign", "%") for each in tokens)
-    return _filled(tokens, value)
+    return _fill_places(tokens, value)
 
 
-def _filled(tokens: list[_Token], value: Decimal) -> str:
+def _fill_places(tokens: list[_Token], value: Decimal) -> str:
     """Return a number in the places of a format, with its thousands, exponent, and texts around and between."""
     exponent_at = next((at for at, each in enumerate(tokens) if each.kind == "exponent"), None)
     mantissa = tokens[:exponent_at]
@@ -201,7 +204,7 @@ def _filled(tokens: list[_Token], value: Decimal) -> str:
     before, _, after = f"{rounded:f}".partition(".")
     shown = dict(_fraction_digits(mantissa, places, after))
     shown.update(_whole_digits(mantissa, whole, before.lstrip("0"), grouped=grouped))
-    text = "".join(shown[at] if at in shown else "" if at in commas else each.text for at, each in enumerate(mantissa))
+    text = "".join(shown.get(at, "" if at in commas else each.text) for at, each in enumerate(mantissa))
     if exponent_at is not None:
         wide = sum(each.kind == "digit" for each in tokens[exponent_at:])
         sign = "-" if power < 0 else "+" if tokens[exponent_at].text == "E+" else ""
@@ -265,7 +268,7 @@ def _as_fraction(tokens: list[_Token], slash: int, value: Decimal) -> str:
 # dates and times
 
 
-def _dated(section: _Section, value: Decimal, *, from_1904: bool) -> str:
+def _format_date(section: _Section, value: Decimal, *, from_1904: bool) -> str:
     elapsed = section.has("elapsed")
     if (value < 0 and not elapsed) or abs(value) > _LAST_SERIAL:
         return "#" * 8
@@ -323,7 +326,7 @@ def _is_minutes(tokens: list[_Token], at: int) -> bool:
     return before == "h" or after == "s"
 
 
-def _part(text: str, moment: datetime, *, minutes: bool, halves: bool, leap: bool) -> str:
+def _part(text: str, moment: datetime, *, minutes: bool, halves: bool, leap: bool) -> str:  # noqa: PLR0911 - one for each unit
     wide = len(text)
     match text[0]:
         case "y" | "e":

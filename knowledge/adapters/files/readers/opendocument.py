@@ -15,9 +15,9 @@ from knowledge.adapters.files.readers.markdown import (
     MAX_CELLS,
     Cell,
     Writer,
-    lowered,
     plain,
-    raised,
+    subscript,
+    superscript,
     without_private,
     write_table,
 )
@@ -100,7 +100,7 @@ class _Reader:
 
     def is_hidden(self, element: etree._Element) -> bool:
         name = element.get(f"{_TEXT}style-name")
-        if local_name(element) in {"section"} and element.get(f"{_TEXT}display") in {"none", "condition"}:
+        if local_name(element) == "section" and element.get(f"{_TEXT}display") in {"none", "condition"}:
             return True
         return name is not None and self.property(name, "display") in {"none", "condition"}
 
@@ -181,7 +181,7 @@ class _Reader:
             text = text.upper()
         up = position == "super" or (position.endswith("%") and _number(position[:-1]) > 0)
         down = position == "sub" or (position.endswith("%") and _number(position[:-1]) < 0)
-        return raised(text) if up else lowered(text) if down else text
+        return superscript(text) if up else subscript(text) if down else text
 
     def note(self, note: etree._Element) -> str:
         body = note.find(f"{_TEXT}note-body")
@@ -224,7 +224,7 @@ class _Reader:
                 self.last_numbers[key] = number
                 number += 1
 
-    def table(self, table: etree._Element) -> None:
+    def table(self, table: etree._Element) -> None:  # noqa: C901 - of rows and columns
         """Write a table; of a sheet, its name as a heading, and nothing of what is hidden."""
         if self.property(table.get(f"{_TABLE}style-name"), "display") == "false":
             return

@@ -13,9 +13,9 @@ from knowledge.adapters.files.readers.markdown import (
     BREAK,
     Cell,
     Writer,
-    lowered,
     plain,
-    raised,
+    subscript,
+    superscript,
     without_private,
     write_table,
 )
@@ -150,7 +150,7 @@ class _Slide:
         if target.startswith(("https://", "http://")) and shown and "[" not in shown and shown not in target:
             return f"[{shown}]({target})"
         baseline = _integer(properties.get("baseline"))
-        return raised(text) if baseline > 0 else lowered(text) if baseline < 0 else text
+        return superscript(text) if baseline > 0 else subscript(text) if baseline < 0 else text
 
     def table(self, table: etree._Element) -> None:
         rows = []

@@ -26,7 +26,7 @@ class _State:
     caps: bool = False
 
 
-def rewrite_rtf(content: bytes) -> bytes:
+def rewrite_rtf(content: bytes) -> bytes:  # noqa: C901, PLR0912 - a branch for each kind of token
     """Return RTF without hidden and deleted text, with superscripts as `10^6`, hyphens and tabs as characters.
 
     Raises ValueError for groups that are nested too deeply.
@@ -37,7 +37,7 @@ def rewrite_rtf(content: bytes) -> bytes:
     mark, at = b"", 0
     while found := _TOKEN.match(content, at):
         at = found.end()
-        binary, word, number, code, sign, brace, text = found.groups()
+        binary, word, number, _, sign, brace, _ = found.groups()
         if binary is not None:
             at += int(binary)
         elif brace == b"{":
@@ -83,9 +83,7 @@ def _after(state: _State, word: bytes, number: bytes | None) -> _State:
             return _State()
         case b"v" | b"deleted":
             return replace(state, hidden=on)
-        case b"super":
-            return replace(state, raised=on, lowered=False)
-        case b"up":
+        case b"super" | b"up":
             return replace(state, raised=on, lowered=False)
         case b"sub" | b"dn":
             return replace(state, lowered=on, raised=False)

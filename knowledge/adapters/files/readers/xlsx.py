@@ -14,7 +14,7 @@ from typing import Final
 from lxml import etree
 
 from knowledge.adapters.files.readers.formulas import local_name
-from knowledge.adapters.files.readers.markdown import MAX_CELLS, Writer, plain, raised, without_private, write_grid
+from knowledge.adapters.files.readers.markdown import MAX_CELLS, Writer, plain, superscript, without_private, write_grid
 from knowledge.adapters.files.readers.number_formats import format_number, format_text
 from knowledge.adapters.files.readers.packages import Package
 
@@ -217,7 +217,7 @@ def _rich_text(element: etree._Element) -> str:
             struck = properties.find(f"{_M}strike") if properties is not None else None
             if struck is not None and struck.get("val") not in {"0", "false"} and text.strip():
                 text = f"~~{text.strip()}~~"
-            parts.append(raised(text) if align is not None and align.get("val") == "superscript" else text)
+            parts.append(superscript(text) if align is not None and align.get("val") == "superscript" else text)
     return plain("".join(parts))
 
 
