@@ -144,7 +144,12 @@ def first(pages: Sequence[str], characters: int) -> list[str]:
 
 
 def in_utf8(page: bytes, charset: str | None = None) -> bytes:
-    """Return an HTML page in UTF-8, the only encoding the library reads: from `charset`, or the declared one."""
+    """Return an HTML page in UTF-8: from `charset`, the declared encoding, or the one that is recognised.
+
+    Raises UnknownEncoding.
+    """
+    from knowledge.documents.parsing.encodings import decode_text  # noqa: PLC0415 - after the limits are set
+
     try:
         page.decode()
     except UnicodeDecodeError:
@@ -154,9 +159,9 @@ def in_utf8(page: bytes, charset: str | None = None) -> bytes:
         elif charset is None and declared:
             charset = declared[1].decode("ascii", "replace")
         try:
-            return page.decode(charset or "cp1252", "replace").encode("utf-8", "replace")
-        except (LookupError, UnicodeError):
-            return page.decode("cp1252", "replace").encode()
+            return (page.decode(charset, "replace") if charset else decode_text(page)).encode("utf-8", "replace")
+        except LookupError:
+            return decode_text(page).encode("utf-8", "replace")
     return page
 
 

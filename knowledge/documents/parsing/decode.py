@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 import zlib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -17,12 +18,12 @@ from hardwon.errors import HardwonError
 from hardwon.models.documents import DocumentType
 from knowledge.documents.parsing.csv_tables import SEPARATED, as_rows
 from knowledge.documents.parsing.encodings import UnknownEncoding, as_utf16, decode_text
+from knowledge.documents.parsing.formats.html_tables import with_pipe_tables
+from knowledge.documents.parsing.formats.man_pages import MAN_NAME, convert_man, is_man_page
+from knowledge.documents.parsing.formats.notebooks import read_notebook
 from knowledge.documents.parsing.headings import headings
-from knowledge.documents.parsing.html_tables import with_pipe_tables
 from knowledge.documents.parsing.log_lines import looks_like_log
-from knowledge.documents.parsing.man_pages import MAN_NAME, convert_man, is_man_page
 from knowledge.documents.parsing.markup import MARKUPS, as_markdown, looks_like_asciidoc
-from knowledge.documents.parsing.notebooks import read_notebook
 from knowledge.documents.ports import ParsedDocument
 from knowledge.text.redaction import redact
 
@@ -45,7 +46,7 @@ _CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf 
 CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
 """Formats without line numbers, which are converted."""
 
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n)\1[ \t]*(?:\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
 MAX_NAME_CHARS: Final = 300
 """Maximum characters of a title, heading, category or tag: each is stored with every passage."""
@@ -234,11 +235,13 @@ def front_matter_end(text: str) -> int:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Return the front matter: `key: value`, `key: [a, b]`, or a list below the key. Other YAML is ignored."""
+    """Return the front matter: `key: value`, `key: [a, b]`, or a list below the key; other YAML is ignored. Or TOML."""
     found = _FRONT.match(text)
+    if found and found[1] == "+++":
+        return _toml(found[2])
     values_by_key: dict[str, list[str]] = {}
     last = ""
-    for line in found[1].split("\n") if found else ():
+    for line in found[2].split("\n") if found else ():
         item = line.strip()
         key, colon, value = line.partition(":")
         if item.startswith("-") and item[1:2].isspace():
@@ -247,6 +250,15 @@ def _front_matter(text: str) -> dict[str, str]:
             last, value = key.rstrip().lower(), value.strip()
             values_by_key[last] = value.strip("[]").split(",") if value.startswith("[") else [value]
     return {name: ", ".join(filter(None, map(_plain, values))) for name, values in values_by_key.items()}
+
+
+def _toml(front: str) -> dict[str, str]:
+    try:
+        values = tomllib.loads(front)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    lists = {key.lower(): value if isinstance(value, list) else [value] for key, value in values.items()}
+    return {key: ", ".join(each for each in value if isinstance(each, str)) for key, value in lists.items()}
 
 
 def _plain(value: str) -> str:

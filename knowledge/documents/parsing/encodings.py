@@ -80,10 +80,9 @@ def _try_decode(content: bytes, name: str) -> str | None:
     try:
         if codecs.lookup(name).name in {"utf-8", "utf-8-sig", "ascii"}:
             return None
-        text = content.decode(name)
+        return content.decode(name)
     except (LookupError, UnicodeError, ValueError):
         return None
-    return text if isinstance(text, str) else None
 
 
 def _decoded(content: bytes, name: str) -> str:

@@ -113,7 +113,7 @@ class _Reader:
         seen = set()
         for each, target in self.relations.values():
             root = self.package.root(target) if each == kind else None
-            words = "".join(root.itertext()).strip() if root is not None else ""
+            words = "".join(map(str, root.itertext())).strip() if root is not None else ""
             if root is not None and words not in seen and any(char.isalpha() for char in words):
                 seen.add(words)
                 yield root
@@ -303,12 +303,12 @@ class _Reader:
 
     def run(self, run: etree._Element, style: _Style | None) -> str:
         properties = run.find(f"{_W}rPr")
-        own = self.styles.get(_value(properties, "rStyle") or "")
-        hidden = _first(_switch(properties, "vanish"), own and own.hidden, style and style.hidden)
+        own = self.styles.get(_value(properties, "rStyle") or "", _Style())
+        hidden = _first(_switch(properties, "vanish"), own.hidden, (style or _Style()).hidden)
         text = "".join(self.signs(run, properties))
         if hidden or not text:
             return ""
-        if _first(_switch(properties, "caps"), own and own.caps, style and style.caps):
+        if _first(_switch(properties, "caps"), own.caps, (style or _Style()).caps):
             text = text.upper()
         if (_switch(properties, "strike") or _switch(properties, "dstrike")) and text.strip():
             text = f"~~{text.strip()}~~"

@@ -11,10 +11,10 @@ _ATOM = re.compile(r"[\w.,\u221e]+|\(.*\)")
 _ANNOTATIONS: Final = frozenset({"annotation", "annotation-xml", "ctrlPr", "rPr", "sSupPr", "fPr", "radPr", "mphantom"})
 
 
-def local_name(element: etree._Element) -> str:
-    """Return the name of an element without its namespace; nothing for comments."""
-    tag = element.tag
-    return tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
+def local_name(element: etree._Element | None) -> str:
+    """Return the name of an element without its namespace; nothing for comments or where there is none."""
+    tag: object = element.tag if element is not None else None
+    return str(tag).rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
 
 
 def formula(element: etree._Element) -> str:
@@ -24,7 +24,7 @@ def formula(element: etree._Element) -> str:
         return ""
     children = [each for each in element if local_name(each) and local_name(each) not in _ANNOTATIONS]
     if name in {"mi", "mn", "mo", "mtext", "ms", "t"}:
-        return "".join(element.itertext()).replace("\u2062", "").replace("\u2061", "").strip() or " "
+        return "".join(map(str, element.itertext())).replace("\u2062", "").replace("\u2061", "").strip() or " "
     inner = [formula(each) for each in children]
     return _compose(name, inner, element)
 

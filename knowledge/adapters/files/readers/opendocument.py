@@ -108,7 +108,7 @@ class _Reader:
         """Write the words of headers or footers, each once, but no page number alone."""
         seen = set()
         for each in styles.iter(f"{_STYLE}{kind}"):
-            words = "".join(each.itertext()).strip()
+            words = "".join(map(str, each.itertext())).strip()
             if words not in seen and any(char.isalpha() for char in words):
                 seen.add(words)
                 self.block(each)

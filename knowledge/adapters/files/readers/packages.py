@@ -12,16 +12,15 @@ from urllib.parse import unquote
 from lxml import etree
 
 MAX_PART: Final = 200_000_000
-_PARSER_OPTIONS: Final = {
-    "resolve_entities": False, "no_network": True, "load_dtd": False, "remove_comments": True, "remove_pis": True,
-    "huge_tree": False, "recover": False,
-}  # fmt: skip
 
 
 def parse_xml(content: bytes) -> etree._Element:
     """Return the root of a part. Raises ValueError: entities are not read, and depth is limited to 256."""
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True, huge_tree=False
+    )
     try:
-        root = etree.fromstring(content, etree.XMLParser(**_PARSER_OPTIONS))
+        root = etree.fromstring(content, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(f"broken XML: {str(error)[:100]}") from None
     if root is None:
