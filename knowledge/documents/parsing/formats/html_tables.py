@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Final
 
-_TABLE = re.compile(r"^[ \t]*<table\b[^<>]{0,300}>.*?</table>[ \t]*$", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*<table\b[^<>\n]{0,300}>", re.IGNORECASE | re.MULTILINE)
+_END = re.compile(r"</table>[ \t]*", re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]{0,3}(?:`{3,}|~{3,})", re.MULTILINE)
 _MAX_SPAN: Final = 100
 _MAX_CELLS: Final = 20_000
@@ -19,12 +21,20 @@ def with_pipe_tables(text: str) -> str:
     if "<table" not in text.lower():
         return text
     fences = [found.start() for found in _FENCE.finditer(text)]
-
-    def write(found: re.Match[str]) -> str:
-        inside = sum(at < found.start() for at in fences) % 2
-        return found[0] if inside or len(found[0]) > _MAX_TABLE else _write(found[0])
-
-    return _TABLE.sub(write, text)
+    parts, done, end = [], 0, -1
+    for found in _TABLE.finditer(text):
+        if found.start() < done:
+            continue
+        if end < found.start():
+            closing = _END.search(text, found.end())
+            if closing is None:
+                break
+            end = closing.end()
+        inside = (bisect_left(fences, found.start())) % 2
+        if not inside and end - found.start() <= _MAX_TABLE and text[end : end + 1] in {"\n", ""}:
+            parts += [text[done : found.start()], _write(text[found.start() : end])]
+            done = end
+    return "".join([*parts, text[done:]])
 
 
 def _write(table: str) -> str:

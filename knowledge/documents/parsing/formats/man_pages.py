@@ -20,10 +20,11 @@ MAN_NAME = re.compile(
 _HEAD = re.compile(r"^[.'][ \t]*(?:TH|Dd)[ \t]", re.MULTILINE)
 _HEAD_CHARS: Final = 20_000
 _ESCAPE = re.compile(
-    r"\\(?:(?P<font>f(?:\[[^\]\n]*\]|\(..|.))|(?P<size>s(?:\[[^\]]*\]|\([+-]?\d\d|[+-]?\(\d\d|[+-]?'[^']*'|[+-]?\d))"
-    r"|(?P<measure>[hvwlLDbxSHXZRA]'[^'\n]*')|(?P<colour>[mMFYgkVO](?:\[[^\]]*\]|\(..|.))|N'(?P<code>\d{1,6})'"
-    r"|\[(?P<name>[^\]\n]{1,40})\]|\((?P<short>..)|\*(?P<string>\[[^\]\n]*\]|\(..|.)"
-    r"|n(?P<register>[+-]?(?:\[[^\]\n]*\]|\(..|.))"
+    r"\\(?:(?P<font>f(?:\[[^\]\n]{0,40}\]|\(..|.))|(?P<size>s(?:\[[^\]\n]{0,40}\]|\([+-]?\d\d"
+    r"|[+-]?\(\d\d|[+-]?'[^'\n]{0,40}'|[+-]?\d))"
+    r"|(?P<measure>[hvwlLDbxSHXZRA]'[^'\n]{0,200}')|(?P<colour>[mMFYgkVO](?:\[[^\]\n]{0,40}\]|\(..|.))|N'(?P<code>\d{1,6})'"
+    r"|\[(?P<name>[^\]\n]{1,40})\]|\((?P<short>..)|\*(?P<string>\[[^\]\n]{0,40}\]|\(..|.)"
+    r"|n(?P<register>[+-]?(?:\[[^\]\n]{0,40}\]|\(..|.))"
     r"|(?P<sign>.))"
 )
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*\\[\"#].*")
