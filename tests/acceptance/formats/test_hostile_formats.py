@@ -70,7 +70,6 @@ async def test_a_bomb_of_a_format_is_over_in_time(name: str, make: Callable[[], 
         converted = (await SubprocessConverter().convert(name, make())).text
     except Unreadable as refused:
         converted = str(refused)
-    assert converted
     assert len(converted) <= 10_000_000
     assert time.monotonic() - began < 15
 

@@ -134,7 +134,7 @@ def _expand(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
         row, hanging = _place(cells, hanging, left)
         left -= len(row)
         if left <= 0:
-            break
+            raise ValueError(f"a table has more than {MAX_CELLS:,} cells")
         grid.append(row)
     return grid
 
