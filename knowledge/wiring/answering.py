@@ -18,8 +18,8 @@ from knowledge.documents.answering.llm_draft import Drafter, ModelDrafter
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.query_rewriting import Rewriter
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.extraction.extractor import ExtractiveDrafter
 from knowledge.documents.llm import LanguageModel, SpendingModel
+from knowledge.documents.reading.extractor import ExtractiveDrafter
 from knowledge.documents.retrieval.keyword_score import KeywordWeights
 from knowledge.documents.service import Documents
 from knowledge.ports import Stores
@@ -74,13 +74,23 @@ def _search_settings(settings: KnowledgeSettings) -> str:
     return settings.model_dump_json(include=_SEARCH_SETTINGS)
 
 
+async def _make_reader(documents: Documents, models: Models, scope: Scope) -> Drafter:
+    """Return what answers a question without a model."""
+    search = documents.search
+    return ExtractiveDrafter(
+        embedder=(await search.active_space()).embedder,
+        statistics=StoreStatistics(passages=documents.quotes, search=search, active_space=search.active_space),
+        passages=documents.quotes,
+        scope=scope,
+        sentences=models.sentences,
+        is_word=search.is_word,
+    )
+
+
 def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
     """Return the services for answers in one workspace."""
-    statistics = StoreStatistics(
-        passages=documents.quotes, search=documents.search, active_space=documents.search.active_space
-    )
 
     async def permit(model: LanguageModel | None) -> LanguageModel | None:
         """Return the model, charged to the workspace's quota; None if the workspace is local only."""
@@ -90,8 +100,7 @@ def make_answering(
         synthesis = await permit(models.synthesis)
         if synthesis is not None:
             return ModelDrafter(synthesis)
-        room = await documents.search.active_space()
-        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
+        return await _make_reader(documents, models, scope)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await permit(models.synthesis))

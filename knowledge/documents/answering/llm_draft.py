@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hardwon.models.documents import Passage
 from knowledge.documents.answering.prompts import (
     ANSWER_SCHEMA,
     MAX_REQUEST_TOKENS,
@@ -41,7 +42,10 @@ class DraftRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A drafted answer; `sure`: probability that the passages answer the question by `signs`, if computed."""
+    """A drafted answer; `sure`: probability that the passages answer the question by `signs`, if computed.
+
+    Where nothing answers, `lacking` are the question's words that nothing found holds, `nearest` what comes nearest.
+    """
 
     claims: tuple[DraftClaim, ...] = ()
     missing: str = ""
@@ -49,6 +53,8 @@ class Draft:
     signs: Mapping[str, float] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     model_calls: int = 0
+    lacking: tuple[str, ...] = ()
+    nearest: DraftClaim | None = None
 
 
 class Drafter(Protocol):
@@ -64,6 +70,10 @@ class Drafter(Protocol):
 
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash that changes whenever the same passages might get another answer."""
+
+    async def widen(self, passages: Sequence[Passage]) -> Sequence[Passage]:
+        """Return the passages as the draft needs them: these, or wider ones."""
+        return passages
 
     async def draft(self, request: DraftRequest) -> Draft:
         """Write a draft. Raises Unavailable or ChatRejected."""

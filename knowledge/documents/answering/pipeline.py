@@ -150,7 +150,7 @@ class GroundedAnswerer:
 
         Also return whether the draft was free of faults; if not, the model may do better next time.
         """
-        evidence = await self._evidence(finding.passages, scope, request.describe)
+        evidence = await self._evidence(await drafter.widen(finding.passages), scope, request.describe)
         draft_request = DraftRequest(
             question=request.question,
             searched=searched,
@@ -169,6 +169,7 @@ class GroundedAnswerer:
         if not drafter.extractive:
             verified = await asyncio.to_thread(add_listings, verified, evidence, request.question)
         draft = replace(draft, missing=accept_missing(draft.missing, request.question))
+        nearest = None if draft.nearest is None else await check(Draft(claims=(draft.nearest,)))
         answer = await asyncio.to_thread(
             compose_answer,
             request.question,
@@ -178,6 +179,7 @@ class GroundedAnswerer:
             finding,
             extractive=drafter.extractive,
             dropped=dropped,
+            nearest=nearest,
         )
         return answer, not (draft.faults or verified.faults)
 

@@ -33,7 +33,7 @@ from knowledge.text.redaction import redact
 log = get_logger(__name__)
 MAX_BYTES: Final = 15_000_000
 """Maximum size of a file: a larger one is hardly read, and its passages would crowd out those of others."""
-_READER: Final = "4"
+_READER: Final = "5"
 """Part of the content hash: raised when files are parsed differently than before."""
 _MAX_URI_CHARS: Final = 1000
 _MAX_PRINCIPAL_CHARS: Final = 200

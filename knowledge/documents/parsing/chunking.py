@@ -36,6 +36,7 @@ _DEFINITION = re.compile(
 )
 _DECORATIONS = ("@", "#", "//", "/*", "*", "--")
 _BRACKETED = re.compile(r"^\[++([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
+_DOCUMENT = re.compile(r"---(?:\s|$)")
 _SECTION = re.compile(r"\[++([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
 _CutPoints = Callable[[str], Iterator[tuple[int, bool]]]
@@ -50,6 +51,8 @@ class _Block:
     end: int
     section: str | None = None
     function: str | None = None
+    whole: bool = False
+    """It ends a document of several in a file."""
 
 
 def split_document(
@@ -240,6 +243,11 @@ def _settings(text: str) -> Iterator[_Block]:
     start, name = 0, None
     bracketed = _BRACKETED.search(text) is not None
     for at, line in text_lines(text):
+        if _DOCUMENT.match(line):  # another document of the same file begins: nothing of it belongs to the one before
+            if text[start:at].strip():
+                yield _Block(start, at, section=name, whole=True)
+            start, name = at, None
+            continue
         found = _SECTION.match(line)
         inner = name is not None and line.startswith(" ") and found is not None and not found[3]
         if found is None or inner or (bracketed and not found[1]):
@@ -258,7 +266,7 @@ def _merge_small(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
     pending: list[_Block] = []
     for block in blocks:
         pending.append(block)
-        if block.end - pending[0].start >= enough:
+        if block.whole or block.end - pending[0].start >= enough:
             yield _merge_blocks(pending)
             pending = []
     if pending:

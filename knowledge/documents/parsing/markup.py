@@ -398,19 +398,83 @@ def _is_adoc_heading(title: str, below: str) -> bool:
     )
 
 
+def looks_like_asciidoc(text: str) -> bool:
+    """Return whether a text is AsciiDoc by its content: a title, and then attributes, blocks or sections of it."""
+    head = text[:_SNIFFED]
+    return _ADOC_TITLE.match(head) is not None and len(_ADOC_SIGN.findall(head)) > 1
+
+
+_SNIFFED: Final = 8192
+_ADOC_TITLE = re.compile(r"(?:\s*//.*\n)*\s*(?:= \S.*\n|(\S[^\n]{2,100})\n={3,}[ \t]*\n)")
+_ADOC_SIGN = re.compile(
+    r"^(?:={2,5} \S.*|:[\w-]+:(?: .*)?|"
+    r"\[(?:source|NOTE|WARNING|TIP|verse|quote|horizontal|\[|cols|options).*\]|-{4,}|\|={3,}"
+    r"|(?:include|image|ifdef|ifndef|endif|link)::?\S*\[.*\]|\S.*::|[A-Z]\w.*\n[-~^]{4,})$",
+    re.MULTILINE,
+)
+
+_ORG_BLOCK = re.compile(r"[ \t]*#\+(begin|end)_(quote|verse|center|comment|export|note|warning|tip)\b.*", re.IGNORECASE)
+_ORG_KEYWORD = re.compile(r"[ \t]*#\+[\w-]+(?:\[.*\])?:.*|[ \t]*#(?: .*)?")
+_ORG_DRAWER = re.compile(r"[ \t]*:[\w-]+:[ \t]*")
+_ORG_PLANNING = re.compile(r"[ \t]*(?:SCHEDULED|DEADLINE|CLOSED):[ \t]*[<\[].*")
+_ORG_HEADING = re.compile(
+    r"(\*{1,8})[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#[A-Z]\][ \t]*)?"
+    r"(.*?)(?:[ \t]+:[\w@:]+:)?[ \t]*"
+)
+_ORG_LINK = re.compile(r"\[\[([^\]\[]{1,500})\](?:\[([^\]\[]{1,500})\])?\]")
+_ORG_CODE_WORDS = re.compile(r"(?<![\w=~])([=~])(\S|\S[^\n]{0,200}?\S)\1(?![\w=~])")
+_ORG_RULE = re.compile(r"[ \t]*\|[-+]{2,}\|?[ \t]*")
+_ORG_RAISED = re.compile(r"(?<=\w)\^\{([^{}\n]{1,40})\}")
+_ORG_TERM = re.compile(r"([ \t]*[-+] )(\S.*?) ::(?: (.*))?")
+_ORG_FIXED = re.compile(r"[ \t]*: (.*)")
+
+
 def _convert_org(lines: Sequence[str]) -> Iterator[str]:
-    code = False
+    code = hidden = drawer = False
+    rows = 0
     for line in lines:
         border = _ORG_CODE.fullmatch(line)
+        block = _ORG_BLOCK.fullmatch(line)
+        rows = rows + 1 if line.lstrip().startswith("|") and not code else 0
         if border and code == (border[1].lower() == "end"):
             code = not code
             yield f"```{border[2]}" if code else "```"
         elif code:
-            yield line
+            yield line.removeprefix(",") if line.startswith((",*", ",#")) else line
+        elif block:
+            hidden = block[1].lower() == "begin" and block[2].lower() in {"comment", "export"}
+            yield ""
+        elif drawer or hidden:
+            drawer = drawer and line.strip().upper() != ":END:"
+            yield ""
+        elif _ORG_DRAWER.fullmatch(line):
+            drawer = line.strip().upper() != ":END:"
+            yield ""
         elif title := _ORG_TITLE.fullmatch(line):
             yield f"# {title[1]}"
         else:
-            yield _convert_heading(line, "*")
+            yield _convert_org_line(line, rows)
+
+
+def _convert_org_line(line: str, row: int) -> str:
+    """Return a line outside code; `row`: its number in a table, from 1 on, else 0."""
+    if heading := _ORG_HEADING.fullmatch(line):
+        return f"{'#' * min(len(heading[1]), MAX_DEPTH)} {_convert_org_words(heading[2])}"
+    if row and _ORG_RULE.fullmatch(line):
+        columns = line.count("+") + 1
+        return "|" + " --- |" * columns if row == 2 else ""  # a rule below the header; others divide groups of rows
+    if _ORG_KEYWORD.fullmatch(line) or _ORG_PLANNING.fullmatch(line):
+        return ""
+    if fixed := _ORG_FIXED.fullmatch(line):
+        return f"    {fixed[1]}"
+    if term := _ORG_TERM.fullmatch(line):
+        line = f"{term[1]}{term[2]}: {term[3] or ''}".rstrip()
+    return _convert_org_words(line)
+
+
+def _convert_org_words(text: str) -> str:
+    text = _ORG_LINK.sub(lambda found: found[2] or found[1].removeprefix("file:"), text) if "[[" in text else text
+    return _ORG_RAISED.sub(r"^\1", _ORG_CODE_WORDS.sub(r"`\2`", text))
 
 
 _CONVERTERS: Final[Mapping[str, Callable[[Sequence[str]], Iterator[str] | list[str]]]] = {

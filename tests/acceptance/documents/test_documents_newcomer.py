@@ -79,7 +79,8 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     answer = commands.run("kb", "ask", "How many connections does the connection pool hold?")
     assert answer.stdout.startswith("The connection pool of the api holds forty connections.")
     unknown = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?")
-    assert (unknown.returncode, unknown.stdout.strip()) == (0, "The knowledge base does not say.")
+    assert unknown.returncode == 0
+    assert unknown.stdout.startswith('The knowledge base does not say. Nothing here says "Wer", "Weltmeisterschaft"')
     assert "hardwon kb search" in unknown.stderr
 
 

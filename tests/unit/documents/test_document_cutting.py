@@ -17,7 +17,6 @@ from knowledge.documents.parsing.log_lines import lines_of, moment, read_lines, 
 from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.relevance import Scale, middle_sentence
 from knowledge.documents.retrieval.search import parse_conditions
-from knowledge.documents.segmentation.units import units
 from tests.support.cases import each_case, over
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -86,10 +85,6 @@ def test_only_a_fence_of_its_own_kind_ends_a_fence_and_words_in_its_marks_begin_
     """As CommonMark has it: else all headings after them are lost, or lines of code are headings."""
     text = "# A\n\n```make ready``` makes it.\n\n## B\n\n````md\n```py\n# none\n```\n# none\n````\n\n## C\n\nSee.\n"
     assert [chunk.section for chunk in cut_as(DocumentType.MARKDOWN, text)] == ["A", "A > B", "A > C"]
-    assert [unit.read for unit in units("```make ready``` makes it ready.\n\nIt takes a minute.\n")] == [
-        "```make ready``` makes it ready.",
-        "It takes a minute.",
-    ]
 
 
 def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from benchmarks.lying import KINDS, lies, told
 from hardwon.models.documents import DocumentId, LogLine, Passage, PassageId, PassageKind
+from knowledge.documents.blocks.markdown import markdown_blocks
+from knowledge.documents.blocks.model import Block
 from knowledge.documents.parsing.sentences import sentences
-from knowledge.documents.segmentation.segments import Unit
-from knowledge.documents.segmentation.units import units
 from knowledge.documents.verification import verify as verifying
 from knowledge.documents.verification.injection import gives_orders, without_orders
 from knowledge.documents.verification.verify import (
@@ -270,10 +270,10 @@ INSTALLING = (
 )
 
 
-@pytest.mark.parametrize("unit", list(units(INSTALLING)), ids=lambda unit: unit.kind)
-def test_what_stands_in_a_document_word_for_word_stands_in_an_answer(unit: Unit) -> None:
-    quote = INSTALLING[slice(*unit.span)]
-    assert stands(unit.told, quote, source=INSTALLING)
+@pytest.mark.parametrize("block", list(markdown_blocks(INSTALLING)), ids=lambda block: block.kind)
+def test_what_stands_in_a_document_word_for_word_stands_in_an_answer(block: Block) -> None:
+    quote = INSTALLING[slice(*block.span)]
+    assert stands(block.told or quote, quote, source=INSTALLING)
 
 
 def test_a_command_in_quotes_that_the_document_does_not_have_falls() -> None:
@@ -351,7 +351,6 @@ def test_a_sentence_ends_without_a_blank_where_its_writing_has_none() -> None:
         "保存期間は最大一年です。",
         "復元には管理者の承認が必要です。",
     ]
-    assert [each.kind for each in units("更新できますか\uff1f")] == ["question"]
 
 
 def test_a_line_of_negations_alone_takes_no_time_that_grows_with_its_square() -> None:
@@ -391,3 +390,43 @@ def test_a_quote_of_a_log_is_of_the_moment_of_its_own_line() -> None:
     assert shown.place(told.index("ERROR three"), "ERROR three") == (9, 9, ended)
     undated = Evidence(replace(passage, timestamp=None, until=None), told)
     assert undated.place(0, "ERROR one") == (7, 7, None)
+
+
+@over(
+    "claim, sentence",
+    [
+        ("The node is promoted after 30 seconds.", "The node is demoted after 30 seconds."),
+        ("The node becomes the new primary.", "The node becomes the old primary."),
+        ("The cache loses its entries at night.", "The cache keeps its entries at night."),
+    ],
+)
+def test_instead_of_a_claim_with_a_word_that_its_quote_has_not_the_quote_is_shown(claim: str, sentence: str) -> None:
+    """It said the opposite, with a true quote."""
+    written = DraftClaim(text=claim, quotes=((1, sentence),))
+    [shown] = verify([written], [evidence(sentence)], "When is the node promoted to the new primary?").claims
+    assert shown.text == sentence
+
+
+def test_a_claim_may_say_what_its_quote_says_in_another_form() -> None:
+    assert (
+        verify(
+            [
+                DraftClaim(
+                    text="Nodes get demoted after thirty seconds.", quotes=((1, "A node is demoted after 30 seconds."),)
+                )
+            ],
+            [evidence("A node is demoted after 30 seconds.")],
+            "When?",
+        )
+        .claims[0]
+        .text.startswith("Nodes")
+    )
+
+
+def test_a_long_block_that_begins_or_ends_in_quotation_marks_is_its_own_quote() -> None:
+    """A block of more than a claim's length fell, as the marks at its ends are no part of a quote that is found."""
+    text = "``The pump`` moves water. " + "It runs day and night, in all weather. " * 40 + "It is called ``a pump``."
+    written = DraftClaim(text=text, quotes=((1, text),), marked=(0, 25))
+    [claim] = verify([written], [evidence(text)], "What moves water?").claims
+    assert claim.text == text
+    assert claim.marked is not None

@@ -28,7 +28,15 @@ _LISTS = "people look through what the memory holds, filtered, sorted and counte
 _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 _DEEDS = "what a person decides can be undone for a while"
+_MISSING = (
+    "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
+)
 ROUTES: Mapping[str, str] = {
+    "CitationJson": _MISSING,
+    "DocumentationResponse": _MISSING,
+    "KBQueryResponse": _MISSING,
+    "SelectionResponse": _MISSING,
+    "ToolAnswer": _MISSING,
     "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/runs learn_run": _RUNS,
     "LearnedRun": _RUNS,
@@ -141,6 +149,10 @@ ROUTES: Mapping[str, str] = {
     "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
 }
 TOOLS: Mapping[str, str] = {
+    "answer_from_case_evidence": _MISSING,
+    "answer_from_global_kb": _MISSING,
+    "answer_from_team_kb": _MISSING,
+    "answer_from_user_kb": _MISSING,
     "build_context": _REASON,
     "record_unaided": _UNAIDED,
     "capture": _SAME_ANSWER,
