@@ -23,7 +23,8 @@ _Agent = Annotated[
 ]
 _Technology = Annotated[str | None, Field(description="Only those of this technology.")]
 _Words = Annotated[
-    str | None, Field(description="Words that each occur in the stored texts, in any case; at most eight.")
+    str | None,
+    Field(description="Words, or their beginnings, that each occur in the stored texts, in any case; at most eight."),
 ]
 
 

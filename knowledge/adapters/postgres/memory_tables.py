@@ -7,10 +7,11 @@ those a model made of them in `distillations`, which are deleted with them; ever
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR, UUID
 
 from knowledge.adapters.postgres.engine.counters import COUNTING
 from knowledge.adapters.postgres.engine.row_security import policies
+from knowledge.adapters.postgres.engine.search_words import WORDS
 from knowledge.models import ERROR_CODE, ERROR_NAME
 
 metadata = sa.MetaData(
@@ -296,6 +297,18 @@ entry_profiles = sa.Table(
 """The terms of an entry's texts as ranking reads them, packed (`memory.rules.entry_profile`): derived, and
 computed again by a query where it is missing or of older `rules`."""
 
+entry_words = sa.Table(
+    "entry_words",
+    metadata,
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("words", TSVECTOR, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""The words of an embedded entry's texts: written by triggers, read through `entry_search` (`engine.search_words`)."""
+sa.Index("ix_entry_words", entry_words.c.words, postgresql_using="gin")
+
 entry_versions = sa.Table(
     "entry_versions",
     metadata,
@@ -501,7 +514,7 @@ before deletes and moves entries too, and knows nothing of distillations."""
 
 @sa.event.listens_for(metadata, "after_create")
 def _create_triggers_and_policies(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
-    for statement in (*FORGETTING, *COUNTING, *policies()):
+    for statement in (*FORGETTING, *COUNTING, *policies(), *WORDS):
         connection.execute(sa.text(statement))
 
 

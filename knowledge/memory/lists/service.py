@@ -36,7 +36,7 @@ MAX_PROJECTS: Final = 12
 _OF_PROJECTS: Final = frozenset(field.name for field in fields(ProjectTrend)) - {"project_id"}
 _ATTEMPTS: Final = _OF_PROJECTS - {"captured"}
 MAX_WORDS: Final = 8
-"""Words of a search; ours: each is looked for in every text."""
+"""Words of a search; ours."""
 MAX_SEARCH_CHARS: Final = 200
 _LISTED: Final = tuple(status for status in EntryStatus if status is not EntryStatus.QUARANTINED)
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -64,7 +64,8 @@ class ListService:
     ) -> list[Entry]:
         """Return entries, the latest first, those behind `after`; what waits for a review is not among them.
 
-        `q`: words that each occur in a text of the entry. Raises InvalidInput, naming the argument, or NotFound.
+        `q`: words that each begin a word of the entry, in any case, with the signs within. Raises InvalidInput, naming
+        the argument, or NotFound.
         """
         limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         query = EntryQuery(
@@ -97,7 +98,7 @@ class ListService:
     ) -> PatternList:
         """Return live patterns in an order, those behind `after`.
 
-        `q`: words that each occur in the texts of one of its entries. `facets`: with the counts of all pages. Raises
+        `q`: words that each begin a word of one of its entries. `facets`: with the counts of all pages. Raises
         InvalidInput, naming the argument, or NotFound.
         """
         limit = as_integer("limit", limit, least=1, most=MAX_RESULTS)
@@ -176,7 +177,7 @@ def parse_choice(
 
 
 def parse_words(field: str, text: str | None) -> tuple[str, ...]:
-    """Return the words of a search. Raises InvalidInput, naming the field, for too many."""
+    """Return the words of a search. Raises InvalidInput, naming the field, for too many, or signs alone."""
     if text is None:
         return ()
     if not isinstance(text, str):
@@ -187,6 +188,8 @@ def parse_words(field: str, text: str | None) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(text.split()))
     if len(words) > MAX_WORDS:
         raise InvalidInput(field, f"has {len(words)} words, more than the {MAX_WORDS} allowed")
+    if words and not any(char.isalnum() or not char.isascii() for char in text):
+        raise InvalidInput(field, "has no letter and no digit to look for")
     return words
 
 
