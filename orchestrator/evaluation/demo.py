@@ -313,11 +313,11 @@ class _QueryResults:
     times_ms: list[float]
 
     def share(self, places: int) -> float:
-        return round(sum(p is not None and p <= places for p in self.places) / max(1, len(self.places)), 4)
+        return round(sum(p is not None and p <= places for p in self.places) / max(1, len(self.places)), 6)
 
     def share_above(self, threshold: float) -> float:
         right = [r for p, r in zip(self.places, self.relevances, strict=True) if p == 1]
-        return round(sum(r >= threshold for r in right) / max(1, len(right)), 4)
+        return round(sum(r >= threshold for r in right) / max(1, len(right)), 6)
 
     def percentile(self, percent: int) -> float:
         return round(quantiles(self.times_ms, n=100)[percent - 1], 2) if len(self.times_ms) > 1 else 0.0

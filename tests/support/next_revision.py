@@ -46,6 +46,10 @@ _INDEXES = (
 )
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
 BEFORE_COUNTERS = (
+    "DROP VIEW entry_search",
+    "DROP TABLE entry_words",
+    "DROP FUNCTION store_words, delete_words CASCADE",
+    "DROP FUNCTION search_query, search_words",
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",

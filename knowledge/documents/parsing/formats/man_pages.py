@@ -111,7 +111,7 @@ class _Page:
             if line[:1] in {".", "'"} and not (self.code and line[:1] == "'"):
                 self.control(line[1:].strip())
             else:
-                self.text(self.plain(line))
+                self.add_text(self.plain(line))
             self.at += 1
         if self.code:
             self.out.append("```")
@@ -146,7 +146,7 @@ class _Page:
     def put(self, text: str) -> None:
         self.out[self.at] = text
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Write a line of text at its depth."""
         if self.code:
             self.put(text)
@@ -201,9 +201,9 @@ class _Page:
         elif (known := _MACROS.get(name)) is not None:
             known(self, [self.plain(each) for each in split_arguments(rest)])
         elif name in _JOINED:
-            self.text("".join(self.plain(each) for each in split_arguments(rest)))
+            self.add_text("".join(self.plain(each) for each in split_arguments(rest)))
         elif name in _FONTS:
-            self.text(" ".join(self.plain(each) for each in split_arguments(rest)))
+            self.add_text(" ".join(self.plain(each) for each in split_arguments(rest)))
         elif name in _PARAGRAPHS:
             self.paragraph()
             if name in {"PP", "P", "LP"}:
@@ -221,7 +221,7 @@ class _Page:
             return
         shown = render_mdoc(name, rest, self.plain)
         if shown:
-            self.text(shown)
+            self.add_text(shown)
 
     def skip_to(self, end: str) -> None:
         while self.at + 1 < len(self.lines):
@@ -251,7 +251,7 @@ class _Page:
             if body[0] in {".", "'"}:
                 self.control(body[1:].strip())
             else:
-                self.text(self.plain(body))
+                self.add_text(self.plain(body))
 
     def skip_block(self, rest: str) -> None:
         depth = rest.count("\\{") - rest.count("\\}")
@@ -393,7 +393,7 @@ def _title(page: _Page, words: Sequence[str]) -> None:
 
 def _address(page: _Page, words: Sequence[str]) -> None:
     if words:
-        page.text(f"<{words[0]}>" if "://" in words[0] or "@" in words[0] else words[0])
+        page.add_text(f"<{words[0]}>" if "://" in words[0] or "@" in words[0] else words[0])
 
 
 def _display(page: _Page, words: Sequence[str]) -> None:
@@ -404,7 +404,7 @@ def _display(page: _Page, words: Sequence[str]) -> None:
 
 
 def _option(page: _Page, words: Sequence[str]) -> None:
-    page.text(f"[{' '.join(words)}]")
+    page.add_text(f"[{' '.join(words)}]")
 
 
 def _ignore(page: _Page, words: Sequence[str]) -> None:
@@ -443,6 +443,6 @@ _MACROS: Final[dict[str, Callable[[_Page, Sequence[str]], None]]] = {
     "UR": _address,
     "MT": _address,
     "OP": _option,
-    "SY": lambda page, words: page.text(" ".join(words)),
+    "SY": lambda page, words: page.add_text(" ".join(words)),
     **dict.fromkeys(_IGNORED, _ignore),
 }
