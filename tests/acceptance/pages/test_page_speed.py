@@ -1,26 +1,26 @@
-"""Pages over a large store: how long the server takes for each, Postgres included, and how large the answers are."""
+"""Pages and the map over a large store: how long they take, Postgres included, and how large the answers are."""
 
 from __future__ import annotations
 
-import os
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import sqlalchemy as sa
 
 from benchmarks.filling import fill
+from jobs.scheduler import _map_after_checkpoints
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring.open import Knowledge, open_knowledge
 from orchestrator.http.pages.rendering.environment import ASSETS, read_asset
+from tests.acceptance.pages.processor_time import IS_COUNTED, find_postmaster, spent_by
 from tests.support.clients import http_of
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import failure, learn
 
 PATTERNS = 10_000
 ENTRIES_OF_EACH = 10
@@ -28,6 +28,9 @@ MAX_BYTES = 120_000
 """Of a first visit, with everything it loads."""
 MAX_SECONDS = 0.15
 TRIES = 5
+MAX_MAP_SECONDS = 10.0
+FILLED = 11_000
+"""Entries of which more than 10,000 patterns are those of the first workspace."""
 PATHS = (
     "", "?days=90", "patterns", "patterns?sort=evidence", "patterns?sort=projects", "patterns?sort=problem",
     "patterns?technology=python", "patterns?q=an+import+fails", "waiting", "contexts", "health", "audit", "state",
@@ -58,21 +61,14 @@ async def large(settings: KnowledgeSettings) -> AsyncIterator[Knowledge]:
         yield opened
 
 
-class Spent(NamedTuple):
-    """Seconds that processes computed, and that they waited for a processor that others had."""
-
-    computing: float
-    waiting: float
-
-
 @pytest.mark.long
 @pytest.mark.harness
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="reads what Linux counts of each process")
+@pytest.mark.skipif(not IS_COUNTED, reason="reads what Linux counts of each process")
 async def test_each_page_of_a_large_store_comes_in_time_and_is_small(large: Knowledge) -> None:
     """Mutant: `ix_entry_words` dropped, and searches by words take too long."""
     assets = sum(len(read_asset(name)) for name in ASSETS)
     (pattern,) = await large.lists.patterns(limit=1)
-    postgres = await _postmaster(large)
+    postgres = await find_postmaster(large)
     slow = {}
     async with http_of(large) as client:
         for path in (*PATHS, f"patterns/{pattern.pattern_id}", f"entries/{pattern.entry_ids[0]}"):
@@ -93,45 +89,35 @@ async def _get(client: httpx.AsyncClient, path: str, postgres: int) -> tuple[htt
     """
     taken = []
     for _ in range(TRIES):
-        before, began = _spent(postgres), time.perf_counter()
+        before, began = spent_by(postgres), time.perf_counter()
         answer = await client.get(path)
-        seconds, after = time.perf_counter() - began, _spent(postgres)
+        seconds, after = time.perf_counter() - began, spent_by(postgres)
         assert answer.status_code == 200, path
         taken.append(max(seconds - (after.waiting - before.waiting), after.computing - before.computing))
     return answer, min(taken)
 
 
-async def _postmaster(knowledge: Knowledge) -> int:
-    """Return the process that is the parent of all others of Postgres."""
-    async with autocommit(knowledge.engine) as connection:
-        backend = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
-    return int(_stat(Path(f"/proc/{backend}"))[1])
-
-
-def _spent(postgres: int) -> Spent:
-    """Return the time of all threads of this process and of all processes of Postgres, also of those that ended."""
-    numbers = [_schedstat(each) for each in (*Path("/proc/self/task").iterdir(), *_processes_of(postgres))]
-    computing, waiting = (sum(column) / 1e9 for column in zip(*numbers, strict=True))
-    ended = sum(int(ticks) for ticks in _stat(Path(f"/proc/{postgres}"))[13:15]) / os.sysconf("SC_CLK_TCK")
-    return Spent(computing + ended, waiting)
-
-
-def _processes_of(postgres: int) -> Iterator[Path]:
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile
-                if str(postgres) in {each.name, _stat(each)[1]}:
-                    yield each
-
-
-def _stat(process: Path) -> list[str]:
-    """Return the fields of a process behind its name: its state, its parent ..."""
-    return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-
-
-def _schedstat(task: Path) -> tuple[int, int]:
-    try:
-        computing, waiting, _ = (task / "schedstat").read_text(encoding="utf-8").split()
-    except OSError:  # it ended meanwhile
-        return 0, 0
-    return int(computing), int(waiting)
+@pytest.mark.long
+@pytest.mark.harness
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not IS_COUNTED, reason="reads what Linux counts of each process")
+async def test_the_map_of_ten_thousand_patterns_is_stored_ten_seconds_after_a_checkpoint(
+    settings: KnowledgeSettings,
+) -> None:
+    """Where others compute, by as much longer as this process and Postgres waited for a processor."""
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=384)) as opened:
+        await fill(opened, FILLED)
+        postgres = await find_postmaster(opened)
+        opened.stores.embedded.clear()
+        watcher = asyncio.create_task(_map_after_checkpoints(opened))
+        await learn(opened, failure(failure_description="A thing that no other is like", task_id="own"))
+        before, began = spent_by(postgres), time.perf_counter()
+        while await opened.stores.maps.find() is None:  # noqa: ASYNC110 - the job signals nobody
+            await asyncio.sleep(0.1)
+        seconds, after = time.perf_counter() - began, spent_by(postgres)
+        watcher.cancel()
+        assert (await opened.maps.show(limit=1)).total >= PATTERNS
+    computing, waiting = after.computing - before.computing, after.waiting - before.waiting
+    print(f"stored after {seconds:.1f} s, of {computing:.1f} s computed and {waiting:.1f} s waited")  # noqa: T201
+    assert computing <= MAX_MAP_SECONDS
+    assert seconds <= MAX_MAP_SECONDS * (1 + waiting / computing)
