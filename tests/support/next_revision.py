@@ -46,10 +46,6 @@ _INDEXES = (
 )
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
 BEFORE_COUNTERS = (
-    "DROP VIEW entry_search",
-    "DROP TABLE entry_words",
-    "DROP FUNCTION store_words, delete_words CASCADE",
-    "DROP FUNCTION search_query, search_words",
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP VIEW entry_search",
     "DROP FUNCTION store_words, delete_words, search_query, search_words CASCADE",
