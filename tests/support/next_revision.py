@@ -44,7 +44,7 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
-_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
+_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start", "tags")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",

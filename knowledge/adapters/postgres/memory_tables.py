@@ -329,10 +329,13 @@ patterns = sa.Table(
     sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("problem_start", sa.Text, nullable=False, server_default=""),
+    # a person's own words
+    sa.Column("tags", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction.
+"""Ways of resolving a situation, with the tags that people gave them. Counts are derived from entries and outcomes, in
+the same transaction.
 
 So are `last_seen_at`, the time of the last entry or outcome, `trusted`, and the names that up to 50 of its entries'
 technologies, types of agents and projects have, and `problem_start`, the beginning of the problem that is shown of it.

@@ -61,6 +61,7 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("GET", ("patterns", ID)): pattern.show_pattern,
     ("POST", ("patterns", ID, "join")): pattern.join,
     ("POST", ("patterns", ID, "split")): pattern.split,
+    ("POST", ("patterns", ID, "tags")): pattern.tag,
     ("POST", ("patterns", ID, "delete")): pattern.delete,
     ("GET", ("waiting",)): waiting.show_waiting,
     ("POST", ("waiting", ID, "approve")): waiting.approve,
