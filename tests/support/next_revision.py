@@ -47,7 +47,7 @@ _INDEXES = (
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start", "tags")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
-    "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",
+    "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events, ended_sessions",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",

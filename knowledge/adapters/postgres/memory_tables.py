@@ -700,6 +700,7 @@ deeds = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("ended_by", sa.String(200)),
     sa.Column("error", sa.Text),
+    sa.Column("key_id", sa.String(100)),
     sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
     sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
 )
@@ -792,6 +793,14 @@ api_keys = sa.Table(
 
 `first_key`: for a key made by a rotation, the first key of the chain of rotations; it may be gone.
 """
+
+ended_sessions = sa.Table(
+    "ended_sessions",
+    metadata,
+    sa.Column("session_id", sa.String(100), primary_key=True),
+    sa.Column("ends_at", TIME, nullable=False),
+)
+"""Sessions of the pages that somebody ended before their time; a row is deleted when its session would be over."""
 
 audit_log = sa.Table(
     "audit_log",

@@ -31,6 +31,7 @@ from orchestrator.http.middleware.page_sessions import (
     REFUSAL,
     SEALER,
     SESSION,
+    SESSIONS,
     SIGN_IN_PATH,
     SIGN_OUT_PATH,
     SessionSealer,
@@ -163,6 +164,7 @@ class KeyAuthentication:
     async def _admit_page(self, scope: Scope) -> None:
         """Put the principal of a page's request into the scope, or the error that the page shows in its place."""
         scope[SEALER] = self._sealer
+        scope[SESSIONS] = self._auth.authenticator.sessions
         scope[CHECK_KEY] = functools.partial(self._check_typed_key, scope=scope)
         try:
             scope[PRINCIPAL] = _as_reporter(await self._authenticate(scope), scope)
@@ -287,6 +289,8 @@ class KeyAuthentication:
         session = self._sealer.open(cookie)
         if session is None:
             raise _UnauthenticatedError("your session is over: sign in again")
+        if await self._look_up(scope, self._auth.authenticator.sessions.has_ended(session.session_id)):
+            raise _UnauthenticatedError("you signed out: sign in again")
         scope[SESSION] = session
         if session.key_id == OPERATOR_KEY_ID:
             return OPERATOR_PRINCIPAL
