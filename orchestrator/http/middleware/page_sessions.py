@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -105,6 +105,23 @@ def find_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 def is_page(path: str) -> bool:
     """Return whether a path is that of a page, which shows a refusal itself."""
     return path in {"/", SIGN_IN_PATH, SIGN_OUT_PATH} or path.startswith(PAGES_PREFIX)
+
+
+def is_from_another_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another origin made the browser send this, by a link or otherwise.
+
+    By the header Sec-Fetch-Site, which no script can set; browsers send it to https and to this machine.
+    """
+    return headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+
+
+def is_part_of_foreign_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another origin loads this into itself: a picture, a frame, a script's request.
+
+    A link to a page of ours is none: its answer is shown alone.
+    """
+    is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_from_another_site(headers) and not is_link
 
 
 def is_same_origin(origin: str | None, host: str) -> bool:

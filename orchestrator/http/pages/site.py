@@ -32,6 +32,7 @@ from orchestrator.http.middleware.page_sessions import (
     SessionSealer,
     find_cookie,
     is_page,
+    is_part_of_foreign_page,
 )
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
@@ -136,6 +137,8 @@ async def show_page(request: Request) -> Response:
         refusal: HardwonError | None = request.scope.get(REFUSAL)
         if refusal is not None:
             raise refusal
+        if request.method == "GET" and is_part_of_foreign_page(request.headers):
+            raise AccessDenied("a page of another site loads this into itself: open it by its address")
         workspace, path = _split_path(request)
         knowledge = caller_knowledge(request, workspace)
         page = PageRequest(request=request, knowledge=knowledge, workspace=workspace, path=path)
