@@ -37,6 +37,7 @@ class PatternQuery:
     agent_type: str | None = None
     project_id: str | None = None
     trust: TrustLevel | None = None
+    tag: str | None = None
     words: tuple[str, ...] = ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.keys import KeyService
+from knowledge.access.keys import KeyService, KeyStore
 from knowledge.access.provenance import Auditor
 from knowledge.access.quota import with_quota
 from knowledge.adapters.clocks import PostgresClock, SystemClock
@@ -143,7 +143,7 @@ def make_knowledge(
         corrections=_corrections(settings, stores, audit),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
-        deeds=_deeds(engine, stores, provenance, capture, audit),
+        deeds=_deeds(engine, provenance, capture, authenticator.store, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
@@ -202,11 +202,12 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
 
 def _deeds(
     engine: AsyncEngine,
-    stores: Stores,
     provenance: PostgresProvenance,
     capture: KnowledgeCaptureService,
+    keys: KeyStore,
     audit: Auditor,
 ) -> DeedService:
+    stores = capture.stores
     grouping = PostgresGrouping(engine, stores.workspace)
     return DeedService(
         stores=stores,
@@ -214,6 +215,7 @@ def _deeds(
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         grouping=PatternGroupingService(stores=stores, grouping=grouping, audit=audit),
         capture=capture,
+        keys=keys,
         audit=audit,
     )
 

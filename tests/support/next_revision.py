@@ -44,12 +44,12 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
-_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
+_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start", "tags")
 BEFORE_COUNTERS = (
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP VIEW entry_search",
     "DROP FUNCTION store_words, delete_words, search_query, search_words CASCADE",
-    "DROP TABLE entry_words, counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",
+    "DROP TABLE entry_words, counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events, ended_sessions",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",

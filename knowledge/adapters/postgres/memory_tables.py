@@ -342,10 +342,13 @@ patterns = sa.Table(
     sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("problem_start", sa.Text, nullable=False, server_default=""),
+    # a person's own words
+    sa.Column("tags", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction.
+"""Ways of resolving a situation, with the tags that people gave them. Counts are derived from entries and outcomes, in
+the same transaction.
 
 So are `last_seen_at`, the time of the last entry or outcome, `trusted`, and the names that up to 50 of its entries'
 technologies, types of agents and projects have, and `problem_start`, the beginning of the problem that is shown of it.
@@ -710,6 +713,7 @@ deeds = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("ended_by", sa.String(200)),
     sa.Column("error", sa.Text),
+    sa.Column("key_id", sa.String(100)),
     sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
     sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
 )
@@ -802,6 +806,14 @@ api_keys = sa.Table(
 
 `first_key`: for a key made by a rotation, the first key of the chain of rotations; it may be gone.
 """
+
+ended_sessions = sa.Table(
+    "ended_sessions",
+    metadata,
+    sa.Column("session_id", sa.String(100), primary_key=True),
+    sa.Column("ends_at", TIME, nullable=False),
+)
+"""Sessions of the pages that somebody ended before their time; a row is deleted when its session would be over."""
 
 audit_log = sa.Table(
     "audit_log",

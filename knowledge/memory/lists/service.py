@@ -26,6 +26,7 @@ from hardwon.models.reports import Lift
 from hardwon.validation import as_id, as_integer, check_characters, check_flag, check_text, kind_of
 from knowledge.memory.query.service import get_live, to_pattern
 from knowledge.memory.rules.hints import to_lift
+from knowledge.memory.rules.validation import normalise_tag
 from knowledge.models import Entry, EntryId, EntryStatus, EntryType, LiftCounts, Pattern, PatternId
 from knowledge.ports import DayCounts, EntryQuery, PatternQuery, Stores
 
@@ -92,6 +93,7 @@ class ListService:
         agent_type: str | None = None,
         project_id: str | None = None,
         trust: str | None = None,
+        tag: str | None = None,
         facets: bool = False,
         limit: int = 20,
         after: PatternId | None = None,
@@ -109,6 +111,7 @@ class ListService:
             agent_type=parse_optional("agent", agent_type, check_text),
             project_id=parse_optional("project", project_id, check_text),
             trust=parse_choice("trust", trust, TrustLevel),
+            tag=None if tag is None else normalise_tag("tag", tag),
             words=parse_words("q", q),
         )
         page = await self.stores.lists.patterns(

@@ -258,6 +258,17 @@ def test_no_page_scrolls_sideways_at_other_widths(look: Window, site: Site, widt
         check_page(window, path)
 
 
+def test_the_age_of_what_waits_is_whole_at_every_width(look: Window) -> None:
+    cut = "each => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().width < 10"
+    for width in (320, 390, 700, 1280):
+        window = look(width=width)
+        for workspace in ("default", "hostile"):
+            window.go(f"/w/{workspace}/waiting")
+            assert window.count(".item .spread > .nowrap") > 1
+            found = f"elements => elements.filter({cut}).map(each => each.textContent)"
+            assert window.page.locator(".item .spread > .nowrap").evaluate_all(found) == [], (width, workspace)
+
+
 def test_pages_are_light(look: Window, site: Site) -> None:
     window = look()
     sizes: dict[str, tuple[int, int]] = {}

@@ -27,6 +27,7 @@ _LESSON = "an entry says what was tried and did not help, and that text from out
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
 _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
+_TAGGED = "people find patterns by words of their own"
 _DEEDS = "what a person decides can be undone for a while"
 _MISSING = (
     "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
@@ -53,6 +54,7 @@ ROUTES: Mapping[str, str] = {
     "DeedKind": _DEEDS,
     "DeedState": _DEEDS,
     "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
+    "PUT /v1/patterns/{pattern_id}/tags tag_pattern": _TAGGED,
     "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
     "EntryDetails": _CORRECTED,
     "EntryVersion": _CORRECTED,
@@ -181,7 +183,9 @@ COMMANDS: Mapping[str, str] = {
     "hardwon jobs list": _LISTS,
     "hardwon map": _MAP,
     "hardwon trends": _LISTS,
+    "hardwon patterns": _TAGGED,
     "hardwon patterns list": _LISTS,
+    "hardwon patterns tag": _TAGGED,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,

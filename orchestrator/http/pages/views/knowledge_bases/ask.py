@@ -13,6 +13,7 @@ from hardwon.models.answers import CitationJson, ToolAnswer
 from hardwon.models.documents import DocumentId, Passage
 from hardwon.validation import check_text
 from knowledge.documents.requesters import asker
+from orchestrator.http.middleware.page_sessions import is_from_another_site
 from orchestrator.http.pages.shell import PageRequest
 from orchestrator.http.pages.views.knowledge_bases.documents import BASE_NAMES, ChosenBase, choose_base
 from orchestrator.qa.wrappers import tool_of
@@ -46,7 +47,10 @@ class Quote:
 
 
 async def show_ask(page: PageRequest) -> Response:
-    """Show the form, and the answer to a question in the address."""
+    """Show the form, and the answer to a question in the address.
+
+    A link on another site fills in the form alone: whoever follows it did not ask, and an answer may cost a call.
+    """
     page.principal.require("answering.ask")
     base = choose_base(page.parameter("kb"), page.parameter("scope"))
     question = page.request.query_params.get("q", "").strip()
@@ -54,7 +58,7 @@ async def show_ask(page: PageRequest) -> Response:
     problem: InvalidInput | None = None
     if question and not base.is_complete:
         problem = InvalidInput("scope", "name the case, user or team whose documents to ask")
-    elif question:
+    elif question and not is_from_another_site(page.request.headers):
         try:
             check_text("question", question)
             answer = await _ask(page, base, question)
@@ -71,6 +75,7 @@ async def show_ask(page: PageRequest) -> Response:
         answer=answer,
         quotes=quotes,
         problem=problem,
+        is_unasked=bool(question) and answer is None and problem is None,
         nearest=None if answer is None or answer["citations"] else await _find_nearest(page, base, question),
         reasons=REASONS,
         explanations=EXPLANATIONS,
