@@ -17,7 +17,7 @@ from knowledge.adapters.postgres.lists.pattern_pages import (
     read_outcomes,
 )
 from knowledge.adapters.postgres.lists.trends import count_days
-from knowledge.adapters.postgres.lists.words import entries_with, patterns_with
+from knowledge.adapters.postgres.lists.words import patterns_with, read_entries_with
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
 from knowledge.adapters.postgres.memory.patterns import live_patterns
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
@@ -35,16 +35,18 @@ class PostgresLists(WorkspaceStore, ListStore):
             sa.select(*ENTRY_COLUMNS)
             .where(_E.workspace == self._workspace, *_conditions(query))
             .order_by(_E.timestamp.desc(), _E.id)
-            .limit(limit)
         )
         async with autocommit(self._engine) as connection:
-            if query.words:
-                statement = statement.where(*await entries_with(connection, self._workspace, query.words, query.status))
             if after is not None:
                 at = await capture_time(connection, self._workspace, after)
                 # the first condition, which the second implies, is the one that an index is entered by
                 statement = statement.where(_E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > after))
-            return [to_entry(row) for row in await connection.execute(statement)]
+            if not query.words:
+                return [to_entry(row) for row in await connection.execute(statement.limit(limit))]
+            rows = await read_entries_with(
+                connection, self._workspace, query.words, ordered=statement, status=query.status, limit=limit
+            )
+            return [to_entry(row) for row in rows]
 
     async def patterns(
         self,
