@@ -187,8 +187,8 @@ class ModelDrafter(Drafter):
         return False
 
     def prompt_hash(self, profile: Profile) -> str:
-        """Return a hash of the prompt and its settings, without the passages."""
-        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}"
+        """Return a hash of the prompt and its settings, without the passages, and of whether questions are refused."""
+        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}\n{self.gate is not None}"
         return hashlib.sha256(prompt.encode()).hexdigest()
 
     async def draft(self, request: DraftRequest) -> Draft:
