@@ -8,7 +8,6 @@ document.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -254,7 +253,8 @@ class DocumentIndexing:
     async def _prepare(
         self, job: IndexingJob, active: ActiveSpace
     ) -> tuple[IndexedGeneration, list[dict[int, int]], Vector]:
-        lines, chunks, notes = await asyncio.to_thread(self._split, job, active.space)
+        stored = await self.store.lines(job) if job.parsed.document_type is DocumentType.LOG else ()
+        lines, chunks, notes = await asyncio.to_thread(self._split, job, active.space, stored)
         if summary := await self._summary(job):
             chunks = (*chunks, _summary_chunk(summary, len(chunks)))
         texts = [text_to_embed(job.title, chunk) for chunk in chunks]
@@ -283,14 +283,13 @@ class DocumentIndexing:
         return indexed, counts, dense
 
     def _split(
-        self, job: IndexingJob, space: EmbeddingSpace
+        self, job: IndexingJob, space: EmbeddingSpace, lines: tuple[LogLine, ...]
     ) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
-        lines: tuple[LogLine, ...] = ()
         # an earlier version may have added these notes; keep those of parsing
         notes = tuple(note for note in job.parsed.notes if not _is_of_indexing(note))
         if job.parsed.document_type is DocumentType.LOG:
             text = job.parsed.text
-            lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MAX_LINES))
+            lines = lines or tuple(read_lines(text, now=self.clock.now(), most=MAX_LINES))
             line_count = text.count("\n") + (not text.endswith("\n"))
             if line_count > MAX_LINES:
                 notes += (f"{_NOTE_START}{MAX_LINES:,} of {line_count:,} lines are counted and{_NOTE_END}",)

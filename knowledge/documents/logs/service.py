@@ -49,7 +49,7 @@ class LogEvidence:
         """
         if query is None and not may_ask_logs(question):
             return Finding()
-        visible = await self.passages.documents(scope)
+        visible = await self.logs.documents(scope)
         among = [each for each in visible if documents is None or each.document_id in documents]
         logs = [each for each in among if each.document_type is DocumentType.LOG]
         telling = [
