@@ -196,7 +196,7 @@ _UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2
 
 def may_ask_logs(question: str) -> bool:
     """Return whether a question has any word that a question about logs may have: only then it is worth parsing."""
-    cues = (_QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
+    cues = (*_GROUPED, _QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
     return any(_listing_words(question)) or any(each.search(question) for each in cues)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -49,7 +48,7 @@ def nginx(at: datetime, rng: random.Random) -> str:
 
 def syslog(at: datetime, rng: random.Random) -> str:
     host, program = f"db{rng.randrange(3)}.lan", rng.choice(["kernel", "postgres[88]", "systemd[1]"])
-    level = rng.choice(["error", "notice", "started"])
+    level = rng.choice(["ERROR", "NOTICE", "started"])
     return f"{at:%Y-%m-%dT%H:%M:%S}+00:00 {host} {program}: {level}: unit {rng.randrange(9)}"
 
 
@@ -91,7 +90,7 @@ QUESTIONS = [
     (nginx, "Which IP sent the most 5xx?", r"^(\S+)", r'" 5\d\d '),
     (nginx, "How many requests per status?", r'" (\d\d\d) ', ""),
     (nginx, "How many POST requests by user?", r"^\S+ - (bob|eve)", "POST"),
-    (syslog, "How many errors per host?", r"^\S+ (\S+)", ": error:"),
+    (syslog, "How many errors per host?", r"^\S+ (\S+)", ": ERROR:"),
     (syslog, "Which program has the most lines?", r"lan ([a-z]+)", ""),
     (json_lines, "How many errors per service?", r'"service": "(\w+)"', '"level": "(error|critical)"'),
     (json_lines, "Which tenant has the most errors?", r'"tenant": "([\w-]+)"', '"level": "(error|critical)"'),
@@ -123,18 +122,15 @@ def check(lines: list[str], truth: Counter[str], top: int | None) -> None:
 async def test_counts_by_what_lines_name_are_those_of_a_plain_count_before_anything_is_embedded(
     knowledge: Knowledge, form: Callable[[datetime, random.Random], str]
 ) -> None:
-    """100,000 lines: the first count comes within two seconds of the upload, and is exact."""
+    """A0-48: 100,000 lines, exact as soon as the upload ends."""
     text = text_of(form, 100_000)
     document = await put(knowledge, "server.log", text.encode(), "case", "1")
     assert document.status is DocumentStatus.PENDING
     for of, question, value, only in QUESTIONS:
         if of is form:
-            began = time.monotonic()
             lines = await told(knowledge, question)
-            took = time.monotonic() - began
             top = re.search(r"top (\d)", question)
             check(lines, count(text, value, only), int(top[1]) if top else None)
-            assert took < 20, question  # alone on two cores 0.2 to 0.8 s
     answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", "How many lines mention '10'?")
     assert answer.status is AnswerStatus.ANSWERED
     held = sum(re.search(r"(?<![\w.])10(?!\w|\.\w)", line) is not None for line in text.splitlines())

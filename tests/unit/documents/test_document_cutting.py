@@ -28,7 +28,10 @@ def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
     return split_document(ParsedDocument(text=text, document_type=kind), lines, tokens=tokens)
 
 
-@given(st.sampled_from([each for each in DocumentType if each is not DocumentType.LOG]), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
+WHOLE = [each for each in DocumentType if each is not DocumentType.LOG]
+
+
+@given(st.sampled_from(WHOLE), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
 def test_passages_are_pieces_of_the_text_and_leave_nothing_out(
     kind: DocumentType, lines: list[str], tokens: int
 ) -> None:

@@ -19,7 +19,6 @@ from knowledge.documents.access import Scope
 from knowledge.documents.ports import FieldCounts, LogStore
 
 _L = kb_lines.c
-_LINES = kb_lines.join(kb_documents, sa.and_(D.id == _L.document_id, _L.generation == COUNTED))
 
 _PATH = r"(?:^|[\s\"'=(\[])(/[A-Za-z_][\w.-]*(?:/[\w.-]+)*)"
 """A path as lines name it, without what follows a question mark: not a part of an address, a date or a division."""
@@ -32,7 +31,7 @@ _FIELDS: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "address": (
         None,
         (
-            r"(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})(?![\w.]*\w)",
+            r"(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})(?:[^\w.]|\.?$|\.\s)",
             r"(?i)(?:^|[^\w:])((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6})",
         ),
     ),
@@ -77,7 +76,7 @@ class PostgresLogs(WorkspaceStore, LogStore):
 
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         ends = (sa.func.min(_L.ts), sa.func.max(_L.ts))
-        query = sa.select(*ends).select_from(_LINES).where(sa.func.isfinite(_L.ts))
+        query = sa.select(*ends).select_from(kb_lines).where(sa.func.isfinite(_L.ts))
         first, last = await self._one(query.where(*self._fitting(log, scope, LineFilter())))
         return first, last
 
@@ -93,7 +92,7 @@ class PostgresLogs(WorkspaceStore, LogStore):
     ) -> list[tuple[str, int]]:
         """Return the values that lines have of a column, with how many lines each, the most first."""
         number = sa.func.count()
-        query = sa.select(of, number).select_from(_LINES).where(*fitting)
+        query = sa.select(of, number).select_from(kb_lines).where(*fitting)
         query = query.group_by(sa.text("1")).order_by(number.desc(), sa.text("1")).limit(limit)
         return [(value, count) for value, count in await self._all(query)]
 
@@ -106,7 +105,8 @@ class PostgresLogs(WorkspaceStore, LogStore):
         else:
             value = _field_of_line(field)
         number = sa.func.count()
-        by_line = sa.select(value.label("value")).select_from(_LINES).where(*self._fitting(log, scope, only)).subquery()
+        each = sa.select(value.label("value")).select_from(kb_lines).where(*self._fitting(log, scope, only))
+        by_line = each.offset(0).subquery()  # else the value is read of each line twice
         counted = (
             sa.select(by_line.c.value, number.label("number"))
             .where(by_line.c.value != "")
@@ -128,20 +128,22 @@ class PostgresLogs(WorkspaceStore, LogStore):
     ) -> tuple[int, list[LogLine]]:
         fitting = self._fitting(log, scope, only)
         order = _L.line.desc() if last_first else _L.line.asc()
-        some = sa.select(*_L).select_from(_LINES).where(*fitting).order_by(order).limit(limit)
+        some = sa.select(*_L).select_from(kb_lines).where(*fitting).order_by(order).limit(limit)
         async with autocommit(self._engine) as connection:
-            total = await connection.scalar(sa.select(sa.func.count()).select_from(_LINES).where(*fitting))
+            total = await connection.scalar(sa.select(sa.func.count()).select_from(kb_lines).where(*fitting))
             rows = (await connection.execute(some)).all() if limit else []
         return total or 0, [to_line(row) for row in rows]
 
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         near = _L.line.between(line - neighbours, line + neighbours)
-        query = sa.select(*_L).select_from(_LINES).where(*self._fitting(log, scope, LineFilter()), near)
+        query = sa.select(*_L).select_from(kb_lines).where(*self._fitting(log, scope, LineFilter()), near)
         return [to_line(row) for row in await self._all(query.order_by(_L.line))]
 
     def _fitting(self, log: DocumentId, scope: Scope, only: LineFilter) -> list[sa.ColumnElement[bool]]:
         """Return the conditions of the visible lines of a log that fit a filter."""
-        fitting = [in_scope(scope, self._workspace), ALIVE, _L.document_id == log, *map(_holds, only.terms)]
+        ours = (D.id == log, in_scope(scope, self._workspace), ALIVE)
+        counted = sa.select(COUNTED).select_from(kb_documents).where(*ours).scalar_subquery()  # once, not for each line
+        fitting = [_L.document_id == log, _L.generation == counted, *map(_holds, only.terms)]
         if only.severities:
             fitting.append(_L.severity.in_([str(each) for each in only.severities]))
         if only.status is not None:
