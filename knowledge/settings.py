@@ -197,8 +197,9 @@ class KnowledgeSettings(BaseSettings):
     """Unset: OpenAI's, or where HARDWON_SYNTHESIS_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
     synthesis_api_key: SecretStr | None = None
     """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
-    verify_entailment: bool = False
-    """Ask a model whether each claim follows from its quotes, in addition to the rule-based verification."""
+    verify_entailment: bool = True
+    """Ask the model that writes whether each claim in other words than its quotes follows from them, in addition to the
+    rule-based verification."""
     main_model: str | None = None
     """The model that picks tools and documents, as opposed to writing answers; unset: HARDWON_CHAT_MODEL."""
     main_base_url: str | None = None

@@ -74,7 +74,7 @@ def _search_settings(settings: KnowledgeSettings) -> str:
     return settings.model_dump_json(include=_SEARCH_SETTINGS)
 
 
-async def _make_reader(documents: Documents, models: Models, scope: Scope) -> Drafter:
+async def _make_reader(documents: Documents, models: Models, scope: Scope) -> ExtractiveDrafter:
     """Return what answers a question without a model."""
     search = documents.search
     return ExtractiveDrafter(
@@ -98,9 +98,8 @@ def make_answering(
 
     async def drafter(scope: Scope) -> Drafter:
         synthesis = await permit(models.synthesis)
-        if synthesis is not None:
-            return ModelDrafter(synthesis)
-        return await _make_reader(documents, models, scope)
+        reader = await _make_reader(documents, models, scope)
+        return reader if synthesis is None else ModelDrafter(synthesis, gate=reader)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await permit(models.synthesis))

@@ -86,7 +86,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_KB_MIN_RELEVANCE": ("0.2", "kb_min_relevance", 0.2),
     "HARDWON_KB_RELEVANCE": ("hybrid", "kb_relevance", "hybrid"),
     "HARDWON_KB_WEIGHTS": ('{"tag": 0.5}', "kb_weights", {"tag": 0.5}),
-    "HARDWON_VERIFY_ENTAILMENT": ("true", "verify_entailment", True),
+    "HARDWON_VERIFY_ENTAILMENT": ("false", "verify_entailment", False),
     "HARDWON_ENABLE_DOCUMENTATION_QA_SUBAGENT": ("true", "enable_documentation_qa_subagent", True),
     "HARDWON_ENABLE_DOCUMENT_SELECTION": ("false", "enable_document_selection", False),
     "HARDWON_REQUIRE_TOOL_USE": ("true", "require_tool_use", True),

@@ -148,7 +148,7 @@ def in_utf8(page: bytes, charset: str | None = None) -> bytes:
 
     Raises UnknownEncoding.
     """
-    from knowledge.documents.parsing.encodings import decode_text  # noqa: PLC0415 - after the limits are set
+    from knowledge.formats.encodings import decode_text  # noqa: PLC0415 - after the limits are set
 
     try:
         page.decode()

@@ -82,6 +82,13 @@ class Drafter(Protocol):
         """Write a better draft, given the faults; None if that would change nothing."""
 
 
+class WordGate(Protocol):
+    """Refuses questions with words that have to stand in what answers, and stand nowhere."""
+
+    async def refuse(self, request: DraftRequest) -> Draft | None:
+        """Return a draft that names the words that nothing found holds, None where a model may be asked."""
+
+
 class _Quote(BaseModel):
     model_config = ConfigDict(extra="ignore")
     source: int
@@ -164,9 +171,10 @@ def _as_claim(found: object) -> _Claim | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelDrafter(Drafter):
-    """Drafts with a language model, in the role of synthesis."""
+    """Drafts with a language model, in the role of synthesis, what the same gate lets through as without a model."""
 
     language_model: LanguageModel
+    gate: WordGate | None = None
 
     @property
     def model(self) -> str:
@@ -179,13 +187,14 @@ class ModelDrafter(Drafter):
         return False
 
     def prompt_hash(self, profile: Profile) -> str:
-        """Return a hash of the prompt and its settings, without the passages."""
-        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}"
+        """Return a hash of the prompt and its settings, without the passages, and of whether questions are refused."""
+        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}\n{self.gate is not None}"
         return hashlib.sha256(prompt.encode()).hexdigest()
 
     async def draft(self, request: DraftRequest) -> Draft:
-        """Ask the model."""
-        return await self._ask_model(request, [])
+        """Ask the model, unless the documents lack words of the question."""
+        refused = await self.gate.refuse(request) if self.gate is not None else None
+        return await self._ask_model(request, []) if refused is None else refused
 
     async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
         """Ask the model again, naming the faults."""

@@ -14,9 +14,9 @@ from hardwon.models.documents import DocumentType
 from knowledge.documents.blocks.layout import layout_blocks
 from knowledge.documents.blocks.markdown import markdown_blocks
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind, Lines, split_long
-from knowledge.documents.parsing.headings import BELOW
 from knowledge.documents.parsing.passage_text import text_hash
 from knowledge.documents.parsing.settings_path import config_lines
+from knowledge.formats.headings import BELOW
 from knowledge.text.alignment import Span
 
 _COMMENT: Final = ("#", ";", "//")

@@ -14,9 +14,9 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind, Lines, as_label, is_lead, split_long
-from knowledge.documents.parsing.csv_tables import DELIMITER
 from knowledge.documents.parsing.decode import front_matter_end
 from knowledge.documents.parsing.sentences import sentences
+from knowledge.formats.csv_tables import DELIMITER
 from knowledge.text.alignment import Span
 
 _CODE: Final = frozenset({"fence", "code_block"})

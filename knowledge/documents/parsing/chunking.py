@@ -16,10 +16,10 @@ from typing import Final
 
 from hardwon.models.documents import DocumentType, LogLine, Severity
 from knowledge.documents.models import Chunk
-from knowledge.documents.parsing.csv_tables import tables
 from knowledge.documents.parsing.decode import MAX_NAME_CHARS, front_matter_end
-from knowledge.documents.parsing.headings import BELOW, headings, text_lines
 from knowledge.documents.ports import ParsedDocument
+from knowledge.formats.csv_tables import tables
+from knowledge.formats.headings import BELOW, headings, text_lines
 
 CHUNK_TOKENS: Final = 512
 OVERLAP_TOKENS: Final = 128

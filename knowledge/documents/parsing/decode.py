@@ -16,15 +16,15 @@ from typing import Final
 
 from hardwon.errors import HardwonError
 from hardwon.models.documents import DocumentType
-from knowledge.documents.parsing.csv_tables import SEPARATED, as_rows
-from knowledge.documents.parsing.encodings import UnknownEncoding, as_utf16, decode_text
-from knowledge.documents.parsing.formats.html_tables import with_pipe_tables
-from knowledge.documents.parsing.formats.man_pages import MAN_NAME, convert_man, is_man_page
-from knowledge.documents.parsing.formats.notebooks import read_notebook
-from knowledge.documents.parsing.headings import headings
 from knowledge.documents.parsing.log_lines import looks_like_log
-from knowledge.documents.parsing.markup import MARKUPS, as_markdown, looks_like_asciidoc
 from knowledge.documents.ports import ParsedDocument
+from knowledge.formats.csv_tables import SEPARATED, as_rows
+from knowledge.formats.encodings import UnknownEncoding, as_utf16, decode_text
+from knowledge.formats.headings import headings
+from knowledge.formats.html_tables import with_pipe_tables
+from knowledge.formats.man_pages import MAN_NAME, convert_man, is_man_page
+from knowledge.formats.markup import MARKUPS, as_markdown, looks_like_asciidoc
+from knowledge.formats.notebooks import read_notebook
 from knowledge.text.redaction import redact
 
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd"}) | MARKUPS

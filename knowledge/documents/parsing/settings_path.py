@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from knowledge.documents.parsing.headings import BELOW
 from knowledge.documents.parsing.sentences import sentences
+from knowledge.formats.headings import BELOW
 from knowledge.text.alignment import Span
 
 _KEY = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=](?=\s|$|[\"'\w\[{])[ \t]*(.*)")

@@ -11,10 +11,10 @@ from hardwon.models.documents import DocumentType, Passage, PassageId, PassageKi
 from knowledge.documents.blocks.cut import cut_document
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind
 from knowledge.documents.models import WholeDocument
-from knowledge.documents.parsing.headings import BELOW
 from knowledge.documents.parsing.sentences import sentences
 from knowledge.documents.reading.question import Held, Question, Word
 from knowledge.documents.verification.verify import Evidence
+from knowledge.formats.headings import BELOW
 from knowledge.text.alignment import Span
 
 MAX_CUT_CHARS: Final = 4_000_000

@@ -57,6 +57,12 @@ _SIZED: Final = 200
 COSINE_SHARE: Final = 0.6
 _ENTRIES: Final = frozenset({BlockKind.ROW, BlockKind.SETTING, BlockKind.ITEM, BlockKind.DEFINITION})
 _COMPARES: Final = re.compile(r"\b(?:differ\w*|compare\w*|versus|vs|between)\b", re.IGNORECASE)
+_ASKS_SEVERAL: Final = re.compile(rf"{_COMPARES.pattern}|\b(?:and|or|both|each)\b|\?[^?]+\?", re.IGNORECASE)
+"""A model may answer from several blocks what one question asks of several things."""
+_ENGLISH: Final = re.compile(
+    r"\b(?:the|a|of|is|are|and|to|for|with|from|can|does|how|what|which|where|when|why|who)\b", re.IGNORECASE
+)
+_MIN_FOREIGN_WORDS: Final = 4
 
 
 class Signs(NamedTuple):
@@ -128,6 +134,15 @@ class Judged:
         return self.worth - SIZE_COST * math.log2(max(self.of.size, _SIZED) / _SIZED)
 
 
+class _Read(NamedTuple):
+    """A question, the evidence that can be quoted with its numbers, and the blocks in it."""
+
+    question: Question
+    readable: Sequence[Evidence]
+    numbers: Sequence[int]
+    found: Sequence[Candidate]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveDrafter(Drafter):
     """Quotes blocks for one question. `scope` is that of the question: words are as rare as they are there."""
@@ -170,40 +185,62 @@ class ExtractiveDrafter(Drafter):
         computed = list(_lines_of_computed(request.evidence))
         if computed:
             return Draft(claims=tuple(computed), sure=1.0)
-        readable = [each for each in request.evidence if each.passage.quotable and each.text.strip()]
-        numbers = [at for at, each in enumerate(request.evidence, 1) if each.passage.quotable and each.text.strip()]
-        known = await self.statistics.statistics(
-            self.scope, list(term_counts(f"{request.question}\n{request.searched}"))
-        )
+        read = await self._read(request)
+        if not read.found:
+            return Draft(sure=0.0)
+        scale = await self._same_scale()
+        near = {
+            at: scale(each.passage.cosine)
+            for at, each in enumerate(read.readable, 1)
+            if each.passage.cosine is not None
+        }
+        judged = await self._judge(request.searched, read, scale, near)
+        choice = choose(read.question, request.searched, judged, near, self.weights, _told_before(request))
+        signs = choice.signs._asdict() if choice.signs else {}
+        if not choice.chosen:
+            nearest = None if choice.nearest is None else self._claim(choice.nearest.of, read)
+            return Draft(sure=choice.sure, signs=signs, lacking=choice.lacking, nearest=nearest)
+        claims = tuple(self._claim(each.of, read) for each in choice.chosen)
+        return Draft(claims=claims, sure=choice.sure, signs=signs)
+
+    async def refuse(self, request: DraftRequest) -> Draft | None:
+        """Return a draft that names the words that no block of the passages holds, None where one holds them all.
+
+        The blocks are as whole as without a model, whose own passages stay as they were found.
+        """
+        if next(_lines_of_computed(request.evidence), None) is not None or _is_foreign(request.question):
+            return None
+        wider = await self.widen([each.passage for each in request.evidence])
+        evidence = [
+            each if passage is each.passage else Evidence(passage, passage.text)
+            for each, passage in zip(request.evidence, wider, strict=True)
+        ]
+        read = await self._read(replace(request, evidence=evidence))
+        if not read.found or any(not each.missing for each in read.found):
+            return None
+        if _ASKS_SEVERAL.search(request.searched) and not _in_all(read.found):
+            return None
+        nearest, lacking = _lacking(read.found)
+        return Draft(sure=0.0, lacking=lacking, nearest=self._claim(nearest, read))
+
+    async def _read(self, request: DraftRequest) -> _Read:
+        """Return the question and the blocks of the passages, those that lack least first."""
+        readable = [
+            (at, each)
+            for at, each in enumerate(request.evidence, 1)
+            if each.passage.quotable and each.passage.kind is not PassageKind.COMPUTED and each.text.strip()
+        ]
+        evidence = [each for _, each in readable]
+        terms = list(term_counts(f"{request.question}\n{request.searched}"))
         question = Question(
             request.searched,
-            known,
+            await self.statistics.statistics(self.scope, terms),
             own=request.question if request.conversation else request.searched,
             is_word=self.is_word,
         )
-        found = await asyncio.to_thread(self._candidates, question, readable)
-        if not found:
-            return Draft(sure=0.0)
-        found = await self._excuse(question, found, readable)
-        scale = await self._same_scale()
-        near = {
-            at: scale(each.passage.cosine) for at, each in enumerate(readable, 1) if each.passage.cosine is not None
-        }
-        judged = await self._judge(request.searched, readable, found, scale, near)
-        told = _told_before(request)
-        choice = choose(question, request.searched, judged, near, self.weights, told)
-        if not choice.chosen:
-            return Draft(
-                sure=choice.sure,
-                signs=choice.signs._asdict() if choice.signs else {},
-                lacking=choice.lacking,
-                nearest=None if choice.nearest is None else self._claim(choice.nearest.of, readable, numbers),
-            )
-        return Draft(
-            claims=tuple(self._claim(each.of, readable, numbers) for each in choice.chosen),
-            sure=choice.sure,
-            signs=choice.signs._asdict() if choice.signs else {},
-        )
+        found = await asyncio.to_thread(self._candidates, question, evidence)
+        found = await self._excuse(question, found, evidence) if found else []
+        return _Read(question, evidence, [at for at, _ in readable], found)
 
     async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
         """Return None: blocks stay what they are."""
@@ -253,14 +290,13 @@ class ExtractiveDrafter(Drafter):
     async def _judge(
         self,
         searched: str,
-        readable: Sequence[Evidence],
-        found: Sequence[Candidate],
+        read: _Read,
         scale: _Mapped,
         near: Mapping[int, float],
     ) -> list[Judged]:
         """Return the candidates with most of the question's words, compared by sense."""
-        ranked = sorted(found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
-        texts = [part for each in ranked for part in _texts_to_embed(readable[each.source - 1], each)]
+        ranked = sorted(read.found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
+        texts = [part for each in ranked for part in _texts_to_embed(read.readable[each.source - 1], each)]
         query = (await self.embedder.embed([searched], "query")).vectors[0]
         nearness = (await self.sentences.of(texts, self.embedder, self.scope.workspace)) @ query
         cosines = np.maximum(nearness[0::2], nearness[1::2])
@@ -269,11 +305,11 @@ class ExtractiveDrafter(Drafter):
             for each, cosine in zip(ranked, cosines, strict=True)
         ]
 
-    def _claim(self, of: Candidate, readable: Sequence[Evidence], numbers: Sequence[int]) -> DraftClaim:
-        text = readable[of.source - 1].text
+    def _claim(self, of: Candidate, read: _Read) -> DraftClaim:
+        text, number = read.readable[of.source - 1].text, read.numbers[of.source - 1]
         quote = text[slice(*of.span)]
         told = of.block.told or quote
-        quotes = [(numbers[of.source - 1], quote)]
+        quotes = [(number, quote)]
         lead = (
             text[slice(*of.lead)]
             if of.lead is not None and of.block.kind not in {BlockKind.ITEM, BlockKind.ROW}
@@ -281,7 +317,7 @@ class ExtractiveDrafter(Drafter):
         )
         if lead and of.lead is not None and (of.lead.end <= of.span.start) and len(lead) + len(told) <= BUDGET:
             told = f"{lead}\n{told}"
-            quotes.insert(0, (numbers[of.source - 1], lead))
+            quotes.insert(0, (number, lead))
         begin = of.marked.start - of.span.start
         marked = begin, of.marked.end - of.span.start
         return DraftClaim(text=told, quotes=tuple(quotes), names=of.block.told, marked=marked)
@@ -291,6 +327,11 @@ class ExtractiveDrafter(Drafter):
         space = await self.embedder.space()
         ours = default_scale("all-MiniLM-L6-v2")
         return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
+
+
+def _is_foreign(question: str) -> bool:
+    """Return whether a question is in another language, in which its documents need not be."""
+    return len(question.split()) >= _MIN_FOREIGN_WORDS and _ENGLISH.search(question) is None
 
 
 def _worth(of: Candidate, cosine: float, near: float) -> float:
@@ -339,8 +380,7 @@ def choose(  # noqa: PLR0917
     pair = _both(question, ranked) if _COMPARES.search(searched) else ()
     if not holding and not pair:
         nearest = min(ranked, key=lambda each: (len(each.of.missing), -each.rank))
-        common = [word for word in nearest.of.missing if all(word in each.of.missing for each in ranked)]
-        lacking = tuple(each.written for each in common or nearest.of.missing)
+        _, lacking = _lacking([nearest.of, *(each.of for each in ranked)])
         return Choice((), 0.0, signs=_signs(nearest, near), lacking=lacking, nearest=nearest)
     best = pair[0] if pair else holding[0]
     signs = _signs_of_all(question, pair, near) if pair else _signs(best, near)
@@ -360,6 +400,16 @@ def choose(  # noqa: PLR0917
         if len(chosen) < MAX_QUOTED and size <= BUDGET and each.rank >= best.rank - near_enough:
             chosen += [each] if not any(_overlap(each.of, other.of) for other in chosen) else []
     return Choice(tuple(chosen), sure, signs=signs)
+
+
+def _in_all(found: Sequence[Candidate]) -> list[Word]:
+    """Return the words that every block lacks."""
+    return [word for word in found[0].missing if all(word in each.missing for each in found)]
+
+
+def _lacking(found: Sequence[Candidate]) -> tuple[Candidate, tuple[str, ...]]:
+    """Return the first block, and the words that all of them lack; if there are none, those that it lacks."""
+    return found[0], tuple(each.written for each in _in_all(found) or found[0].missing)
 
 
 def _signs(each: Judged, near: Mapping[int, float]) -> Signs:

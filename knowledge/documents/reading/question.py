@@ -69,6 +69,8 @@ _SINCE: Final = re.compile(r"\bsince (?:when|which|what)\b", re.IGNORECASE)
 _DATED: Final = re.compile(r"\b(?:since|until|v?\d+\.\d+|(?:19|20)\d\d)\b", re.IGNORECASE)
 _AROUND: Final = "?!.,;:()[]<>{}'\"`*=-#|"
 _NAMING_MARKS: Final = ("/", "-", "$", "@", "~", ".")
+_ADDRESSES: Final = frozenset({"url", "urls", "uri", "link", "links"})
+"""Words for what a text shows without naming it."""
 _VERSION_WORDS: Final = r"(?:version|versions|release|v)"
 
 
@@ -106,6 +108,8 @@ class Held:
 
     def has(self, word: Word) -> bool:
         """Return whether a word is held, in whatever inflected form; of an identifier in parts, all of them."""
+        if word.written.lower() in _ADDRESSES and "://" in self.text:
+            return True
         if word.written[:1] in _NAMING_MARKS:
             return re.search(rf"(?<![^\W_]){re.escape(word.written.lower())}(?![^\W_])", self.text) is not None
         if word.written.isdigit():

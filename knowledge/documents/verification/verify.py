@@ -1,8 +1,8 @@
 """Verify the claims of a draft against their sources; pure.
 
 This proves that a quote is real, that every number, code, path and name of a claim occurs in the quoted source, and
-that each of its words stands in the quoted sentences in some form; where one does not, those sentences are shown
-instead of the claim. It does not prove that the claim follows from the quote.
+that each of its words stands in the quoted sentences in some form, and a negation in both or in neither; else those
+sentences are shown instead of the claim. It does not prove that the claim follows from the quote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from knowledge.documents.models import Claim, Quote
 from knowledge.documents.parsing.log_lines import moment
 from knowledge.documents.parsing.sentences import sentences
 from knowledge.documents.verification.injection import gives_orders, without_orders
-from knowledge.documents.verification.negation import NEGATIONS, ParsedSentence, parse_sentence, stems_of
 from knowledge.text.alignment import NormalizedText, Span, align
 from knowledge.text.bm25 import stem, words_and_wholes
 from knowledge.text.names import LETTERS, find_invented, normalize_typography
@@ -55,7 +54,7 @@ _DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS.split()[:19]
 _DIGITS |= {word: str(number * 10) for number, word in enumerate(_TENS.split(), 3)}
 _DIGITS_OF_STEMS = {stem(word): digits for word, digits in _DIGITS.items()}
 _NUMBER_WORDS = frozenset(_NUMBERS.split())
-_NEGATION_DROPPED = "it leaves out that this is denied where it quotes from"
+_NEGATION = re.compile(r"\b(?:not|no|never|none|nothing|neither|nor|cannot|without)\b|n't\b", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}\w*")
 _MARKS = re.compile(r"\*\*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s|(?<=\d)T(?=\d)|(?<=\d)Z(?:\b|(?=__\s))")
 """Markup, and the letters within and behind a time."""
@@ -112,13 +111,13 @@ class Evidence:
         return frozenset(stems_of(self.context_text))
 
     @cached_property
-    def sentences(self) -> Sequence[ParsedSentence]:
-        """The sentences of the text with their negations."""
-        return [parse_sentence(_normalize(self.text[span.start : span.end]), span) for span in sentences(self.text)]
+    def sentences(self) -> Sequence[Span]:
+        """The spans of its sentences."""
+        return list(sentences(self.text))
 
     def whole_sentences(self, span: Span) -> Span:
         """Return a span widened to the sentences that it is part of."""
-        own = [each.span for each in self.sentences if each.overlaps(span)]
+        own = [each for each in self.sentences if each.start < span.end and span.start < each.end]
         whole = Span(min([span.start, *(each.start for each in own)]), max([span.end, *(each.end for each in own)]))
         return whole if whole.end - whole.start <= MAX_QUOTE_CHARS else span
 
@@ -233,11 +232,16 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
 def _is_said(claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]]) -> bool:
     """Return whether each word of a claim stands in the sentences it quotes, or in the names of their document.
 
-    Else it may say the opposite with a true quote: promoted where that says demoted.
+    Else it may say the opposite with a true quote: promoted where that says demoted. So it may if one of them denies
+    something alone. A block of a document, and what was counted, are what they are.
     """
-    if _repeats(claim.text, cited):
+    repeats = _repeats(claim.text, cited)
+    if (repeats and claim.marked) or any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited):
         return True
-    if any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited):
+    whole = "\n".join(source.text[slice(*source.whole_sentences(span))] for source, span in cited)
+    if _denies(claim.text) is not _denies(whole):
+        return False
+    if repeats:
         return True
     quoted = "\n".join(source.quoted_text(span) for source, span in cited)
     known = frozenset[str]().union(*(source.words for source, _ in cited))
@@ -247,6 +251,10 @@ def _is_said(claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]]) -> bool:
         each in stems or each in _CONNECTING or each in joined or each.isdigit() or _has_form(each, stems)
         for each in stems_of(_normalize(claim.text))
     )
+
+
+def _denies(text: str) -> bool:
+    return _NEGATION.search(normalize_typography(text)) is not None
 
 
 def _has_form(word: str, stems: frozenset[str]) -> bool:
@@ -318,40 +326,13 @@ def _faults(
     if gives_orders(claim.text):
         yield "it reads like an order to a model"
     if _repeats(claim.text, cited):
-        listed = any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited)
-        if not listed and _drops_negation(_normalize(claim.text), cited):
-            yield _NEGATION_DROPPED
         return  # the claim is its quote; checking each line against a whole list takes seconds
     text = _normalize(claim.text)
     yield from _find_unsupported(text, cited)
-    if NEGATIONS.search(text) and not any(NEGATIONS.search(source.context_text) for source, _ in cited):
-        yield "it denies what is not denied where it quotes from"
-    elif _drops_negation(text, cited):
-        yield _NEGATION_DROPPED
     stems = stems_of(text)
     shared = question_stems.union(*(source.words for source, _ in cited))
     if stems and sum(each in shared for each in stems) < MIN_SHARED_WORDS * len(stems):
         yield "it says other things than what it quotes"
-
-
-def _drops_negation(text: str, cited: Sequence[tuple[Evidence, Span]]) -> bool:
-    """Return whether a claim asserts what its sources only negate.
-
-    Either it is most of each sentence that has all its words, or a quoted sentence negates it, and so does every
-    sentence that has as many of its words.
-    """
-    if NEGATIONS.search(text) or not any(NEGATIONS.search(source.context_text) for source, _ in cited):
-        return False
-    stems = frozenset(stems_of(text))
-    sources = list(dict.fromkeys(source for source, _ in cited))
-    every = [each for source in sources for each in source.sentences]
-    whole = [each for each in every if stems and stems <= each.stems]
-    if whole and all(each.repeats(stems) for each in whole):
-        return True
-    quoted = [each for source, span in cited for each in source.sentences if each.overlaps(span)]
-    most = max((len(each.stems & stems) for each in quoted if each.denies(stems)), default=0)
-    alike = [each for each in every if len(each.stems & stems) >= most]
-    return most > MIN_SHARED_WORDS * len(stems) and all(each.denies(stems) for each in alike)
 
 
 def _find_unsupported(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]:
@@ -374,6 +355,11 @@ def _normalize(text: str) -> str:
     plain = _FENCE.sub(" ", normalize_typography(visible_text(text))).replace("``", '"').replace("''", '"')
     plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _MARKS.sub(" ", plain)))
+
+
+def stems_of(text: str) -> list[str]:
+    """Return the stems of the words of a text, in order."""
+    return [stem(word) for word in words_and_wholes(text)[0]]
 
 
 def _words_only(text: str) -> str:

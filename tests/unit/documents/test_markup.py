@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knowledge.documents.blocks.cut import cut_document
 from knowledge.documents.parsing.chunking import split_document
 from knowledge.documents.parsing.decode import read
-from knowledge.documents.parsing.markup import MARKUPS, as_markdown
+from knowledge.formats.markup import MARKUPS, as_markdown
 from tests.support.cases import load_tables
 
 

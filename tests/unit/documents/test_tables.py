@@ -9,9 +9,9 @@ from hardwon.models.documents import DocumentType
 from knowledge.documents.blocks.cut import cut_document
 from knowledge.documents.blocks.model import BlockKind
 from knowledge.documents.parsing.chunking import split_document
-from knowledge.documents.parsing.csv_tables import as_rows
 from knowledge.documents.parsing.decode import read
 from knowledge.documents.ports import ParsedDocument
+from knowledge.formats.csv_tables import as_rows
 from tests.support.cases import over
 
 VALVES = 'valve,opens at,by\ninlet,"4 bar, or\nmore",hand\n\noutlet,9 | 10 bar,\n'

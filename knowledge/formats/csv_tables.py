@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from knowledge.documents.parsing.headings import text_lines
+from knowledge.formats.headings import text_lines
 
 _SEPARATORS: Final[dict[str, str]] = {".csv": ",;\t|", ".tsv": "\t"}
 _LOOKED_AT: Final = 8_192

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from knowledge.documents.parsing.formats.mdoc import BEGIN_DISPLAY, MDOC_ENDS, render_mdoc, split_arguments
+from knowledge.formats.mdoc import BEGIN_DISPLAY, MDOC_ENDS, render_mdoc, split_arguments
 
 MAN_NAME = re.compile(
     r"(?i)(?!.*\.(?:so|log|out|err)\.)[^/]*[a-z_\[][^/]*\.(?:[1-9](?!z|gp|g2|ds)[a-z]{0,8}|man|mdoc)(?:\.gz)?"
