@@ -20,6 +20,7 @@ from knowledge.documents.ports.search import Finder as Finder
 from knowledge.documents.ports.search import LogStore as LogStore
 from knowledge.documents.ports.search import PassageIndex as PassageIndex
 from knowledge.documents.ports.search import PassageStore as PassageStore
+from knowledge.documents.ports.search import Reranker as Reranker
 from knowledge.documents.ports.search import Searcher as Searcher
 from knowledge.documents.ports.sources import Repositories as Repositories
 from knowledge.documents.ports.sources import Repository as Repository

@@ -40,6 +40,28 @@ class Searcher(Protocol):
         """
 
 
+class Reranker(Protocol):
+    """A model that scores pairs of texts. One that `ranks` scores texts for a question, higher is better.
+
+    One that `judges` says how surely a claim, the query, follows from a text, 0..1.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the model; part of the cache key of an answer."""
+
+    @property
+    def ranks(self) -> bool:
+        """True if its scores order texts by how well they answer."""
+
+    @property
+    def judges(self) -> bool:
+        """True if its scores say whether claims follow."""
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the score of each text. Raises RerankerUnavailable."""
+
+
 class PassageStore(Protocol):
     """Passages of one workspace: returns only what is active and in the scope."""
 
