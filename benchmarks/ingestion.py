@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+import numpy as np
+
 from benchmarks.materials import throwaway
 from hardwon.models.documents import NewDocument
 from knowledge.adapters.embedding.local import LocalEmbedder
@@ -29,7 +31,8 @@ from knowledge.wiring.open import Knowledge
 
 LLAMA_INDEX = "llama-index-core==0.14.25"
 TXTAI = "txtai==9.14.0"
-_FILE_BYTES = 50_000
+_FILE_BYTES = 16_000
+"""About the mean of the guides of a project."""
 _BATCH = 64
 _WARM_BYTES = 20_000
 Ingest = Callable[[dict[str, str]], Awaitable[int]]
@@ -38,12 +41,12 @@ Ingest = Callable[[dict[str, str]], Awaitable[int]]
 def make_files(size: int) -> dict[str, str]:
     """Return Markdown files of this size together: the project's own, varied so that no passage comes twice."""
     root = Path(__file__).parents[1]
-    sources = [each.read_text() for each in sorted(root.glob("docs/**/*.md"))]
+    whole = "\n\n".join(each.read_text() for each in sorted(root.glob("docs/**/*.md")))
     files: dict[str, str] = {}
     at = total = 0
     while total < size:
-        text = sources[at % len(sources)][:_FILE_BYTES]
-        paragraphs = text.split("\n\n")
+        begin = at * _FILE_BYTES % len(whole)
+        paragraphs = whole[begin : begin + _FILE_BYTES].split("\n\n")
         varied = "\n\n".join(f"{each} ({at}.{number})" for number, each in enumerate(paragraphs) if each.strip())
         files[f"{at}.md"] = varied[: size - total]
         total += len(files[f"{at}.md"])
@@ -54,8 +57,9 @@ def make_files(size: int) -> dict[str, str]:
 class _Counting(Embedder):
     """Counts the tokens that an embedder embeds."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, *, instant: bool) -> None:
         self._embedder = embedder
+        self._instant = instant
         self.tokens = 0
 
     async def space(self) -> EmbeddingSpace:
@@ -64,6 +68,9 @@ class _Counting(Embedder):
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embeddings:
         """Embed, and count."""
+        if self._instant:
+            numbers = np.random.default_rng(len(texts)).standard_normal((len(texts), (await self.space()).dims))
+            return Embeddings(vectors=numbers.astype(np.float32), tokens=0, truncated=())
         embedded = await self._embedder.embed(texts, kind)
         self.tokens += embedded.tokens
         return embedded
@@ -134,9 +141,9 @@ async def ingest_by_txtai(files: dict[str, str], embedder: Embedder, tokens: int
     return await asyncio.to_thread(work)
 
 
-async def measure(size: int, rounds: int, *, txtai: bool) -> list[tuple[str, list[float], int]]:
+async def measure(size: int, rounds: int, *, txtai: bool, instant: bool) -> list[tuple[str, list[float], int]]:
     """Return the seconds of each round, by way, and the number of passages."""
-    embedder = _Counting(LocalEmbedder())
+    embedder = _Counting(LocalEmbedder(), instant=instant)
     space = await embedder.space()
     tokens = max_passage_tokens(space, CHUNK_TOKENS)
     async with throwaway(embedder) as knowledge:
@@ -167,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--megabytes", type=float, default=10.0, help="of Markdown (10)")
     parser.add_argument("--rounds", type=int, default=3, help="of all, in turn (3)")
     parser.add_argument("--txtai", action="store_true", help="txtai too")
+    parser.add_argument("--instant", action="store_true", help="vectors at random: all but the model")
     parser.add_argument("--packages", type=Path, help="a folder that has them already")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
@@ -175,7 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wanted = [LLAMA_INDEX, *([TXTAI] if given.txtai else [])]
             subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *wanted], check=True)
         sys.path.append(str(folder))  # after our own packages, so that both run on the same versions
-        measured = asyncio.run(measure(int(given.megabytes * 1e6), given.rounds, txtai=given.txtai))
+        measured = asyncio.run(
+            measure(int(given.megabytes * 1e6), given.rounds, txtai=given.txtai, instant=given.instant)
+        )
     ours = measured[0][1]
     for name, seconds, passages in measured[1:]:
         ratios = [theirs / each for theirs, each in zip(seconds, ours, strict=True)]
