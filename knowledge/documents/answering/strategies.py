@@ -64,7 +64,9 @@ class DirectFinder(Finder):
         asked = query.question if query.original is None else words_for_logs(query.original, query.question)
         facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
         if not facts.passages:
-            return await self.searcher.search(query, scope)
+            found = await self.searcher.search(query, scope)
+            lines = await self.evidence.lines_naming(query.question, scope, found.passages) if found.passages else []
+            return replace(found, passages=(*found.passages, *lines))
         try:
             async with asyncio.timeout(SECONDS_BESIDE_FACTS):
                 found = await self.searcher.search(query, scope)

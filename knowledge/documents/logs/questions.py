@@ -329,6 +329,12 @@ def _listing_words(question: str) -> list[str]:
     return _LISTING.findall(question)
 
 
+def identifiers_in(question: str) -> list[str]:
+    """Return the identifiers that a question names, such as the number of an order."""
+    found = [each[0].rstrip("./:") for each in _EXACT.finditer(question)]
+    return [each for each in dict.fromkeys(found) if re.search(r"\d\d|_|-", each) and re.search(r"\d", each)]
+
+
 def severities_in(question: str) -> Iterator[Severity]:
     """Yield the severities named in capitals, or in lower case next to words such as "entries"."""
     for match in _SEVERITY.finditer(question):

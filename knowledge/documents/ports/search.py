@@ -139,6 +139,9 @@ class LogStore(Protocol):
     ) -> FieldCounts:
         """Return what matching lines name as a field: address, host, user, an hour in a zone, or a key of theirs."""
 
+    async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
+        """Return the first lines of shown logs that hold all terms, with their logs and their offsets in these."""
+
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         """Return the line with this number and `neighbours` lines on each side."""
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hardwon.models.documents import DocumentStatus
-from knowledge.documents.models import AnswerStatus
+from knowledge.documents.models import AnswerStatus, Profile, Query
 from knowledge.wiring.open import Knowledge
 from orchestrator.qa.wrappers import AnswerFromCaseEvidence
 from tests.support.cases import over
@@ -21,6 +21,7 @@ from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 
 __all__ = ["knowledge", "opens", "own", "shared"]  # fixtures
 pytestmark = OF_ONE_LOOP
+DEFAULT_PROFILE = Profile(name="test", system_prompt="")
 BEGIN = datetime(2025, 10, 19, 14, tzinfo=UTC)
 USERS = ["root", "admin", "bob", "eve", "mallory", "svc-backup"]
 LEVELS = ["INFO"] * 6 + ["WARN", "ERROR", "ERROR", "CRITICAL"]
@@ -181,6 +182,18 @@ async def test_a_word_that_no_line_holds_is_dropped_beside_a_rarer_one_and_it_is
     assert lines[0] == first
     if "tenant" in question:
         assert lines[-1] == "auth.log: none of these lines names a field 'tenant'."
+
+
+async def test_a_line_that_alone_names_what_a_question_names_is_found_beside_documents(knowledge: Knowledge) -> None:
+    lines = [f"2025-10-19T14:00:{n:02}Z INFO order ord-{n}77 was packed by {n}" for n in range(40)]
+    await put(knowledge, "shop.log", "\n".join(lines).encode(), "case", "1")
+    await put(knowledge, "shop.md", b"# Shop\n\nOrders are packed by hand and sent in the evening.\n", "case", "1")
+    await knowledge.documents.indexing.run()
+    scope = await readable(knowledge, "case", "1")
+    found = await knowledge.answering.direct.find(Query(question="Was ord-3177 packed?"), scope, DEFAULT_PROFILE)
+    (line,) = [each for each in found.passages if "ord-3177" in each.text]
+    assert (line.line_start, line.text) == (32, lines[31])
+    assert (await knowledge.documents.quotes.visible([line], scope))[line.passage_id] == lines[31]
 
 
 async def test_a_log_is_embedded_by_its_templates(knowledge: Knowledge) -> None:

@@ -134,6 +134,28 @@ class PostgresLogs(WorkspaceStore, LogStore):
             rows = (await connection.execute(some)).all() if limit else []
         return total or 0, [to_line(row) for row in rows]
 
+    async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
+        before = kb_lines.alias("before")
+        offset = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(before.c.text) + 1), 0))
+        shown = sa.and_(D.id == _L.document_id, D.active_generation == _L.generation)
+        lines = (
+            sa.select(*_L)
+            .select_from(kb_lines.join(kb_documents, shown))
+            .where(in_scope(scope, self._workspace), ALIVE, *map(_holds, terms))
+            .limit(limit)
+        )
+        found = []
+        for row in await self._all(lines):
+            at = await self._scalar(
+                offset.where(
+                    before.c.document_id == row.document_id,
+                    before.c.generation == row.generation,
+                    before.c.line < row.line,
+                )
+            )
+            found.append((DocumentId(row.document_id), to_line(row), int(at or 0)))
+        return found
+
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         near = _L.line.between(line - neighbours, line + neighbours)
         query = sa.select(*_L).select_from(kb_lines).where(*self._fitting(log, scope, LineFilter()), near)
