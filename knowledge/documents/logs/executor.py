@@ -174,7 +174,7 @@ class LogAnswers:
                 only = narrowed
             elif only.terms or only.status:
                 note = f"; none of these lines holds {lacking}"
-            elif rarer := await self._find_rare_words(only, query.words):
+            elif addressed and (rarer := await self._find_rare_words(only, query.words)):
                 only, note = replace(only, terms=rarer), f"; none of these lines holds {lacking}"
             else:
                 told = f"{self.log.name}: no line holds {lacking}: other wordings are not counted."

@@ -256,7 +256,9 @@ class _Reading:
         which = any(listing) or (addressed and not plain and not when and bool(listing))
         timed = not when and (query.since is not None or query.until is not None)
         listed = bool(ends) or (not counted and bool(timed or (named and which)))
-        if not (counted or when or sought or listed) or not (addressed or (named and (counted or when or listed))):
+        if not (counted or when or sought or listed) or not (
+            addressed or (named and (counted or when or listed)) or (field and len(self._words()) > 1)
+        ):
             return None
         groups: tuple[Group, ...] = (Group.SEVERITY,) if len(severities) > 1 and not when else ()
         if by_path and not named:

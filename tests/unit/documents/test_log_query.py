@@ -85,6 +85,9 @@ def test_beside_documents_only_what_names_lines_of_a_log_has_a_plan() -> None:
     assert parse_log_question("How many vacations do employees have?", addressed=False) is None
     assert parse_log_question("What errors were there?", addressed=False) is None
     assert parse_log_question("How many vacations do employees have?") == plan(words=("vacation", "employee"))
+    most = plan(words=("failed", "password"), field="address")
+    assert parse_log_question("Which address has the most failed passwords?", addressed=False) == most
+    assert parse_log_question("Which host has the most memory?", addressed=False) is None
     assert parse_log_question("When did the errors start?", addressed=False) == plan(severities=ERRORS)
     assert addresses_logs("Show me all CRITICAL entries")
     assert not addresses_logs("What errors were there?")
