@@ -126,14 +126,12 @@ class OnnxReranker(Reranker):
         return await asyncio.to_thread(self._score, query, texts)
 
     def _score(self, query: str, texts: Sequence[str]) -> list[float]:
-        import onnxruntime  # noqa: PLC0415 - loaded with the session
-
         pairs = [(text, query) if self.judges else (query, text) for text in texts]
         found: list[float] = []
         try:
             for start in range(0, len(pairs), _BATCH):
                 found += self._score_batch(pairs[start : start + _BATCH])
-        except (RuntimeError, ValueError, onnxruntime.capi.onnxruntime_pybind11_state.Fail) as error:
+        except _onnx_errors() as error:
             raise RerankerUnavailable(f"the reranker in {self.path.name} fails: {type(error).__name__}") from error
         return found
 
@@ -153,6 +151,14 @@ class OnnxReranker(Reranker):
         return [float(each) for each in 1 / (1 + np.exp(-np.clip(logits[:, -1], -60, 60)))]
 
 
+def _onnx_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of onnxruntime, which have no base of their own, and of what is run with it."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415 - as below
+
+    own = (each for each in vars(state).values() if isinstance(each, type) and issubclass(each, Exception))
+    return (*own, RuntimeError, ValueError, OSError, AttributeError)
+
+
 def open_onnx(path: Path) -> OnnxReranker:
     """Open an ONNX file with `tokenizer.json`, and `config.json` if there is one, beside it. Raises InvalidSetting."""
     import onnxruntime  # noqa: PLC0415 - 30 MB that a process without a local model never needs
@@ -161,9 +167,9 @@ def open_onnx(path: Path) -> OnnxReranker:
     beside = path.with_name("config.json")
     try:
         labels: Mapping[str, str] = json.loads(beside.read_bytes()).get("id2label", {}) if beside.exists() else {}
-        tokenizer = Tokenizer.from_buffer(path.with_name("tokenizer.json").read_bytes())
+        tokenizer = Tokenizer.from_str(path.with_name("tokenizer.json").read_text("utf-8"))
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # the library's own errors have no common base
+    except _onnx_errors() as error:
         reason = "give an ONNX file of a cross-encoder, with its tokenizer.json beside it"
         raise InvalidSetting(_VARIABLE, f"{path} cannot be read: {reason}") from error
     tokenizer.enable_padding()

@@ -97,6 +97,13 @@ def make_reranker(settings: KnowledgeSettings) -> Reranker | None:
     )
 
 
+async def _make_reranking(settings: KnowledgeSettings, stores: Stores, models: Models) -> Reranking | None:
+    """Return the reranker for a question; None for an endpoint if the workspace is local only."""
+    if models.reranker is None or (settings.reranker_base_url is not None and await stores.spaces.local_only()):
+        return None
+    return Reranking(models.reranker, settings.reranker_timeout_seconds)
+
+
 async def _make_reader(
     documents: Documents, models: Models, scope: Scope, reranking: Reranking | None
 ) -> ExtractiveDrafter:
@@ -122,16 +129,9 @@ def make_answering(
         """Return the model, charged to the workspace's quota; None if the workspace is local only."""
         return None if model is None or await stores.spaces.local_only() else SpendingModel(stores, model)
 
-    async def make_reranking() -> Reranking | None:
-        """Return the reranker for a question; None for an endpoint if the workspace is local only."""
-        reranker = models.reranker
-        if reranker is None or (settings.reranker_base_url is not None and await stores.spaces.local_only()):
-            return None
-        return Reranking(reranker, settings.reranker_timeout_seconds)
-
     async def drafter(scope: Scope) -> Drafter:
         synthesis = await permit(models.synthesis)
-        reranking = await make_reranking()
+        reranking = await _make_reranking(settings, stores, models)
         reader = await _make_reader(documents, models, scope, reranking)
         return reader if synthesis is None else ModelDrafter(synthesis, gate=reader, reranking=reranking)
 
@@ -139,7 +139,7 @@ def make_answering(
         return Rewriter(language_model=await permit(models.synthesis))
 
     async def entailment() -> Judge | None:
-        reranking = await make_reranking()
+        reranking = await _make_reranking(settings, stores, models)
         if reranking is not None and reranking.model.judges:
             return reranking
         synthesis = await permit(models.synthesis)

@@ -75,7 +75,7 @@ _FIELD: Final = rf"(?:(?:{_KNOWN})s?(?![\w-])|(?!{_KINDS})(?P<key>[a-z_][\w-]*))
 _FIELD_KNOWN: Final = rf"(?:{_KNOWN})s?(?![\w-])"
 _MOST_OF_IT: Final = r"(?=[^?!]*\b(?:most|top|highest|largest|biggest)\b)"
 _GROUPED: Final = tuple(
-    re.compile(rf"(?i){each}")
+    rf"(?i){each}"
     for each in (
         rf"\b(?:per|for (?:each|every)|of each|(?:group(?:ed)?|split|(?:broken |break)down) by(?: each)?) {_FIELD}",
         rf"\bby (?:each )?{_FIELD_KNOWN}",
@@ -90,7 +90,7 @@ _GROUPED: Final = tuple(
     )
 )
 """How questions ask for counts by a field; a word that is no known field is a key of the lines."""
-_RANKED: Final = re.compile(
+_RANKED: Final = (
     r"(?i)\b(?:with |ha(?:s|ve|d) )?(?:the )?(?:most|highest|largest|biggest|top)\b(?: number of)?|\b(?:most )?often\b"
 )
 
@@ -196,8 +196,12 @@ _UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2
 
 def may_ask_logs(question: str) -> bool:
     """Return whether a question has any word that a question about logs may have: only then it is worth parsing."""
-    cues = (*_GROUPED, _QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
-    return any(_listing_words(question)) or any(each.search(question) for each in cues)
+    cues = (_QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
+    return bool(
+        any(_listing_words(question))
+        or any(each.search(question) for each in cues)
+        or any(re.search(each, question) for each in _GROUPED)
+    )
 
 
 def addresses_logs(question: str) -> bool:
@@ -282,13 +286,13 @@ class _Reading:
     def _take_field(self) -> tuple[str | None, int | None]:
         """Return the field by which a question counts, and how many of its values it asks for; remove both."""
         for pattern in _GROUPED:
-            found = pattern.search(self.rest)
+            found = re.search(pattern, self.rest)
             if found is None:
                 continue
             named = {name: text for name, text in found.groupdict().items() if text}
             top = int(named.pop("top", 0)) or None
             name, text = next(iter(named.items()))
-            self.rest = _RANKED.sub(" ", f"{self.rest[: found.start()]} , {self.rest[found.end() :]}")
+            self.rest = re.sub(_RANKED, " ", f"{self.rest[: found.start()]} , {self.rest[found.end() :]}")
             return (_singular(text.lower()) if name == "key" else name), min(top, MAX_LISTED) if top else None
         return None, None
 

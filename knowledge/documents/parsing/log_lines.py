@@ -75,7 +75,6 @@ _NAMES: Final = {
     "PANIC": Severity.CRITICAL,
 }
 _NAME = "|".join(sorted(_NAMES, key=len, reverse=True))
-_ANY_NAME = re.compile(_NAME, re.IGNORECASE)
 _UPPER = re.compile(rf"(?<![A-Za-z0-9_])({_NAME})(?![A-Za-z0-9_])")
 _KEYED = re.compile(rf"(?i)\b(?:level|severity|lvl|loglevel)\b[\"']?\s*[=:]\s*[\"']?({_NAME})\b")
 _BRACKETED = re.compile(rf"(?i)[\[<(](?:\w+:)?({_NAME})[\])>:]|^({_NAME}):")
@@ -214,7 +213,7 @@ def severity(line: str) -> Severity | None:
     """
     head = _head(line)
     klog = _KLOG.match(head)
-    names = _ANY_NAME.search(head) is not None  # most lines of some logs have none
+    names = re.search(_NAME, head, re.IGNORECASE) is not None  # most lines of some logs have none
     if names and (found := _KEYED.search(head) or _UPPER.search(head)):
         return _NAMES[found[1].upper()]
     if names and (found := _BRACKETED.search(head)):
