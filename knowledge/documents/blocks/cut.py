@@ -5,6 +5,7 @@ Here stand also the blocks of configurations, code and logs: a setting with its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -21,6 +22,9 @@ from knowledge.text.alignment import Span
 
 _COMMENT: Final = ("#", ";", "//")
 _MAX_RUN: Final = 700
+_LINKED: Final = re.compile(r"(?<=\])\([^()\s]*\)")
+_CONTENTS_SHARE: Final = 0.6
+"""The share of a list's lines that are headings of its document from which on it is a table of contents."""
 
 
 def config_blocks(text: str) -> list[Block]:
@@ -140,4 +144,20 @@ def cut_document(text: str, document_type: DocumentType) -> Sequence[Block]:
     key=lambda digest, _, document_type: (digest, document_type),
 )
 def _cut_hashed(digest: bytes, text: str, document_type: DocumentType) -> Sequence[Block]:  # noqa: ARG001
-    return tuple(_CUTTERS[document_type](text))
+    return tuple(_without_contents(text, _CUTTERS[document_type](text)))
+
+
+def _without_contents(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield blocks without those of a table of contents, which name headings and say nothing."""
+    heads = {_bare(each) for block in blocks for each in block.path}
+    for block in blocks:
+        if block.kind in {BlockKind.ITEM, BlockKind.LIST, BlockKind.PARAGRAPH}:
+            lines = [line for each in text[slice(*block.span)].split("\n") if (line := _bare(each))]
+            if lines and sum(each in heads for each in lines) >= _CONTENTS_SHARE * len(lines):
+                continue
+        yield block
+
+
+def _bare(label: str) -> str:
+    """Return the letters and digits of a heading or an item, without the address that it links to."""
+    return "".join(filter(str.isalnum, _LINKED.sub("", label).lower()))

@@ -25,6 +25,7 @@ _HEAD_WORDS: Final = 4
 _KEY: Final = re.compile(r"[\s:=]")
 _GAP: Final = re.compile(r"\s{2,}|:\s|\s+[-\u2013\u2014]\s|&mdash;")
 """What parts a term from the body beside it."""
+_CAPTION: Final = re.compile(r"[\s*_]*(?:table|figure|example|listing)\s+\d+(?:[-.]\d+)*\s*[.:].{0,120}", re.IGNORECASE)
 _HELD_ABOVE: Final = 0.75
 """What a word counts that stands in the headings above a block or in the sentence that introduces it."""
 
@@ -121,7 +122,9 @@ def candidates(question: Question, evidence: Sequence[Evidence], blocks: Sequenc
         for block in own:
             place = passage.document_id, offset + block.span.start, offset + block.span.end
             text = each.text[slice(*block.span)]
-            if place in seen or not any(map(str.isalnum, text)) or _is_question(block, text, question):
+            if place in seen or not any(map(str.isalnum, text)) or _CAPTION.fullmatch(text):
+                continue
+            if _is_question(block, text, question) or question.is_turned_by(text):
                 continue
             seen.add(place)
             found.append(_candidate(question, source, block, each.text, title))

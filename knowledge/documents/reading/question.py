@@ -62,6 +62,7 @@ _YES_NO: Final = re.compile(
     r"\A\W*(?:and |but |so )?(?:is|are|was|were|do|does|did|can|could|may|must|should|will|has|have|had)\b",
     re.IGNORECASE,
 )
+_DENIED: Final = re.compile(r"\b(?:not|no|without)\s+(?:the |an? |any |be )?([a-z]{2,})", re.IGNORECASE)
 _ONLY: Final = re.compile(r"\bonly\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"[\s-]+([a-z]{2,})\b")
 """A plural noun or a unit behind a number, which then only counts or measures what is asked for."""
@@ -191,6 +192,7 @@ class Question:
         self.text = own
         self._statistics = statistics
         self._stems = frozenset(each for word in self.words for each in word.stems)
+        self._denied = _denied_stems(own)
         self.weights = {each: self._weight(each) for each in self.words}
         asked = frozenset(_words(without_accents(_asking_part(own))))
         self.compared = tuple(_compared(without_accents(own)))
@@ -222,7 +224,8 @@ class Question:
 
         What is no usual word names one thing; usual words may also be of others.
         """
-        told = {each.strip(_AROUND) for each in head.lower().split()}
+        told = {each.strip(_AROUND) for each in head.lower().partition("(")[0].split()}
+        told |= {each.rpartition(".")[2] for each in told}
         asked = {each.strip(_AROUND) for each in self.text.lower().split()}
         if any(not self.is_word(each) or not each.isalpha() for each in told & asked - {""}):
             return 1.0
@@ -232,6 +235,13 @@ class Question:
         """Return whether a text in code shows the question itself, as an example of what may be asked."""
         asked = " ".join(re.findall(r"\w+", self.text.casefold()))
         return " " in asked and asked in " ".join(re.findall(r"\w+", code.casefold()))
+
+    def is_turned_by(self, text: str) -> bool:
+        """Return whether a text denies what is asked for, and not what the question denies: no data, but a schema."""
+        if not self._denied:
+            return False
+        denied = _denied_stems(text)
+        return bool(denied & (self._stems - self._denied)) and not denied & self._denied
 
     def repeats(self, held: Held) -> bool:
         """Return whether a text holds nothing but the question's own words, as its answer cannot."""
@@ -279,6 +289,10 @@ def _compared(text: str) -> Iterator[tuple[str, ...]]:
         one, other = ({each.stems: each for each in _words(part)} for part in found.groups())
         yield from (each for each in one if each not in other)
         yield from (each for each in other if each not in one)
+
+
+def _denied_stems(text: str) -> frozenset[str]:
+    return frozenset(stem(found[1].lower()) for found in _DENIED.finditer(text))
 
 
 def _asking_part(text: str) -> str:

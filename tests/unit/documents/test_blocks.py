@@ -102,3 +102,11 @@ def test_every_block_stands_where_it_says(kind: DocumentType, text: list[str]) -
     for each in cut_document(whole, kind):
         assert 0 <= each.span.start < each.span.end <= len(whole)
         assert each.lead is None or whole[slice(*each.lead)].strip()
+
+
+def test_a_table_of_contents_is_no_block() -> None:
+    """It named what was asked for and said nothing of it."""
+    text = "# Path\n\n- [Joining](#joining)\n- [`Parsing`](#parsing)\n\n"
+    text += "## Joining\n\nIt joins.\n\n## Parsing\n\nIt parses.\n"
+    assert [told for _, told in cut(text) if "#joining" in told and not told.startswith("#")] == []
+    assert ("paragraph", "It joins.") in cut(text)

@@ -61,6 +61,8 @@ def lacking(question: str, text: str, *, title: str = "Pumps", known: str = "") 
         ("What are the two ways?", "There are 2 ways.", []),
         ("Since when is the mode session?", "The mode is session.", ["since"]),
         ("Does it run on Windows?", "It runs on Linux only.", []),
+        ("What is the url of the pumps?", "Pumps are at https://pumps.example/.", []),
+        ("What is the url of the pumps?", "Pumps are at the wall.", ["url"]),
         ("How long may 3 clients wait?", "Clients may wait for an hour.", []),
     ],
 )
@@ -93,3 +95,24 @@ def test_a_command_that_asks_the_question_is_no_answer() -> None:
     asked = Question("Who reads the gauge?", TermStatistics(documents=1, frequencies={}), own="Who reads the gauge?")
     assert asked.is_shown_by('pump ask "Who reads the gauge?"')
     assert not asked.is_shown_by("pump read gauge")
+
+
+@over(
+    "text, turned",
+    [
+        ("Dump only the data, not the schema.", True),
+        ("Dump only the schema, not the data.", False),
+        ("Dump the schema and the data.", False),
+    ],
+)
+def test_a_text_that_denies_what_is_asked_for_is_no_answer(text: str, *, turned: bool) -> None:
+    asked = "Which option dumps the schema and no data?"
+    question = Question(asked, TermStatistics(documents=1, frequencies={}), own=asked)
+    assert question.is_turned_by(text) is turned
+
+
+@over("head, named", [("path.join([...paths])", 1.0), ("join(path)", 0.5), ("pool", 0.0)])
+def test_a_heading_names_a_function_without_its_arguments(head: str, named: float) -> None:
+    asked = "What does path.join do?"
+    known = TermStatistics(documents=1, frequencies={})
+    assert Question(asked, known, own=asked, is_word=lambda word: word in USUAL).names(head) == named
