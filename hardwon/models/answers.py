@@ -26,6 +26,7 @@ class ToolAnswer(TypedDict):
     cached: bool
     error: str | None
     missing_words: list[str]
+    degraded: str | None
     """The words of the question that nothing found holds, where that is why there is no answer."""
     nearest: CitationJson | None
     """What comes nearest where nothing answers: no answer."""
@@ -76,6 +77,7 @@ class KBQueryResponse(TypedDict):
     answer_id: str
     extractive: bool
     missing_words: list[str]
+    degraded: str | None
     nearest: CitationJson | None
     reason: NotRequired[str]
 
@@ -138,4 +140,5 @@ class SelectionResponse(TypedDict):
     extractive: bool
     latency_ms: float
     missing_words: list[str]
+    degraded: str | None
     nearest: CitationJson | None

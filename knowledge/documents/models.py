@@ -160,6 +160,8 @@ class Answer:
     confidence: float = 0.0
     coverage: float | None = None
     extractive: bool = False
+    degraded: str | None = None
+    """Why the reranker did not take part."""
     cached: bool = False
     error: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import Final
 from knowledge.formats.mdoc import BEGIN_DISPLAY, MDOC_ENDS, render_mdoc, split_arguments
 
 MAN_NAME = re.compile(
-    r"(?i)(?!.*\.(?:so|log|out|err)\.)[^/]*[a-z_\[][^/]*\.(?:[1-9](?!z|gp|g2|ds)[a-z]{0,8}|man|mdoc)(?:\.gz)?"
+    r"(?i)(?!.*\.(?:so|log|out|err)\.)[^/a-z_\[]*[a-z_\[][^/]*\.(?:[1-9](?!z|gp|g2|ds)[a-z]{0,8}|man|mdoc)(?:\.gz)?"
 )
 """Names of manual pages: `ls.1`, `select.2.gz`."""
 _HEAD = re.compile(r"^[.'][ \t]*(?:TH|Dd)[ \t]", re.MULTILINE)

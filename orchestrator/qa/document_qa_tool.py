@@ -102,5 +102,6 @@ class DocumentQATool:
             cached=answer.cached,
             error=answer.error,
             missing_words=list(answer.lacking),
+            degraded=answer.degraded,
             nearest=nearest_json(answer),
         )

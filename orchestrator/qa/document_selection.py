@@ -192,6 +192,7 @@ class DocumentSelection:
             extractive=answer.extractive,
             latency_ms=answer.metrics.get("latency_ms", 0.0),
             missing_words=list(answer.lacking),
+            degraded=answer.degraded,
             nearest=nearest_json(answer),
         )
 

@@ -93,6 +93,7 @@ class DocumentationResponse(TypedDict):
     extractive: bool
     coverage_score: float
     missing_words: list[str]
+    degraded: str | None
     nearest: CitationJson | None
     error: NotRequired[ErrorJson]
 
@@ -238,6 +239,7 @@ def _response(request: DocumentationRequest, answer: Answer) -> DocumentationRes
         extractive=answer.extractive,
         coverage_score=answer.coverage or 0.0,
         missing_words=list(answer.lacking),
+        degraded=answer.degraded,
         nearest=nearest_json(answer),
     )
     if status == "error":

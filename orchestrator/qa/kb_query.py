@@ -83,6 +83,7 @@ class KnowledgeBaseQuery:
             answer_id=str(answer_id),
             extractive=answer.extractive,
             missing_words=list(answer.lacking),
+            degraded=answer.degraded,
             nearest=nearest_json(answer),
         )
         if answer.status is AnswerStatus.ERROR:

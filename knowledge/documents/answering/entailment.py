@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -43,11 +44,27 @@ class _Verdict(BaseModel):
     follow: list[int]
 
 
+class Judge(Protocol):
+    """Drops claims that do not follow from their quotes."""
+
+    @property
+    def degraded(self) -> str | None:
+        """Why claims were not judged, None if they were."""
+
+    async def drop_unsupported(self, question: str, verified: Verified) -> Verified:
+        """Return the verified claims without those that do not follow."""
+
+
 @dataclass(frozen=True, slots=True)
-class Entailment:
+class Entailment(Judge):
     """Asks a model which claims follow from their quotes."""
 
     language_model: LanguageModel
+
+    @property
+    def degraded(self) -> str | None:
+        """Return None: a model that does not answer is an error."""
+        return None
 
     async def drop_unsupported(self, question: str, verified: Verified) -> Verified:
         """Return the verified claims without those that do not follow. Raises what the model raises.

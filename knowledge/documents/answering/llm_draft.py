@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hardwon.models.documents import Passage
+from hardwon.models.documents import Passage, PassageKind
 from knowledge.documents.answering.prompts import (
     ANSWER_SCHEMA,
     MAX_REQUEST_TOKENS,
@@ -18,6 +18,7 @@ from knowledge.documents.answering.prompts import (
     instructions,
     question_with_sources,
 )
+from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Profile, Turn
 from knowledge.documents.verification.verify import DraftClaim, Evidence
@@ -68,11 +69,15 @@ class Drafter(Protocol):
     def extractive(self) -> bool:
         """True if no model writes: the draft consists of sentences of the passages."""
 
+    @property
+    def degraded(self) -> str | None:
+        """Why the reranker took no part in the draft, None if it did or there is none."""
+
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash that changes whenever the same passages might get another answer."""
 
-    async def widen(self, passages: Sequence[Passage]) -> Sequence[Passage]:
-        """Return the passages as the draft needs them: these, or wider ones."""
+    async def widen(self, passages: Sequence[Passage], question: str) -> Sequence[Passage]:  # noqa: ARG002
+        """Return the passages as the draft of an answer needs them: these, wider ones, or in another order."""
         return passages
 
     async def draft(self, request: DraftRequest) -> Draft:
@@ -175,6 +180,7 @@ class ModelDrafter(Drafter):
 
     language_model: LanguageModel
     gate: WordGate | None = None
+    reranking: Reranking | None = None
 
     @property
     def model(self) -> str:
@@ -186,10 +192,23 @@ class ModelDrafter(Drafter):
         """Return False."""
         return False
 
+    @property
+    def degraded(self) -> str | None:
+        """Why the reranker did not order the passages."""
+        return None if self.reranking is None else self.reranking.degraded
+
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash of the prompt and its settings, without the passages, and of whether questions are refused."""
         prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}\n{self.gate is not None}"
         return hashlib.sha256(prompt.encode()).hexdigest()
+
+    async def widen(self, passages: Sequence[Passage], question: str) -> Sequence[Passage]:
+        """Return facts that were computed, then passages in the order of the reranker."""
+        found = [each for each in passages if each.kind is not PassageKind.COMPUTED]
+        if self.reranking is None or not found:
+            return passages
+        order = await self.reranking.order(question, [f"{each.title}\n{each.text}" for each in found])
+        return [*(each for each in passages if each.kind is PassageKind.COMPUTED), *(found[at] for at in order)]
 
     async def draft(self, request: DraftRequest) -> Draft:
         """Ask the model, unless the documents lack words of the question."""

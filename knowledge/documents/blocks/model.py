@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from knowledge.text.alignment import Span
 BUDGET: Final = 1_800
 """Characters up to which a block is quoted whole: a page of a procedure, or a screen of code."""
 MAX_LABEL_CHARS: Final = 120
-_MARKS = re.compile(r"^[\s>*_`#+=-]+|[\s*_`]+$")
 
 
 class BlockKind(StrEnum):
@@ -79,7 +77,8 @@ def is_lead(text: str) -> bool:
 
 def as_label(text: str) -> str:
     """Return the words of a heading, term or label without markup, cut short."""
-    return _MARKS.sub("", " ".join(text.split()))[:MAX_LABEL_CHARS].rstrip(":").strip()
+    words = " ".join(text.split()).lstrip(" >*_`#+=-").rstrip(" *_`")
+    return words[:MAX_LABEL_CHARS].rstrip(":").strip()
 
 
 def split_long(text: str, block: Block, pieces: Sequence[Span]) -> Iterator[Block]:

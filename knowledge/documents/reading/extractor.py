@@ -19,6 +19,7 @@ import numpy as np
 from hardwon.models.documents import Passage, PassageId, PassageKind
 from knowledge.documents.access import Scope
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
+from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind
 from knowledge.documents.models import Profile
 from knowledge.documents.ports import PassageStore
@@ -154,6 +155,7 @@ class ExtractiveDrafter(Drafter):
     sentences: SentenceVectors
     is_word: IsWord | None = None
     weights: SignWeights = BUNDLED
+    reranking: Reranking | None = None
     _blocks: dict[PassageId, list[Block]] = field(default_factory=dict)
 
     @property
@@ -166,11 +168,16 @@ class ExtractiveDrafter(Drafter):
         """Return True."""
         return True
 
+    @property
+    def degraded(self) -> str | None:
+        """Why the reranker did not order the blocks."""
+        return None if self.reranking is None else self.reranking.degraded
+
     def prompt_hash(self, profile: Profile) -> str:  # noqa: ARG002 - nothing is asked of a model
         """Return a hash of the weights and of how passages are read."""
         return hashlib.sha256(f"{READING} {self.weights!r}".encode()).hexdigest()
 
-    async def widen(self, passages: Sequence[Passage]) -> Sequence[Passage]:
+    async def widen(self, passages: Sequence[Passage], question: str) -> Sequence[Passage]:  # noqa: ARG002
         """Return passages with the blocks that they touch, whole."""
         ids = [each.document_id for each in passages if each.kind is PassageKind.CHUNK]
         if not ids:
@@ -210,7 +217,7 @@ class ExtractiveDrafter(Drafter):
         """
         if next(_lines_of_computed(request.evidence), None) is not None or _is_foreign(request.question):
             return None
-        wider = await self.widen([each.passage for each in request.evidence])
+        wider = await self.widen([each.passage for each in request.evidence], request.question)
         evidence = [
             each if passage is each.passage else Evidence(passage, passage.text)
             for each, passage in zip(request.evidence, wider, strict=True)
@@ -300,10 +307,11 @@ class ExtractiveDrafter(Drafter):
         query = (await self.embedder.embed([searched], "query")).vectors[0]
         nearness = (await self.sentences.of(texts, self.embedder, self.scope.workspace)) @ query
         cosines = np.maximum(nearness[0::2], nearness[1::2])
-        return [
+        judged = [
             Judged(each, scale(float(cosine)), _worth(each, scale(float(cosine)), near.get(each.source, 0.0)))
             for each, cosine in zip(ranked, cosines, strict=True)
         ]
+        return judged if self.reranking is None else await _rerank(searched, judged, texts[0::2], self.reranking)
 
     def _claim(self, of: Candidate, read: _Read) -> DraftClaim:
         text, number = read.readable[of.source - 1].text, read.numbers[of.source - 1]
@@ -327,6 +335,21 @@ class ExtractiveDrafter(Drafter):
         space = await self.embedder.space()
         ours = default_scale("all-MiniLM-L6-v2")
         return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
+
+
+async def _rerank(searched: str, judged: Sequence[Judged], texts: Sequence[str], reranking: Reranking) -> list[Judged]:
+    """Return blocks with their worth exchanged, so that the best of the reranker ranks first.
+
+    What any block has to be worth stays as it was measured.
+    """
+    order = await reranking.order(searched, texts)
+    ranks = sorted((each.rank for each in judged), reverse=True)
+    by_model = [judged[at] for at in order]
+    return (
+        [replace(each, worth=each.worth + rank - each.rank) for each, rank in zip(by_model, ranks, strict=True)]
+        if reranking.degraded is None and reranking.model.ranks
+        else list(judged)
+    )
 
 
 def _is_foreign(question: str) -> bool:

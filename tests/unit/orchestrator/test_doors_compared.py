@@ -222,6 +222,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon hooks remove": _AGENTS,
     "hardwon hooks status": _AGENTS,
     "hardwon watch": "a check is watched, and what makes it pass again is learned",
+    "hardwon kb delete": "emptying a case does not close it, which --close asks for",
 }
 """What differs from the files, by the name that a line begins with, and why."""
 
