@@ -92,7 +92,7 @@ def _critical(found: Passage) -> bool:
 
 
 def _since(when: datetime) -> Right:
-    return lambda found: found.until is not None and found.until >= when
+    return lambda found: found.timestamp is not None and found.timestamp >= when
 
 
 def _with_line(line: int) -> Right:

@@ -122,7 +122,7 @@ def make_documents(
     """Return the document services of one workspace."""
     workspace = stores.workspace
     room = _OpenRoom(stores)
-    passages = PostgresPassages(engine, workspace)
+    passages, logs = PostgresPassages(engine, workspace), PostgresLogs(engine, workspace)
     store = PostgresDocuments(engine, workspace)
     library = DocumentLibrary(
         documents=store,
@@ -140,11 +140,12 @@ def make_documents(
         indexing=indexing,
         search=DocumentSearch(
             passages=passages,
+            logs=logs,
             index=index,
             active_space=room,
             is_word=is_english,
         ),
-        evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
+        evidence=LogEvidence(logs=logs, passages=passages),
         quotes=passages,
         calibration=ScaleCalibration(passages=passages, active_space=room),
         syncing=_make_sync(settings, engine, workspace, store, library),

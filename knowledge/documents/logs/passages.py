@@ -97,14 +97,20 @@ def build_passage(
 def line_passage(log: Document, line: LogLine, start: int) -> Passage:
     """Return a line of a log as it stands at its offset in the text."""
     passage_id = text_passage_id(log.document_id, log.generation or 0, f"line {line.line}")
+    return entry_passage(replace(Passage.of(log, passage_id, PassageKind.CHUNK, ""), score=1.0), [line], start)
+
+
+def entry_passage(kind: Passage, lines: Sequence[LogLine], start: int) -> Passage:
+    """Return the passage of a kind of entries with another of these: its lines as they stand at an offset."""
+    text = "\n".join(line.text for line in lines)
     return replace(
-        Passage.of(log, passage_id, PassageKind.CHUNK, line.text),
-        line_start=line.line,
-        line_end=line.line,
+        kind,
+        text=text,
+        line_start=lines[0].line,
+        line_end=lines[-1].line,
         char_start=start,
-        char_end=start + len(line.text),
-        timestamp=line.timestamp,
-        until=line.timestamp,
-        severity=line.severity,
-        score=1.0,
+        char_end=start + len(text),
+        timestamp=lines[0].timestamp,
+        until=lines[0].timestamp,
+        severity=lines[0].severity,
     )

@@ -15,6 +15,7 @@ from knowledge.documents.ports.index import IndexingJob as IndexingJob
 from knowledge.documents.ports.index import IndexingStore as IndexingStore
 from knowledge.documents.ports.index import ReceivedDocument as ReceivedDocument
 from knowledge.documents.ports.index import StaleGeneration as StaleGeneration
+from knowledge.documents.ports.search import MAX_ENTRY_LINES as MAX_ENTRY_LINES
 from knowledge.documents.ports.search import FieldCounts as FieldCounts
 from knowledge.documents.ports.search import Finder as Finder
 from knowledge.documents.ports.search import LogStore as LogStore

@@ -99,6 +99,10 @@ class PassageStore(Protocol):
         """Store the measured cosines of relevance 0 and 1."""
 
 
+MAX_ENTRY_LINES = 50
+"""Lines of an entry of a log that are shown: a trace of calls can have thousands. Ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldCounts:
     """The most frequent values of a field, hours and days in their order; of `values` different ones in `lines`."""
@@ -141,6 +145,19 @@ class LogStore(Protocol):
 
     async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
         """Return the first lines of shown logs that hold all terms, with their logs and their offsets in these."""
+
+    async def numbered(
+        self, logs: Collection[DocumentId], scope: Scope, numbers: Sequence[int]
+    ) -> list[tuple[DocumentId, LogLine, int]]:
+        """Return the lines of shown logs with these numbers, with their logs and their offsets in these."""
+
+    async def entry_like(
+        self, log: DocumentId, scope: Scope, line: int, only: LineFilter
+    ) -> tuple[list[LogLine], int] | None:
+        """Return the first entry that fits a filter and has the template of a line, and its offset; None if none does.
+
+        An entry is a line and those below it without a time, `MAX_ENTRY_LINES` of them at most.
+        """
 
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         """Return the line with this number and `neighbours` lines on each side."""

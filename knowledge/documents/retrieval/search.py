@@ -17,13 +17,14 @@ from typing import Final
 
 from hardwon.errors import IndexUnavailable, InvalidInput
 from hardwon.models.documents import Document, DocumentType, Finding, Passage, PassageId
-from hardwon.models.log_query import instant
+from hardwon.models.log_query import LineFilter, instant
 from hardwon.validation import as_integer, as_relevance, kind_of
 from knowledge.documents.access import Scope
 from knowledge.documents.ingestion.queue import ActiveSpace, ActiveSpaceProvider
+from knowledge.documents.logs.passages import entry_passage, line_passage
 from knowledge.documents.logs.questions import QUOTED, line_numbers_in, names_file, severities_in, times_in
 from knowledge.documents.models import PassageConditions, PassageHit, PassageWhere, Query
-from knowledge.documents.ports import PassageIndex, PassageStore, Searcher
+from knowledge.documents.ports import LogStore, PassageIndex, PassageStore, Searcher
 from knowledge.documents.relevance import Scale, default_scale
 from knowledge.documents.retrieval.spelling import IsWord, SpellingCorrection, correct_spelling, correctable_words
 from knowledge.models import SparseVector, Vector
@@ -44,6 +45,7 @@ class DocumentSearch(Searcher):
     """Searches the passages of one workspace."""
 
     passages: PassageStore
+    logs: LogStore
     index: PassageIndex
     active_space: ActiveSpaceProvider
     vector_weight: float = VECTOR_WEIGHT
@@ -108,20 +110,49 @@ class DocumentSearch(Searcher):
         )
         scale = await self.scale(active)
         trace: list[str] = []
-        conditions = await self._conditions(query, scope)
-        found: list[Passage] = []
-        if conditions:
+        named = await self._named(query, scope)
+        conditions = parse_conditions(query.question, named) if query.filtering else PassageConditions()
+        found = (await self._numbered_lines(conditions, named, scope))[: query.k]
+        if conditions and not found:
             found = await self._search_filtered(query, scope, vectors, scale, conditions)
+            found = [await self._fitting_entry(each, conditions, scope) for each in found]
+        if conditions:
             trace.append(f"filter {'kept' if found else 'dropped, as it left nothing'}: {_describe(conditions)}")
         if not found:
             found = await self._search_filtered(query, scope, vectors, scale, PassageConditions())
         return found, trace
 
-    async def _conditions(self, query: Query, scope: Scope) -> PassageConditions:
-        if not query.filtering:
-            return PassageConditions()
-        named = await self.passages.documents(scope) if _FILE.search(query.question) else []
-        return parse_conditions(query.question, named)
+    async def _named(self, query: Query, scope: Scope) -> list[Document]:
+        """Return the documents that a question may name by their files."""
+        return await self.passages.documents(scope) if query.filtering and _FILE.search(query.question) else []
+
+    async def _numbered_lines(
+        self, conditions: PassageConditions, named: Sequence[Document], scope: Scope
+    ) -> list[Passage]:
+        """Return the lines of named logs that conditions ask for by number: a passage is but one of each kind."""
+        logs = {
+            each.document_id: each
+            for each in named
+            if each.document_type is DocumentType.LOG and each.document_id in conditions.document_ids
+        }
+        if not logs or not conditions.lines:
+            return []
+        lines = await self.logs.numbered(logs, scope, conditions.lines)
+        return [replace(line_passage(logs[log], line, at), relevance=1.0) for log, line, at in lines]
+
+    async def _fitting_entry(self, passage: Passage, conditions: PassageConditions, scope: Scope) -> Passage:
+        """Return a passage of a log with an entry that fits conditions where its own, the first of its kind, does not.
+
+        That one can be too early: the times of a passage are those of all entries of its kind.
+        """
+        began = passage.timestamp
+        if passage.document_type is not DocumentType.LOG or passage.line_start is None or passage.joined:
+            return passage
+        if conditions.since is None or began is None or began >= conditions.since:
+            return passage
+        only = LineFilter(since=conditions.since, until=conditions.until)
+        found = await self.logs.entry_like(passage.document_id, scope, passage.line_start, only)
+        return passage if found is None else entry_passage(passage, *found)
 
     async def scale(self, active: ActiveSpace) -> Scale:
         """Return the scale of relevance of a space: the measured one, else the default of its model."""

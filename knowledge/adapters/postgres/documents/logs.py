@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.adapters.postgres.documents.rows import ALIVE, COUNTED, D, V, documents, in_scope, to_document, to_line
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
 from knowledge.documents.access import Scope
-from knowledge.documents.ports import FieldCounts, LogStore
+from knowledge.documents.ports import MAX_ENTRY_LINES, FieldCounts, LogStore
 
 _L = kb_lines.c
 
@@ -135,15 +136,49 @@ class PostgresLogs(WorkspaceStore, LogStore):
         return total or 0, [to_line(row) for row in rows]
 
     async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
-        before = kb_lines.alias("before")
-        offset = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(before.c.text) + 1), 0))
+        return await self._placed(self._shown(scope).where(*map(_holds, terms)).limit(limit))
+
+    async def numbered(
+        self, logs: Collection[DocumentId], scope: Scope, numbers: Sequence[int]
+    ) -> list[tuple[DocumentId, LogLine, int]]:
+        ours = (_L.document_id.in_(logs), _L.line.in_(numbers))
+        return await self._placed(self._shown(scope).where(*ours).order_by(_L.document_id, _L.line))
+
+    async def entry_like(
+        self, log: DocumentId, scope: Scope, line: int, only: LineFilter
+    ) -> tuple[list[LogLine], int] | None:
+        model = kb_lines.alias("model")
+        like = sa.exists().where(
+            model.c.document_id == _L.document_id,
+            model.c.generation == _L.generation,
+            model.c.template == _L.template,
+            model.c.line == line,
+        )
+        shown = self._shown(scope).where(*self._fitting(log, scope, only), like)
+        first = await self._placed(shown.order_by(_L.line).limit(1))
+        if not first:
+            return None
+        _, head, at = first[0]
+        below = await self._all(
+            self._shown(scope)
+            .where(_L.document_id == log, _L.line.between(head.line + 1, head.line + MAX_ENTRY_LINES - 1))
+            .order_by(_L.line)
+        )
+        return [head, *takewhile(lambda each: each.timestamp is None, map(to_line, below))], at
+
+    def _shown(self, scope: Scope) -> sa.Select[Any]:
+        """Return the selection of the lines of shown logs."""
         shown = sa.and_(D.id == _L.document_id, D.active_generation == _L.generation)
-        lines = (
+        return (
             sa.select(*_L)
             .select_from(kb_lines.join(kb_documents, shown))
-            .where(in_scope(scope, self._workspace), ALIVE, *map(_holds, terms))
-            .limit(limit)
+            .where(in_scope(scope, self._workspace), ALIVE)
         )
+
+    async def _placed(self, lines: sa.Select[Any]) -> list[tuple[DocumentId, LogLine, int]]:
+        """Return lines with their logs and their offsets in these."""
+        before = kb_lines.alias("before")
+        offset = sa.select(sa.func.coalesce(sa.func.sum(sa.func.length(before.c.text) + 1), 0))
         found = []
         for row in await self._all(lines):
             at = await self._scalar(
