@@ -54,6 +54,8 @@ from knowledge.ports.runs import CANCELLED as CANCELLED
 from knowledge.ports.runs import RUN_RETENTION as RUN_RETENTION
 from knowledge.ports.runs import CheckpointStore as CheckpointStore
 from knowledge.ports.runs import JobStore as JobStore
+from knowledge.ports.seals import HeadKeeper as HeadKeeper
+from knowledge.ports.seals import SealStore as SealStore
 from knowledge.ports.spaces import SpaceStore as SpaceStore
 from knowledge.ports.spending import SpendingStore as SpendingStore
 from knowledge.ports.webhooks import WebhookMessage as WebhookMessage

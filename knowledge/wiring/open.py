@@ -22,6 +22,7 @@ from knowledge.wiring.answering import make_models
 from knowledge.wiring.documents import make_converter, open_passages
 from knowledge.wiring.facade import SERVICES, Knowledge
 from knowledge.wiring.model_adapters import chat_of, make_chat, make_embedder, warm_up
+from knowledge.wiring.seals import open_seals
 from knowledge.wiring.services import make_knowledge, make_stores
 from knowledge.wiring.stores import (
     check_qdrant,
@@ -90,6 +91,7 @@ async def open_knowledge(
             engine = await connect_postgres(settings, stack)
             _tell(lock, "the schema of the database")
             await migrate(engine, migration_scripts())
+            await open_seals(settings, engine, clock)
             ownership = await load_ownership(settings, engine)
             index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)

@@ -39,7 +39,7 @@ STAYS: Final = frozenset(
 
 _LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
     "workspaces": ("profile_rules", "profiled_until"),
-    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
+    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until", "seal"),
     "patterns": ("problem_start",),
     "points": ("look_at",),
     "records": ("task_key", "error_key"),

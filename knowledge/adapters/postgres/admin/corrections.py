@@ -37,7 +37,7 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
             if await self._has_twin(connection, corrected):
                 raise Conflict(f"entry {entry_id} would be the same as another one of its task and run")
             await self._keep_version(connection, corrected, now=now, by=by, reason=reason)
-            await self._update(connection, corrected, row.status)
+            await self._update(connection, corrected, row.status, strict=True)
             if row.status == EntryStatus.DEAD:  # the embedder may take the new texts
                 alive = {"status": EntryStatus.STAGED, "dead_reason": None, "attempts": 0}
                 await connection.execute(sa.update(knowledge_staging).where(_E.id == entry_id).values(**alive))

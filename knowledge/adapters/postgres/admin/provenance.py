@@ -24,6 +24,7 @@ from knowledge.adapters.postgres.memory_tables import (
     patterns,
     records,
 )
+from knowledge.adapters.postgres.seals.entries import rewrite
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 
 _E = knowledge_staging.c
@@ -102,10 +103,10 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
                     (_READY, sa.func.coalesce(_E.verified_by, f"reviewed by {by}")), else_=_E.verified_by
                 ),
             )
-            .returning(*ENTRY_COLUMNS)
         )
-        row = await self._first(update)
-        return None if row is None else to_entry(row)
+        async with transaction(self._engine) as connection:
+            rows = await rewrite(connection, self._workspace, update, _E.id == entry.entry_id, strict=True)
+        return next(map(to_entry, rows), None)
 
     def _conditions(
         self,

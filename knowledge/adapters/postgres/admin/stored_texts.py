@@ -40,6 +40,7 @@ from knowledge.adapters.postgres.memory_tables import (
 from knowledge.adapters.postgres.memory_tables import (
     records as trials,
 )
+from knowledge.adapters.postgres.seals.entries import rewrite
 from knowledge.memory.rules.embedding_text import pattern_key
 from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import RedactedEntry, StoredTextStore
@@ -125,7 +126,9 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
         )
         return bool(await connection.scalar(sa.select(twin)))
 
-    async def _update(self, connection: AsyncConnection, redacted: RedactedEntry, status: str) -> None:
+    async def _update(
+        self, connection: AsyncConnection, redacted: RedactedEntry, status: str, *, strict: bool = False
+    ) -> None:
         values: dict[str, Any] = {
             **redacted.texts,
             "applies_when": conditions_row(redacted.applies_when),
@@ -136,7 +139,9 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
         }
         if status == EntryStatus.EMBEDDED:  # the pattern stays: it is a decision that stands
             values |= {"status": EntryStatus.STAGED, "embedded_at": None, "expires_at": None, "attempts": 0}
-        await connection.execute(sa.update(knowledge_staging).where(_E.id == redacted.before.entry_id).values(**values))
+        mine = _E.id == redacted.before.entry_id
+        update = sa.update(knowledge_staging).where(mine).values(**values)
+        await rewrite(connection, self._workspace, update, mine, strict=strict)
 
     async def _rename_keys(self, connection: AsyncConnection, pattern_id: UUID, redacted: RedactedEntry) -> None:
         """Bind a pattern to the keys of the redacted texts in place of those that a secret can be guessed from."""

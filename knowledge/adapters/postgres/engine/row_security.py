@@ -42,6 +42,7 @@ WORKSPACE_TABLES: Final = (
     "lexicon",
     "counters",
     "audit_log",
+    "seal_chains",
     "kb_partitions",
     "kb_grants",
     "kb_sources",
@@ -72,6 +73,7 @@ GRANTS: Final = {
     **dict.fromkeys((*WORKSPACE_TABLES, *PARENT_CONDITIONS), _ALL),
     "embedding_spaces": "SELECT",
     "audit_log": "SELECT, INSERT",
+    "seal_chains": "SELECT, INSERT, UPDATE",
     **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _NO_DELETE),
 }
 """Rights of the application's role."""

@@ -30,6 +30,7 @@ from knowledge.adapters.postgres.memory_tables import (
     points,
     vectors,
 )
+from knowledge.adapters.postgres.seals.entries import rewrite
 from knowledge.models import (
     MAX_POINTS,
     Entry,
@@ -132,9 +133,9 @@ class PostgresRegrouping(RegroupingTransaction):
         """Assign entries to a pattern, with those of their points that it keeps."""
         params: dict[str, Any] = {"to": to, "entries": [move.entry_id for move in moves]}
         pairs = [(move.entry_id, new) for move in moves for new in move.points.values() if new in new_points]
-        await self._connection.execute(
-            _ASSIGN_ENTRIES, params | {"of": [of for of, _ in pairs], "points": [new for _, new in pairs]}
-        )
+        params |= {"of": [of for of, _ in pairs], "points": [new for _, new in pairs]}
+        moving = is_any_of(_E.id, params["entries"])
+        await rewrite(self._connection, self._workspace, _ASSIGN_ENTRIES, moving, params=params)
 
     async def _fit_points(self, moves: Sequence[Move], to: PatternId) -> set[PointId]:
         """Return the new points that have texts and fit into the pattern's limit."""

@@ -1,0 +1,285 @@
+"""Verification of seals, heads over the chains, adoption of what was stored before, and acceptance by people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from hardwon.errors import Conflict, NotFound
+from hardwon.event_log import get_logger
+from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport
+from knowledge.access.seals import ChainLink, SealKeys, Total, canonical, total_of
+from knowledge.adapters.postgres.engine.database import (
+    Store,
+    autocommit,
+    engine_of_workspace,
+    snapshot,
+    transaction,
+)
+from knowledge.adapters.postgres.memory_tables import audit_log, knowledge_staging, projects, seal_chains, seal_heads
+from knowledge.adapters.postgres.seals.entries import SEALED_COLUMNS, entry_message, put_seals, verifies
+from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
+from knowledge.models import EntryId
+from knowledge.ports import SealStore
+from knowledge.runtime.scheduling import yield_to_loop
+
+log = get_logger(__name__)
+_E = knowledge_staging.c
+_K = seal_chains.c
+_H = seal_heads.c
+_PAGE = 500
+_SLICE = 64
+"""Rows verified before yielding to the event loop: 1 ms."""
+_CAPTURED = len(SEALED_COLUMNS) - 1
+_COUNTS = sa.select(
+    sa.func.coalesce(sa.func.sum(_K.rows), 0),
+    sa.func.coalesce(sa.func.sum(_K.number), 0),
+    sa.select(sa.func.count()).select_from(audit_log).scalar_subquery(),
+)
+_LOCK_WRITERS = sa.text("LOCK TABLE knowledge_staging IN SHARE ROW EXCLUSIVE MODE")
+
+
+async def read_last_head(engine: AsyncEngine) -> SealHead | None:
+    """Return the last head of a store, unverified."""
+    async with autocommit(engine) as connection:
+        row = (await connection.execute(sa.select(seal_heads).order_by(_H.number.desc()).limit(1))).first()
+    return None if row is None else _to_head(row)
+
+
+class PostgresSeals(Store, SealStore):
+    """The seals of a store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine)
+        self._ledger: Ledger = ledger_of(engine)
+
+    @property
+    def _keys(self) -> SealKeys:
+        assert self._ledger.keys is not None  # noqa: S101 - an engine without keys has no such store
+        return self._ledger.keys
+
+    async def last_head(self) -> SealHead | None:
+        return await read_last_head(self._engine)
+
+    async def head(self, number: int) -> SealHead | None:
+        row = await self._first(sa.select(seal_heads).where(_H.number == number))
+        return None if row is None else _to_head(row)
+
+    async def counts(self) -> tuple[int, int]:
+        _, links, decisions = await self._one(_COUNTS)
+        return int(links), int(decisions)
+
+    async def take_head(self, now: datetime, *, reason: str | None = None) -> SealHead:
+        while True:
+            last = await self.last_head()
+            try:
+                return await self._add_head(last, now, reason)
+            except IntegrityError:  # another process took one just then
+                continue
+
+    async def _add_head(self, last: SealHead | None, now: datetime, reason: str | None) -> SealHead:
+        async with transaction(self._engine) as connection:
+            rows, links, decisions = (await connection.execute(_COUNTS)).one()
+            details: dict[str, Any] = {
+                "store": str(last.store if last else uuid4()),
+                "rows": int(rows),
+                "links": int(links),
+                "decisions": int(decisions),
+                "reason": reason,
+            }
+            values: dict[str, Any] = {
+                "number": last.number + 1 if last else 1,
+                "at": now,
+                "details": json.dumps(details, sort_keys=True),
+                "before": bytes.fromhex(last.seal) if last else b"",
+            }
+            values["seal"] = self._keys.seal(_head_message(**values))
+            await connection.execute(sa.insert(seal_heads).values(values))
+        return _head_of(**values)
+
+    def verifies(self, head: SealHead) -> bool:
+        """Return whether a head was sealed by a key that is known here."""
+        details = {name: getattr(head, name) for name in ("rows", "links", "decisions", "reason")}
+        text = json.dumps(details | {"store": str(head.store)}, sort_keys=True)
+        message = _head_message(number=head.number, at=head.at, details=text, before=bytes.fromhex(head.before))
+        return self._keys.verifies(message, bytes.fromhex(head.seal))
+
+    async def adopt(self, *, anew: bool) -> int:
+        self._ledger.forget_chains()
+        if anew:
+            await self._write(sa.delete(seal_chains))
+            await self._write(sa.update(knowledge_staging).where(_E.seal.is_not(None)).values(seal=None))
+        adopted = 0
+        for workspace in await self._scalars(sa.select(projects.c.workspace).distinct().order_by(projects.c.workspace)):
+            while done := await self._adopt_page(workspace):
+                adopted += done
+        return adopted
+
+    async def _adopt_page(self, workspace: str) -> int:
+        bare = (
+            sa.select(*SEALED_COLUMNS)
+            .where(_E.workspace == workspace, _E.seal.is_(None))
+            .order_by(_E.id)
+            .limit(_PAGE)
+            .with_for_update()
+        )
+        async with transaction(engine_of_workspace(self._engine, workspace)) as connection:
+            rows = (await connection.execute(bare)).all()
+            await seal_rows(connection, self._ledger, workspace, rows)
+        return len(rows)
+
+    async def verify(self, workspace: str, *, progress: Callable[[int], None] | None = None) -> SealReport:
+        first = await self._first(sa.select(seal_heads).order_by(_H.number).limit(1))
+        async with snapshot(engine_of_workspace(self._engine, workspace)) as connection:
+            told, broken = await self._chains_total(connection, workspace)
+            found, altered, rows = Total(), [], 0
+            async for page in _pages(connection, workspace):
+                rows += len(page)
+                for place, row in enumerate(page):
+                    if place % _SLICE == 0:
+                        await yield_to_loop()
+                    if not verifies(self._keys, workspace, row):
+                        altered.append(EntryId(row.entry_id))
+                found += self._keys.total(row[_CAPTURED] for row in page)
+                if progress:
+                    progress(rows)
+        missing = told.rows - found.rows
+        return SealReport(
+            rows=rows,
+            since=first.at if first else None,
+            altered=tuple(altered[:MAX_ALTERED]),
+            rows_altered=len(altered),
+            rows_missing=missing,
+            problems=tuple(_describe(workspace, altered, missing, broken, differs=told != found)),
+        )
+
+    async def _chains_total(self, connection: AsyncConnection, workspace: str) -> tuple[Total, int]:
+        """Return the total of the chains of a workspace, and how many of them do not verify."""
+        total, broken = Total(), 0
+        for row in await connection.execute(sa.select(seal_chains).where(_K.workspace == workspace)):
+            of_chain = total_of(self._keys, _to_link(row))
+            total, broken = (total, broken + 1) if of_chain is None else (total + of_chain, broken)
+        return total, broken
+
+    async def accept(self, workspace: str, entry_id: EntryId) -> str | None:
+        mine = sa.and_(_E.workspace == workspace, _E.id == entry_id)
+        async with transaction(engine_of_workspace(self._engine, workspace)) as connection:
+            row = (await connection.execute(sa.select(*SEALED_COLUMNS).where(mine).with_for_update())).first()
+            if row is None:
+                raise NotFound(f"there is no entry {entry_id} in workspace {workspace}")
+            if verifies(self._keys, workspace, row):
+                return None
+            await seal_rows(connection, self._ledger, workspace, [row])
+        self._ledger.refused[workspace].pop(entry_id, None)
+        return hashlib.sha256(entry_message(workspace, row)).hexdigest()
+
+    async def accept_totals(self, workspace: str) -> int:
+        engine = engine_of_workspace(self._engine, workspace)
+        async with transaction(engine) as connection:
+            await connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
+            await connection.execute(_LOCK_WRITERS)
+            found = Total()
+            async for page in _pages(connection, workspace):
+                found += self._keys.total(row[_CAPTURED] for row in page)
+                await yield_to_loop()
+            told, _ = await self._chains_total(connection, workspace)
+            await self._ledger.record_change(connection, workspace, found - told)
+        return found.rows - told.rows
+
+    def use_new_key(self) -> str:
+        if self._ledger.renew is None:
+            raise Conflict(
+                "the keys are in HARDWON_SEAL_KEYS: put a new one first there, with a comma, and start again"
+            )
+        self._ledger.keys = self._ledger.renew()
+        return self._keys.current.name.hex()
+
+    def refused(self, workspace: str) -> list[UUID]:
+        return list(self._ledger.refused[workspace])
+
+    def note_problems(self, problems: tuple[str, ...]) -> None:
+        self._ledger.problems = problems
+
+    def problems(self) -> tuple[str, ...]:
+        return self._ledger.problems
+
+
+async def seal_rows(connection: AsyncConnection, ledger: Ledger, workspace: str, rows: Sequence[sa.Row[Any]]) -> None:
+    """Seal rows of entries as they are, and count them, in place of the seals they have."""
+    keys = ledger.keys
+    if keys is None or not rows:
+        return
+    seals = [keys.seal(entry_message(workspace, row)) for row in rows]
+    await put_seals(connection, [row.entry_id for row in rows], seals)
+    await ledger.record(connection, workspace, added=seals, removed=[row[_CAPTURED] for row in rows])
+
+
+async def _pages(connection: AsyncConnection, workspace: str) -> AsyncIterator[Sequence[sa.Row[Any]]]:
+    """Yield the rows of all entries of a workspace, a page at a time."""
+    query = sa.select(*SEALED_COLUMNS).where(_E.workspace == workspace).order_by(_E.id).limit(_PAGE)
+    after: UUID | None = None
+    while True:
+        page = (await connection.execute(query if after is None else query.where(_E.id > after))).all()
+        if not page:
+            return
+        yield page
+        after = page[-1].entry_id
+
+
+def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: int, *, differs: bool) -> list[str]:
+    problems = [
+        f"entry {entry_id} of workspace {workspace} is not as hardwon stored it" for entry_id in altered[:MAX_ALTERED]
+    ]
+    if len(altered) > MAX_ALTERED:
+        problems.append(f"{len(altered) - MAX_ALTERED:,} more entries of workspace {workspace} are not either")
+    if broken:
+        problems.append(f"{broken:,} chains of workspace {workspace} were changed")
+    if missing > 0:
+        problems.append(f"{missing:,} entries of workspace {workspace} were removed by other means than hardwon's")
+    elif missing < 0:
+        problems.append(f"{-missing:,} entries of workspace {workspace} were added by other means than hardwon's")
+    elif differs and not altered and not broken:
+        problems.append(f"entries of workspace {workspace} are as they were at an earlier time")
+    return problems
+
+
+def _to_link(row: sa.Row[Any]) -> ChainLink:
+    return ChainLink(
+        workspace=row.workspace,
+        chain_id=row.id,
+        number=row.number,
+        rows=row.rows,
+        masked=row.masked,
+        seal=row.seal,
+    )
+
+
+def _head_message(*, number: int, at: datetime, details: str, before: bytes) -> bytes:
+    return canonical("head", "", [number, at, details, before])
+
+
+def _head_of(*, number: int, at: datetime, details: str, before: bytes, seal: bytes) -> SealHead:
+    told = json.loads(details)
+    return SealHead(
+        number=number,
+        at=at,
+        store=UUID(told["store"]),
+        rows=told["rows"],
+        links=told["links"],
+        decisions=told["decisions"],
+        reason=told["reason"],
+        before=before.hex(),
+        seal=seal.hex(),
+    )
+
+
+def _to_head(row: sa.Row[Any]) -> SealHead:
+    return _head_of(number=row.number, at=row.at, details=row.details, before=row.before, seal=row.seal)
