@@ -177,6 +177,10 @@ async def _perform_deeds(knowledge: Knowledge) -> int:
     return sum(await process_each(map(knowledge.in_workspace, due), perform, at_once=1))
 
 
+async def _verify_seals(knowledge: Knowledge) -> int:
+    return await knowledge.integrity.check_store()
+
+
 async def project_map(knowledge: Knowledge) -> int:
     """Make the maps of workspaces whose patterns changed; return the number of patterns placed."""
     return await for_each_workspace(knowledge, lambda one: one.maps.project())
@@ -230,6 +234,15 @@ JOBS = {
         retry_after=20 * _MINUTE,
         work=_measure_recall,
         item_names=("search", "searches"),
+    ),
+    "seals": Job(
+        name="seals",
+        description="checks that no entry was changed, removed or put back by other means than hardwon's",
+        cron={"hour": "5"},
+        slot=timedelta(days=1),
+        retry_after=20 * _MINUTE,
+        work=_verify_seals,
+        item_names=_ENTRIES,
     ),
     "project_map": Job(
         name="project_map",

@@ -1,4 +1,4 @@
-"""What vouches for the rows of a store: heads of its chains, and reports of verifications."""
+"""Tamper evidence of a store: heads of its chains, and reports of verifications."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ class SealHead:
             return cls(**told | {"at": datetime.fromisoformat(told["at"]), "store": UUID(told["store"])})
         except (ValueError, TypeError, KeyError, AttributeError):
             raise InvalidInput("head", "must be a line that `hardwon audit head` printed, whole") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Acceptance by a person of what was altered: an entry, or so many more rows than were counted."""
+
+    entry_id: EntryId | None = None
+    more_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

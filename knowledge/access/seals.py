@@ -10,7 +10,9 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -179,6 +181,38 @@ def total_of(keys: SealKeys, last: ChainLink) -> Total | None:
 
 def _mask(key: SealKey, chain_id: UUID, number: int) -> int:
     return int.from_bytes(hmac.digest(key.value, b"mask\0" + chain_id.bytes + number.to_bytes(8), "sha256"))
+
+
+_REFUSED: ContextVar[set[UUID] | None] = ContextVar("refused", default=None)
+
+
+@contextmanager
+def collect_refused() -> Iterator[set[UUID]]:
+    """Collect the entries that a block is refused, as they are not as they were stored."""
+    refused: set[UUID] = set()
+    token = _REFUSED.set(refused)
+    try:
+        yield refused
+    finally:
+        _REFUSED.reset(token)
+
+
+def note_refused(entry_id: UUID) -> None:
+    """Add an entry to those that the running block is refused."""
+    refused = _REFUSED.get()
+    if refused is not None:
+        refused.add(entry_id)
+
+
+def describe_refused(refused: Collection[UUID]) -> str | None:
+    """Return a note that some entries were left out, None for none."""
+    if not refused:
+        return None
+    named = ", ".join(sorted(map(str, refused))[:_MAX_NAMED])
+    return f"left out, as they are not as hardwon stored them: {len(refused):,} (hardwon verify): {named}"
+
+
+_MAX_NAMED: Final = 3
 
 
 def unknown_key(seal: bytes, place: str) -> StoreIncompatible:

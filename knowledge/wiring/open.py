@@ -22,7 +22,7 @@ from knowledge.wiring.answering import make_models
 from knowledge.wiring.documents import make_converter, open_passages
 from knowledge.wiring.facade import SERVICES, Knowledge
 from knowledge.wiring.model_adapters import chat_of, make_chat, make_embedder, warm_up
-from knowledge.wiring.seals import open_seals
+from knowledge.wiring.seal_wiring import open_seals
 from knowledge.wiring.services import make_knowledge, make_stores
 from knowledge.wiring.stores import (
     check_qdrant,

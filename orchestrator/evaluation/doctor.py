@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable, WebhookUnavailable
+from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable, StoreAltered, WebhookUnavailable
 from hardwon.installation import install_command
 from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
@@ -23,6 +23,7 @@ _SERVER_FROM = 100_000
 _EXTRAS = {"documents": "kreuzberg", "mcp": "mcp", "otel": "opentelemetry"}
 """A package of each extra."""
 _RECALL_SAMPLE = 10
+_MAX_TOLD = 5
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
 
@@ -63,6 +64,7 @@ async def examine() -> list[Finding]:
             await check("clocks", lambda: compare_clocks(opened[0]))
             await check("keys", lambda: _check_keys(opened[0]))
             await check("workspaces", lambda: _check_row_security(opened[0]))
+            await check("seals", lambda: _check_seals(opened[0]))
             await check("index", lambda: _check_index(opened[0], settings))
             await check("recall", lambda: _check_recall(opened[0]))
             await check("webhook", lambda: _check_webhook(opened[0]))
@@ -170,6 +172,16 @@ async def _check_row_security(knowledge: KnowledgeClient) -> str:
             )
         case _:
             return f"isolated by hardwon's own conditions alone: this user bypasses row security. {_MAKE_ROLE}"
+
+
+async def _check_seals(knowledge: KnowledgeClient) -> str:
+    """Tell what is not as hardwon stored it, as far as it was looked at since the start."""
+    altered = (await knowledge.stats()).altered
+    if altered:
+        raise StoreAltered(
+            f"{'; '.join(altered[:_MAX_TOLD])}. Restore it from a backup, or take it as it is: hardwon audit accept"
+        )
+    return "nothing was found that is not as it was stored; hardwon verify looks at all of it"
 
 
 async def _check_index(knowledge: KnowledgeClient, settings: KnowledgeSettings) -> str:

@@ -45,7 +45,10 @@ _INDEXES = (
     "ix_records_silent",
 )
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
+_SEALED = ("knowledge_staging", "outcomes", "records", "match_keys", "links", "distillations", "deeds", "workspaces")
 BEFORE_COUNTERS = (
+    *(f"ALTER TABLE {table} DROP COLUMN seal" for table in _SEALED),
+    "DROP TABLE seal_chains, seal_heads",
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",

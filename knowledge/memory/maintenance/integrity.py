@@ -1,16 +1,13 @@
-"""What vouches for a store: heads kept elsewhere, checks of all that is stored, acceptance of what was changed."""
+"""Tamper evidence of a store: heads kept elsewhere, and checks of all that is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hardwon.errors import AccessDenied, HardwonError, InvalidInput, StoreAltered
+from hardwon.errors import HardwonError, StoreAltered
 from hardwon.event_log import get_logger
 from hardwon.models.seals import SealHead, SealReport
-from hardwon.validation import as_id, check_text
-from knowledge.access.provenance import NO_AUDIT, Auditor
-from knowledge.models import EntryId
 from knowledge.ports import Clock, HeadKeeper, SealStore
 
 log = get_logger(__name__)
@@ -18,15 +15,13 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityService:
-    """Vouches for one workspace, and for the store where `within` is None: the only workspace that may be asked of."""
+    """Vouches for the entries of one workspace, and for the store."""
 
     seals: SealStore
     keeper: HeadKeeper
     clock: Clock
     workspace: str
     workspaces: Callable[[], Awaitable[Sequence[str]]]
-    audit: Auditor = NO_AUDIT
-    within: str | None = None
 
     async def take_head(self) -> SealHead:
         """Take a head over all chains and keep it; a failure to keep it elsewhere is logged."""
@@ -39,7 +34,9 @@ class IntegrityService:
 
     async def verify(self) -> SealReport:
         """Compare all entries of the workspace with their seals, and their number with the chains."""
-        return await self.seals.verify(self.workspace)
+        report = await self.seals.verify(self.workspace)
+        self.seals.note_problems(self.workspace, report.problems)
+        return report
 
     async def check_head(self, line: str) -> tuple[str, ...]:
         """Compare the store with a head that was kept; return what is wrong."""
@@ -75,63 +72,26 @@ class IntegrityService:
         """Compare the store with the head that the data directory keeps, and note what is wrong."""
         kept = await self.keeper.kept()
         problems = () if kept is None else await self._behind(kept)
-        self.seals.note_problems(problems)
+        self.seals.note_problems(_STORE, problems)
         for problem in problems:
             log.error("store_altered", reason=problem)
         if not problems:
             await self.take_head()
 
     async def check_store(self) -> int:
-        """Verify every workspace; return the number of rows. Raises StoreAltered with what was found.
-
-        Raises AccessDenied for the key of one workspace.
-        """
-        self._require_store()
-        rows, problems = 0, list(await self._problems_of_heads())
+        """Verify every workspace; return the number of rows. Raises StoreAltered with what was found."""
+        kept = await self.keeper.kept()
+        problems = [] if kept is None else list(await self._behind(kept))
+        self.seals.note_problems(_STORE, tuple(problems))
+        rows = 0
         for workspace in await self.workspaces():
-            report = await self.seals.verify(workspace)
+            report = await replace(self, workspace=workspace).verify()
             rows += report.rows
             problems += report.problems
-        self.seals.note_problems(tuple(problems))
         if problems:
             raise StoreAltered("; ".join(problems[:_MAX_TOLD]))
         return rows
 
-    async def _problems_of_heads(self) -> tuple[str, ...]:
-        kept = await self.keeper.kept()
-        return () if kept is None else await self._behind(kept)
-
-    async def accept(self, reason: str, *, entry_id: EntryId | None = None) -> str:
-        """Take an entry as it is now, or without one the rows that are there for all there are; return what was done.
-
-        It is a decision of the audit log, with its reason.
-        """
-        check_text("reason", reason)
-        if entry_id is None:
-            differs = await self.seals.accept_totals(self.workspace)
-            await self.audit.record("rows accepted", difference=differs, reason=reason)
-            done = f"the rows that are there are taken for all there are: {differs:+,} of what was counted"
-        else:
-            entry_id = EntryId(as_id("entry_id", entry_id))
-            sealed = await self.seals.accept(self.workspace, entry_id)
-            if sealed is None:
-                raise InvalidInput("entry_id", f"{entry_id} is as it was stored: there is nothing to accept")
-            await self.audit.record("entry accepted", entry=str(entry_id), content=sealed, reason=reason)
-            done = f"entry {entry_id} is taken as it is now"
-        await self.take_head()
-        return done
-
-    async def rotate_key(self) -> str:
-        """Seal by a new key from now on; what was sealed by others still verifies. Return the name of the new key."""
-        self._require_store()
-        name = self.seals.use_new_key()
-        await self.audit.record("seal key rotated", key=name)
-        await self.take_head()
-        return name
-
-    def _require_store(self) -> None:
-        if self.within is not None:
-            raise AccessDenied("this is of the whole store, which takes a key for all workspaces")
-
 
 _MAX_TOLD = 10
+_STORE = ""

@@ -226,6 +226,39 @@ add_command(
 )
 
 
+add_command(
+    audit,
+    "head",
+    OperationCommand(
+        "audits.take_head",
+        "curation_report:print_head",
+        "Print a signed head over all that the store holds: keep it elsewhere, `audit verify --head` compares with it.",
+    ),
+)
+add_command(
+    audit,
+    "accept",
+    OperationCommand(
+        "audits.accept",
+        "curation_report:print_acceptance",
+        "Take an entry that somebody changed in Postgres as it is now. Without an id: the entries there for all.",
+        options={
+            "entry_id": Annotated[str | None, typer.Argument(help="The entry.")],
+            "reason": Annotated[str, typer.Option(help="Why, for the audit log.")],
+        },
+    ),
+)
+add_command(
+    audit,
+    "rotate-seal-key",
+    OperationCommand(
+        "audits.rotate_seal_key",
+        "curation_report:print_seal_key",
+        "Seal entries by a new key from now on. What others sealed still verifies.",
+    ),
+)
+
+
 def add_custody(app: typer.Typer) -> None:
     """Add the commands to an app."""
     app.add_typer(review, name="review")

@@ -25,6 +25,7 @@ from hardwon.models.reports import (
     PruneReport,
     WorkspaceStats,
 )
+from hardwon.models.seals import SealReport
 from hardwon.models.tasks import Context
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import (
@@ -383,6 +384,8 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
         return
     if report.recall is not None:
         _print_recall(report.recall)
+    if report.seals is not None:
+        _print_seals(report.seals)
     if not report.wrong:
         print_text(f"{_points(report.points, report.passages)}, all as in Postgres")
         return
@@ -391,6 +394,17 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
     for name, ids in report.examples.items():
         notes.print(f"{name}: {', '.join(map(str, ids))}")
+
+
+def _print_seals(report: SealReport) -> None:
+    """Print what vouches for the entries, and what is not as it was stored."""
+    if report.is_intact and report.since is not None:
+        since = f"vouched for since {report.since:%Y-%m-%d %H:%M} UTC"
+        print_text(f"{count_of(report.rows, 'entry')} as hardwon stored them; {since}")
+    for problem in report.problems:
+        print_text(problem)
+    if not report.is_intact:
+        print_text("what was altered is not shown; `hardwon audit accept` takes it as it is, with a reason")
 
 
 def _print_recall(report: RecallReport) -> None:

@@ -28,7 +28,14 @@ _LISTS = "people look through what the memory holds, filtered, sorted and counte
 _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 _DEEDS = "what a person decides can be undone for a while"
+_SEALED = "what was changed, removed or put back in Postgres is noticed, and a person can accept it"
 ROUTES: Mapping[str, str] = {
+    "POST /v1/audit:head take_head": _SEALED,
+    "POST /v1/audit:accept accept_altered": _SEALED,
+    "POST /v1/audit:rotate-seal-key rotate_seal_key": _SEALED,
+    "Acceptance": _SEALED,
+    "SealHead": _SEALED,
+    "SealReport": _SEALED,
     "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/runs learn_run": _RUNS,
     "LearnedRun": _RUNS,
@@ -161,6 +168,9 @@ _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
     "hardwon demo": "a story shows what memory does before the figures do",
     "hardwon recent": _LISTS,
+    "hardwon audit head": _SEALED,
+    "hardwon audit accept": _SEALED,
+    "hardwon audit rotate-seal-key": _SEALED,
     "hardwon deeds": _DEEDS,
     "hardwon undo": _DEEDS,
     "hardwon entries": _CORRECTED,

@@ -25,7 +25,7 @@ from knowledge.adapters.postgres.engine.database import (
     transaction,
 )
 from knowledge.adapters.postgres.memory_tables import audit_log, knowledge_staging, projects, seal_chains, seal_heads
-from knowledge.adapters.postgres.seals.entries import SEALED_COLUMNS, entry_message, put_seals, verifies
+from knowledge.adapters.postgres.seals.entry_seals import SEALED_COLUMNS, entry_message, put_seals, verifies
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.models import EntryId
 from knowledge.ports import SealStore
@@ -202,14 +202,14 @@ class PostgresSeals(Store, SealStore):
         self._ledger.keys = self._ledger.renew()
         return self._keys.current.name.hex()
 
-    def refused(self, workspace: str) -> list[UUID]:
-        return list(self._ledger.refused[workspace])
+    def note_problems(self, workspace: str, problems: tuple[str, ...]) -> None:
+        self._ledger.problems[workspace] = problems
+        self._ledger.refused[workspace].clear()
 
-    def note_problems(self, problems: tuple[str, ...]) -> None:
-        self._ledger.problems = problems
-
-    def problems(self) -> tuple[str, ...]:
-        return self._ledger.problems
+    def problems(self, workspace: str) -> tuple[str, ...]:
+        noted = dict.fromkeys((*self._ledger.problems.get("", ()), *self._ledger.problems.get(workspace, ())))
+        refused = (_describe_altered(workspace, each) for each in list(self._ledger.refused[workspace])[:MAX_ALTERED])
+        return tuple(noted | dict.fromkeys(refused))
 
 
 async def seal_rows(connection: AsyncConnection, ledger: Ledger, workspace: str, rows: Sequence[sa.Row[Any]]) -> None:
@@ -235,9 +235,7 @@ async def _pages(connection: AsyncConnection, workspace: str) -> AsyncIterator[S
 
 
 def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: int, *, differs: bool) -> list[str]:
-    problems = [
-        f"entry {entry_id} of workspace {workspace} is not as hardwon stored it" for entry_id in altered[:MAX_ALTERED]
-    ]
+    problems = [_describe_altered(workspace, entry_id) for entry_id in altered[:MAX_ALTERED]]
     if len(altered) > MAX_ALTERED:
         problems.append(f"{len(altered) - MAX_ALTERED:,} more entries of workspace {workspace} are not either")
     if broken:
@@ -249,6 +247,10 @@ def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: 
     elif differs and not altered and not broken:
         problems.append(f"entries of workspace {workspace} are as they were at an earlier time")
     return problems
+
+
+def _describe_altered(workspace: str, entry_id: UUID) -> str:
+    return f"entry {entry_id} of workspace {workspace} is not as hardwon stored it"
 
 
 def _to_link(row: sa.Row[Any]) -> ChainLink:

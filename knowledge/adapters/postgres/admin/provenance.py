@@ -24,7 +24,7 @@ from knowledge.adapters.postgres.memory_tables import (
     patterns,
     records,
 )
-from knowledge.adapters.postgres.seals.entries import rewrite
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 
 _E = knowledge_staging.c

@@ -40,7 +40,7 @@ from knowledge.adapters.postgres.memory_tables import (
 from knowledge.adapters.postgres.memory_tables import (
     records as trials,
 )
-from knowledge.adapters.postgres.seals.entries import rewrite
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
 from knowledge.memory.rules.embedding_text import pattern_key
 from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import RedactedEntry, StoredTextStore

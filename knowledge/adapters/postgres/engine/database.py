@@ -361,7 +361,7 @@ def _enter_workspace(connection: sa.Connection, workspace: str) -> bool:
 
 
 class Held(dict[str, Any]):
-    """What a transaction holds until its end, by workspace; after its commit each is released."""
+    """Things that a transaction holds until its end, by workspace; after its commit each is released."""
 
     release: Callable[[str, Any], None] | None = None
 

@@ -38,7 +38,7 @@ from knowledge.adapters.postgres.memory.entry_writes import (
     mark_points_dirty,
 )
 from knowledge.adapters.postgres.memory_tables import event_task, knowledge_staging, projects
-from knowledge.adapters.postgres.seals.entries import ALTERED, SEALED_COLUMNS, is_genuine, rewrite
+from knowledge.adapters.postgres.seals.entry_seals import ALTERED, SEALED_COLUMNS, is_genuine, rewrite
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.memory.rules.validation import MAX_DEAD_ENDS
 from knowledge.models import (

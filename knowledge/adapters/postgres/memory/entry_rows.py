@@ -15,7 +15,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.memory_tables import knowledge_staging, points, vouched
-from knowledge.adapters.postgres.seals import entries as sealed
+from knowledge.adapters.postgres.seals import entry_seals as sealed
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType
 
 COLUMN_NAMES = sealed.COLUMN_NAMES

@@ -29,7 +29,7 @@ from knowledge.adapters.postgres.memory_tables import (
     projects,
     seal_chains,
 )
-from knowledge.adapters.postgres.seals.entries import forget_seals, seal_row
+from knowledge.adapters.postgres.seals.entry_seals import forget_seals, seal_row
 from knowledge.adapters.postgres.seals.ledger import Ledger, Move, advance, ledger_of, move_params
 from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryId, EntryStatus
 

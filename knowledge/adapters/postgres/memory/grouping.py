@@ -30,7 +30,7 @@ from knowledge.adapters.postgres.memory_tables import (
     points,
     vectors,
 )
-from knowledge.adapters.postgres.seals.entries import rewrite
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
 from knowledge.models import (
     MAX_POINTS,
     Entry,

@@ -52,7 +52,7 @@ from knowledge.adapters.postgres.memory_tables import (
     vouched,
     workspaces,
 )
-from knowledge.adapters.postgres.seals.entries import (
+from knowledge.adapters.postgres.seals.entry_seals import (
     SEALED_COLUMNS,
     altered,
     forget_seals,

@@ -70,8 +70,8 @@ class Ledger:
         self.refused: dict[str, dict[UUID, None]] = defaultdict(dict)
         """The entries that did not verify when they were to be shown or embedded, by workspace."""
         self.refusals = 0
-        self.problems: tuple[str, ...] = ()
-        """What the last check of the store found."""
+        self.problems: dict[str, tuple[str, ...]] = {}
+        """What the last checks found, by workspace; "" for the store."""
         self._free: defaultdict[str, list[Chain]] = defaultdict(list)
 
     def take(self, workspace: str, change: Total) -> Move:

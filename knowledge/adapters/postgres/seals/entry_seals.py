@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict
 from hardwon.event_log import get_logger
-from knowledge.access.seals import SealKeys, canonical
+from knowledge.access.seals import SealKeys, canonical, note_refused
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.models import Entry
@@ -78,6 +78,7 @@ def is_genuine(ledger: Ledger, workspace: str, row: Sequence[Any]) -> bool:
         return True
     entry_id = UUID(str(row[_ID]))
     ledger.refusals += 1
+    note_refused(entry_id)
     if entry_id not in ledger.refused[workspace]:
         ledger.refused[workspace][entry_id] = None
         log.error("entry_altered", workspace=workspace, entry_id=str(entry_id))

@@ -1,14 +1,12 @@
-"""What vouches for a store when it is opened: the keys, what was stored before them, the head that was kept."""
+"""Open the seals of a store: the keys, what was stored before them, the head that was kept."""
 
 from __future__ import annotations
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.event_log import get_logger
-from knowledge.access.provenance import Auditor
-from knowledge.access.seal_keys import FILE, SETTING, find_keys, make_keys
 from knowledge.access.seals import unknown_key
-from knowledge.adapters.files.heads import FileHeads
+from knowledge.adapters.files.seal_files import KEYS_FILE, SETTING, FileHeads, find_keys, make_keys
 from knowledge.adapters.postgres.admin.integrity import PostgresSeals, read_last_head
 from knowledge.adapters.postgres.admin.runs import PostgresJobs
 from knowledge.adapters.postgres.seals.ledger import use_seals
@@ -28,7 +26,7 @@ async def open_seals(settings: KnowledgeSettings, engine: AsyncEngine, clock: Cl
     keys = find_keys(settings.home, settings.seal_keys)
     known = last is None or (keys is not None and keys.knows(bytes.fromhex(last.seal)))
     if last is not None and not known and settings.seal_anew is None:
-        place = SETTING if settings.seal_keys is not None else str(settings.home / FILE)
+        place = SETTING if settings.seal_keys is not None else str(settings.home / KEYS_FILE)
         raise unknown_key(bytes.fromhex(last.seal), place)
     keys = keys or make_keys(settings.home)
     use_seals(engine, keys, renew=None if settings.seal_keys is not None else lambda: make_keys(settings.home))
@@ -42,9 +40,7 @@ async def open_seals(settings: KnowledgeSettings, engine: AsyncEngine, clock: Cl
     await make_integrity(settings, engine, clock, "").check_start()
 
 
-def make_integrity(
-    settings: KnowledgeSettings, engine: AsyncEngine, clock: Clock, workspace: str, audit: Auditor | None = None
-) -> IntegrityService:
+def make_integrity(settings: KnowledgeSettings, engine: AsyncEngine, clock: Clock, workspace: str) -> IntegrityService:
     """Return the service that vouches for a workspace, and for the store."""
     return IntegrityService(
         seals=PostgresSeals(engine),
@@ -52,5 +48,4 @@ def make_integrity(
         clock=clock,
         workspace=workspace,
         workspaces=PostgresJobs(engine).workspaces,
-        audit=audit or Auditor(),
     )
