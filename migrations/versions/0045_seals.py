@@ -17,6 +17,7 @@ _STATEMENTS = (
         f"ALTER TABLE {table} ADD COLUMN seal bytea"
         for table in (
             "knowledge_staging",
+            "patterns",
             "outcomes",
             "records",
             "match_keys",

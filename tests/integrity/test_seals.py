@@ -86,7 +86,9 @@ async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(know
 async def test_removed_rows_are_counted(knowledge: Knowledge) -> None:
     one, *_ = await learn(knowledge, lesson(1), lesson(2), lesson(3))
     await tamper(knowledge, "DELETE FROM knowledge_staging WHERE id = :id", id=one)
-    assert await problems(knowledge) == ("1 entries of workspace default were removed by other means than hardwon's",)
+    assert await problems(knowledge) == (
+        "1 entries or outcomes of workspace default were removed by other means than hardwon's",
+    )
 
 
 async def test_an_older_version_of_a_row_that_is_put_back_is_noticed(knowledge: Knowledge) -> None:
@@ -103,7 +105,9 @@ async def test_an_older_version_of_a_row_that_is_put_back_is_noticed(knowledge: 
         " status = 'open', seal = :seal",
         seal=before,
     )
-    assert await problems(knowledge) == ("entries of workspace default are as they were at an earlier time",)
+    assert await problems(knowledge) == (
+        "entries or outcomes of workspace default are as they were at an earlier time",
+    )
 
 
 async def test_a_forged_staged_row_is_not_embedded(knowledge: Knowledge) -> None:

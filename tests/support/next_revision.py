@@ -45,7 +45,17 @@ _INDEXES = (
     "ix_records_silent",
 )
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
-_SEALED = ("knowledge_staging", "outcomes", "records", "match_keys", "links", "distillations", "deeds", "workspaces")
+_SEALED = (
+    "knowledge_staging",
+    "patterns",
+    "outcomes",
+    "records",
+    "match_keys",
+    "links",
+    "distillations",
+    "deeds",
+    "workspaces",
+)
 BEFORE_COUNTERS = (
     *(f"ALTER TABLE {table} DROP COLUMN seal" for table in _SEALED),
     "DROP TABLE seal_chains, seal_heads",

@@ -331,6 +331,7 @@ patterns = sa.Table(
     sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("problem_start", sa.Text, nullable=False, server_default=""),
+    sa.Column("seal", sa.LargeBinary),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )

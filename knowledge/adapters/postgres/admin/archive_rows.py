@@ -32,14 +32,14 @@ from knowledge.models import (
 STAYS: Final = frozenset(
     [
         *("api_keys", "audit_log", "answer_cache", "counters", "distillations", "distilled_from", "entry_profiles"),
-        *("deeds", "job_run", "kb_terms", "spending", "webhook_events"),
+        *("deeds", "job_run", "kb_terms", "seal_chains", "seal_heads", "spending", "webhook_events"),
     ]
 )
 """Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
 
 _LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
     "workspaces": ("profile_rules", "profiled_until"),
-    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until", "seal"),
+    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
     "patterns": ("problem_start",),
     "points": ("look_at",),
     "records": ("task_key", "error_key"),
@@ -55,7 +55,7 @@ TABLES: Final[Mapping[str, sa.Table]] = {
 """The tables of an archive by their names; each comes after those that its rows refer to."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    name: tuple(column.name for column in table.c if column.name not in _LEFT_OUT.get(name, ()))
+    name: tuple(column.name for column in table.c if column.name not in {"seal", *_LEFT_OUT.get(name, ())})
     for name, table in TABLES.items()
 }
 

@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts, 
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, recount
 from knowledge.adapters.postgres.memory.entry_writes import mark_points_dirty
 from knowledge.adapters.postgres.memory_tables import entry_versions, knowledge_staging, match_keys
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import EntryId, EntryStatus
 from knowledge.ports import CorrectionStore, RedactedEntry
 
@@ -73,6 +74,7 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
                 workspace=self._workspace, match_key=key, pattern_id=pattern_id, why=_WHY, decided_at=now
             )
             await connection.execute(new.on_conflict_do_nothing())
+            await seal_rows(connection, self._workspace, match_keys, match_keys.c.match_key == key)
 
     async def history(self, entry_id: EntryId) -> list[EntryVersion]:
         query = sa.select(entry_versions).where(_V.workspace == self._workspace, _V.entry_id == entry_id)

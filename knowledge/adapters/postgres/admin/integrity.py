@@ -17,6 +17,7 @@ from hardwon.errors import Conflict, NotFound
 from hardwon.event_log import get_logger
 from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport
 from knowledge.access.seals import ChainLink, SealKeys, Total, canonical, total_of
+from knowledge.adapters.postgres.admin.verify import find_underived
 from knowledge.adapters.postgres.engine.database import (
     Store,
     autocommit,
@@ -24,9 +25,18 @@ from knowledge.adapters.postgres.engine.database import (
     snapshot,
     transaction,
 )
-from knowledge.adapters.postgres.memory_tables import audit_log, knowledge_staging, projects, seal_chains, seal_heads
+from knowledge.adapters.postgres.memory_tables import (
+    audit_log,
+    knowledge_staging,
+    outcomes,
+    projects,
+    seal_chains,
+    seal_heads,
+    workspaces,
+)
 from knowledge.adapters.postgres.seals.entry_seals import SEALED_COLUMNS, entry_message, put_seals, verifies
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
+from knowledge.adapters.postgres.seals.row_seals import SEALED_ROWS, row_verifies, seal_rows, select_sealed
 from knowledge.models import EntryId
 from knowledge.ports import SealStore
 from knowledge.runtime.scheduling import yield_to_loop
@@ -44,7 +54,8 @@ _COUNTS = sa.select(
     sa.func.coalesce(sa.func.sum(_K.number), 0),
     sa.select(sa.func.count()).select_from(audit_log).scalar_subquery(),
 )
-_LOCK_WRITERS = sa.text("LOCK TABLE knowledge_staging IN SHARE ROW EXCLUSIVE MODE")
+_LOCK_WRITERS = sa.text("LOCK TABLE knowledge_staging, outcomes IN SHARE ROW EXCLUSIVE MODE")
+_WORKSPACES = sa.union(sa.select(projects.c.workspace), sa.select(workspaces.c.workspace)).order_by("workspace")
 
 
 async def read_last_head(engine: AsyncEngine) -> SealHead | None:
@@ -115,32 +126,31 @@ class PostgresSeals(Store, SealStore):
     async def adopt(self, *, anew: bool) -> int:
         self._ledger.forget_chains()
         if anew:
-            await self._write(sa.delete(seal_chains))
-            await self._write(sa.update(knowledge_staging).where(_E.seal.is_not(None)).values(seal=None))
+            for table in (seal_chains, knowledge_staging, *SEALED_ROWS):
+                gone = sa.delete(table) if table is seal_chains else sa.update(table).values(seal=None)
+                await self._write(gone)
         adopted = 0
-        for workspace in await self._scalars(sa.select(projects.c.workspace).distinct().order_by(projects.c.workspace)):
-            while done := await self._adopt_page(workspace):
-                adopted += done
+        for workspace in await self._scalars(_WORKSPACES):
+            done = True
+            while done:
+                async with transaction(self._engine) as connection:
+                    rows = await _seal_page(connection, self._ledger, workspace)
+                    adopted, done = adopted + rows, rows > 0
+            async with transaction(self._engine) as connection:
+                adopted += await _seal_other_rows(connection, workspace)
         return adopted
-
-    async def _adopt_page(self, workspace: str) -> int:
-        bare = (
-            sa.select(*SEALED_COLUMNS)
-            .where(_E.workspace == workspace, _E.seal.is_(None))
-            .order_by(_E.id)
-            .limit(_PAGE)
-            .with_for_update()
-        )
-        async with transaction(engine_of_workspace(self._engine, workspace)) as connection:
-            rows = (await connection.execute(bare)).all()
-            await seal_rows(connection, self._ledger, workspace, rows)
-        return len(rows)
 
     async def verify(self, workspace: str, *, progress: Callable[[int], None] | None = None) -> SealReport:
         first = await self._first(sa.select(seal_heads).order_by(_H.number).limit(1))
+        found, altered, rows = Total(), list[EntryId](), 0
+        others: list[str] = []
         async with snapshot(engine_of_workspace(self._engine, workspace)) as connection:
             told, broken = await self._chains_total(connection, workspace)
-            found, altered, rows = Total(), [], 0
+            for table in SEALED_ROWS:
+                of_table, wrong = await self._verify_rows(connection, workspace, table)
+                found += of_table
+                others += wrong
+            others += await find_underived(connection, workspace)
             async for page in _pages(connection, workspace):
                 rows += len(page)
                 for place, row in enumerate(page):
@@ -156,10 +166,25 @@ class PostgresSeals(Store, SealStore):
             rows=rows,
             since=first.at if first else None,
             altered=tuple(altered[:MAX_ALTERED]),
-            rows_altered=len(altered),
+            rows_altered=len(altered) + len(others),
             rows_missing=missing,
-            problems=tuple(_describe(workspace, altered, missing, broken, differs=told != found)),
+            problems=(*_describe(workspace, altered, missing, broken, differs=told != found and not others), *others),
         )
+
+    async def _verify_rows(
+        self, connection: AsyncConnection, workspace: str, table: sa.Table
+    ) -> tuple[Total, list[str]]:
+        """Return the total of the rows of a table, where they are counted, and the ones that do not verify, in words."""
+        total, wrong = Total(), []
+        sealed = SEALED_ROWS[table]
+        for place, row in enumerate((await connection.execute(select_sealed(table, workspace))).all()):
+            if place % _SLICE == 0:
+                await yield_to_loop()
+            if not row_verifies(self._keys, table, workspace, row):
+                wrong.append(f"a row of {table.name} of workspace {workspace} is not as hardwon stored it: {row[0]}")
+            if sealed.is_counted:
+                total += self._keys.total([row[len(sealed.columns)]])
+        return total, wrong
 
     async def _chains_total(self, connection: AsyncConnection, workspace: str) -> tuple[Total, int]:
         """Return the total of the chains of a workspace, and how many of them do not verify."""
@@ -177,7 +202,7 @@ class PostgresSeals(Store, SealStore):
                 raise NotFound(f"there is no entry {entry_id} in workspace {workspace}")
             if verifies(self._keys, workspace, row):
                 return None
-            await seal_rows(connection, self._ledger, workspace, [row])
+            await _seal_entries(connection, self._ledger, workspace, [row])
         self._ledger.refused[workspace].pop(entry_id, None)
         return hashlib.sha256(entry_message(workspace, row)).hexdigest()
 
@@ -190,6 +215,7 @@ class PostgresSeals(Store, SealStore):
             async for page in _pages(connection, workspace):
                 found += self._keys.total(row[_CAPTURED] for row in page)
                 await yield_to_loop()
+            found += (await self._verify_rows(connection, workspace, outcomes))[0]
             told, _ = await self._chains_total(connection, workspace)
             await self._ledger.record_change(connection, workspace, found - told)
         return found.rows - told.rows
@@ -212,7 +238,28 @@ class PostgresSeals(Store, SealStore):
         return tuple(noted | dict.fromkeys(refused))
 
 
-async def seal_rows(connection: AsyncConnection, ledger: Ledger, workspace: str, rows: Sequence[sa.Row[Any]]) -> None:
+async def seal_unsealed(connection: AsyncConnection, ledger: Ledger) -> None:
+    """Seal all rows of the store that have no seal, in this transaction."""
+    for workspace in (await connection.execute(_WORKSPACES)).scalars().all():
+        while await _seal_page(connection, ledger, workspace):
+            await yield_to_loop()
+        await _seal_other_rows(connection, workspace)
+
+
+async def _seal_page(connection: AsyncConnection, ledger: Ledger, workspace: str) -> int:
+    bare = sa.select(*SEALED_COLUMNS).where(_E.workspace == workspace, _E.seal.is_(None)).order_by(_E.id)
+    rows = (await connection.execute(bare.limit(_PAGE).with_for_update())).all()
+    await _seal_entries(connection, ledger, workspace, rows)
+    return len(rows)
+
+
+async def _seal_other_rows(connection: AsyncConnection, workspace: str) -> int:
+    return sum([await seal_rows(connection, workspace, table, table.c.seal.is_(None)) for table in SEALED_ROWS])
+
+
+async def _seal_entries(
+    connection: AsyncConnection, ledger: Ledger, workspace: str, rows: Sequence[sa.Row[Any]]
+) -> None:
     """Seal rows of entries as they are, and count them, in place of the seals they have."""
     keys = ledger.keys
     if keys is None or not rows:
@@ -241,11 +288,15 @@ def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: 
     if broken:
         problems.append(f"{broken:,} chains of workspace {workspace} were changed")
     if missing > 0:
-        problems.append(f"{missing:,} entries of workspace {workspace} were removed by other means than hardwon's")
+        problems.append(
+            f"{missing:,} entries or outcomes of workspace {workspace} were removed by other means than hardwon's"
+        )
     elif missing < 0:
-        problems.append(f"{-missing:,} entries of workspace {workspace} were added by other means than hardwon's")
+        problems.append(
+            f"{-missing:,} entries or outcomes of workspace {workspace} were added by other means than hardwon's"
+        )
     elif differs and not altered and not broken:
-        problems.append(f"entries of workspace {workspace} are as they were at an earlier time")
+        problems.append(f"entries or outcomes of workspace {workspace} are as they were at an earlier time")
     return problems
 
 

@@ -25,6 +25,7 @@ from knowledge.adapters.postgres.memory_tables import (
     records,
 )
 from knowledge.adapters.postgres.seals.entry_seals import rewrite
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 
 _E = knowledge_staging.c
@@ -152,6 +153,7 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
         rows = sa.select(_O.id).where(*self._outcome_conditions(chosen)).order_by(_O.id).limit(limit).with_for_update()
         gone = sa.delete(outcomes).where(_O.id.in_(rows)).returning(_O.pattern_id)
         async with exclusive_transaction(self._engine, self._workspace) as connection:
+            await forget_outcomes(connection, self._workspace, _O.id.in_(rows))
             pattern_ids = list((await connection.execute(gone)).scalars())
             await recount(connection, pattern_ids)
             return len(pattern_ids)

@@ -41,6 +41,7 @@ from knowledge.adapters.postgres.memory_tables import (
     records as trials,
 )
 from knowledge.adapters.postgres.seals.entry_seals import rewrite
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.memory.rules.embedding_text import pattern_key
 from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import RedactedEntry, StoredTextStore
@@ -152,10 +153,12 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
             founded = sa.update(patterns).where(_P.id == pattern_id, _P.match_key == before)
             key = pattern_key(PatternId(pattern_id)) if is_taken else after
             await connection.execute(founded.values(match_key=key))
+            await seal_rows(connection, self._workspace, patterns, _P.id == pattern_id)
             gone = sa.delete(match_keys).where(of_workspace, _K.match_key == before).returning(match_keys)
             for row in (await connection.execute(gone)).mappings().all():
                 again = insert(match_keys).values(**dict(row) | {"match_key": after})
                 await connection.execute(again.on_conflict_do_nothing())
+            await seal_rows(connection, self._workspace, match_keys, _K.match_key == after)
 
     async def rewrite_records(self, redact: Callable[[str], str], *, dry_run: bool) -> int:
         changed = 0

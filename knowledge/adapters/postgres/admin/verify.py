@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict
 from knowledge.adapters.postgres.engine.database import (
@@ -16,7 +17,7 @@ from knowledge.adapters.postgres.engine.database import (
     transaction,
 )
 from knowledge.adapters.postgres.engine.locks import check_second_connection, session_lock
-from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, max_idle_setting
+from knowledge.adapters.postgres.memory.counts import MISCOUNTED, exclusive_transaction, is_any_of, max_idle_setting
 from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
 from knowledge.adapters.postgres.memory.points import (
     IS_CLEAN,
@@ -31,6 +32,7 @@ from knowledge.adapters.postgres.memory_tables import (
     job_run,
     knowledge_staging,
     lexicon,
+    patterns,
     points,
     vectors,
 )
@@ -181,3 +183,50 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).one()
             return row.all, row.lacking
+
+
+_UNDERIVED = {
+    "a trial of an entry": sa.text("""
+        SELECT records.id FROM records JOIN knowledge_staging entry ON entry.id = records.entry_id
+        WHERE records.workspace = :workspace AND entry.status = 'embedded' AND (
+            NOT records.worked OR records.project_id <> entry.project_id OR records.low_trust <> entry.low_trust
+            OR records.recorded_at <> entry.timestamp OR records.task_id IS DISTINCT FROM entry.task_id
+            OR records.run_id IS DISTINCT FROM entry.run_id OR records.agent_type IS DISTINCT FROM entry.agent_type)
+        """),
+    "a trial of an outcome": sa.text("""
+        SELECT records.id FROM records JOIN outcomes outcome ON outcome.id = records.outcome_id
+        WHERE records.workspace = :workspace AND (
+            records.worked <> outcome.worked OR records.project_id <> outcome.project_id
+            OR records.low_trust <> outcome.low_trust OR records.recorded_at <> outcome.recorded_at
+            OR records.recorded_by IS DISTINCT FROM outcome.recorded_by
+            OR records.task_id IS DISTINCT FROM outcome.task_id OR records.run_id IS DISTINCT FROM outcome.run_id)
+        """),
+    "the arm of a trial": sa.text("""
+        SELECT records.id FROM records JOIN entry_profiles profile ON profile.entry_id = records.entry_id
+        WHERE records.workspace = :workspace AND profile.rules = (SELECT max(rules) FROM entry_profiles)
+            AND records.arm_key <> profile.arm_key
+        """),
+    "an entry without its trial": sa.text("""
+        SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'
+            AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = entry.id)
+        """),
+    "an outcome without its trial": sa.text("""
+        SELECT outcome.id FROM outcomes outcome WHERE outcome.workspace = :workspace
+            AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = outcome.id)
+        """),
+}
+"""Rows that do not follow from others of a workspace, each kind in words."""
+_AT_ONCE = 1000
+
+
+async def find_underived(connection: AsyncConnection, workspace: str) -> list[str]:
+    """Return what does not follow from entries and outcomes, in words: counts of patterns, and trials."""
+    problems: list[str] = []
+    for what, query in _UNDERIVED.items():
+        found = (await connection.execute(query, {"workspace": workspace})).scalars().all()
+        problems += [f"{what} of workspace {workspace} does not follow from what is stored: {each}" for each in found]
+    ids = (await connection.execute(sa.select(patterns.c.id).where(patterns.c.workspace == workspace))).scalars().all()
+    for start in range(0, len(ids), _AT_ONCE):
+        found = (await connection.execute(MISCOUNTED, {"ids": ids[start : start + _AT_ONCE]})).scalars().all()
+        problems += [f"the counts of pattern {each} of workspace {workspace} do not follow" for each in found]
+    return problems

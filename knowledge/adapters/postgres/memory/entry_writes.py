@@ -31,6 +31,7 @@ from knowledge.adapters.postgres.memory_tables import (
 )
 from knowledge.adapters.postgres.seals.entry_seals import forget_seals, seal_row
 from knowledge.adapters.postgres.seals.ledger import Ledger, Move, advance, ledger_of, move_params
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes
 from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryId, EntryStatus
 
 _E = knowledge_staging.c
@@ -369,6 +370,7 @@ async def forget_project(connection: AsyncConnection, workspace: str, project_id
         return False
     its_contexts = sa.select(contexts.c.id).where(of_project(contexts))
     its_outcomes = sa.or_(of_project(outcomes), outcomes.c.context_id.in_(its_contexts))
+    await forget_outcomes(connection, workspace, its_outcomes)
     gone = sa.delete(outcomes).where(its_outcomes).returning(outcomes.c.pattern_id)
     others = set((await connection.execute(gone)).scalars())  # patterns of other projects tried in this one
     for table in (contexts, checkpoints, projects):

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -60,6 +60,7 @@ from knowledge.adapters.postgres.seals.entry_seals import (
     rewrite,
 )
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
+from knowledge.adapters.postgres.seals.row_seals import row_message
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
@@ -97,6 +98,8 @@ _DISTILLED = {
     field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
 }
 """The columns of a distillation, by field."""
+_DISTILLED_SEALED = ("title", "problem", "when_to_try", "when_not_to_try", "model", "written_at")
+"""The fields of a model's text that its seal covers, in order."""
 _PROFILE_COLUMNS = [entry_profiles.c[field.name].label(f"profile_{field.name}") for field in fields(EntryProfile)]
 
 
@@ -124,6 +127,7 @@ class _FoundRow(NamedTuple):
     distilled_when_not_to_try: str | None
     distilled_model: str | None
     distilled_written_at: datetime | None
+    distilled_seal: bytes | None
     profile_rules: int | None
     profile_arm_key: str
     profile_situation: bytes
@@ -168,6 +172,7 @@ def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
             _select_rivals().label("rivals"),
             *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
+            _D.seal.label("distilled_seal"),
             words.lateral("words"),
         )
         .select_from(patterns.outerjoin(distillations, written))
@@ -296,17 +301,28 @@ async def live_patterns(
     """Return those of the patterns that are live."""
     params = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
     rows, ledger = await connection.execute(_SOME_PATTERNS, params), ledger_of(connection.engine)
-    found = [evidence_of(row, None) for row in rows if is_shown(ledger, workspace, row)]
-    return {evidence.pattern_id: evidence for evidence in found}
+    found = [read_evidence(ledger, workspace, row, None) for row in rows]
+    return {evidence.pattern_id: evidence for evidence in found if evidence is not None}
 
 
 _FOUND = slice(-len(_FoundRow._fields) - len(SEALED_COLUMNS) - 1, -len(SEALED_COLUMNS) - 1)
 _WORDS = slice(-len(SEALED_COLUMNS), -1)
 
 
-def is_shown(ledger: Ledger, workspace: str, row: Sequence[Any]) -> bool:
-    """Return whether the entries whose words a row of these statements has are as they were stored."""
-    return is_genuine(ledger, workspace, row[-len(SEALED_COLUMNS) :])
+def read_evidence(ledger: Ledger, workspace: str, row: Sequence[Any], project_id: str | None) -> Evidence | None:
+    """Convert a row of these statements, as `evidence_of`; None where its words are not as they were stored.
+
+    A model's text that is not is left out.
+    """
+    if not is_genuine(ledger, workspace, row[-len(SEALED_COLUMNS) :]):
+        return None
+    evidence = evidence_of(row, project_id)
+    if ledger.keys is None or evidence.distilled is None:
+        return evidence
+    found = _FoundRow._make(row[_FOUND])
+    told = [getattr(evidence.distilled, name) for name in _DISTILLED_SEALED]
+    message = row_message(distillations, workspace, [found.found_id, *told])
+    return evidence if ledger.keys.verifies(message, found.distilled_seal) else replace(evidence, distilled=None)
 
 
 def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
@@ -570,8 +586,8 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         rows, ledger = await self._fetch(_OF_POINTS, params), ledger_of(self._engine)
-        shown = (row for row in rows if is_shown(ledger, self._workspace, row))
-        return {PointId(row[0]): evidence_of(row, project_id) for row in shown}
+        read = {PointId(row[0]): read_evidence(ledger, self._workspace, row, project_id) for row in rows}
+        return {point_id: evidence for point_id, evidence in read.items() if evidence is not None}
 
     async def evidence_with_records(
         self, point_ids: Sequence[PointId], further: Sequence[PointId], *, now: datetime, project_id: str | None = None
@@ -590,8 +606,11 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
             point_id, pattern_id, told, found_id = row[:4]
             if pattern_id not in near:
                 near[pattern_id] = [to_record(pattern_id, *each) for each in told]
-            if found_id is not None and is_shown(ledger, self._workspace, row):
-                evidence[PointId(point_id)] = evidence_of(row, project_id)
+            if found_id is None:
+                continue
+            read = read_evidence(ledger, self._workspace, row, project_id)
+            if read is not None:
+                evidence[PointId(point_id)] = read
         return evidence, list(itertools.chain.from_iterable(near.values()))
 
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
@@ -632,9 +651,10 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         row = await self._first(ONE_PATTERN, params)
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
-        if not is_shown(ledger_of(self._engine), self._workspace, row):
+        evidence = read_evidence(ledger_of(self._engine), self._workspace, row, None)
+        if evidence is None:
             raise altered(row.entry_id)
-        return evidence_of(row, None)
+        return evidence
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with exclusive_transaction(self._engine, self._workspace) as connection:

@@ -33,6 +33,7 @@ from knowledge.adapters.postgres.memory_tables import (
     records,
     workspaces,
 )
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import (
     MIN_OUTCOMES,
     PRIOR_WEIGHTS,
@@ -240,7 +241,10 @@ _OF_ENTRY = (
     "task_key",
     "error_key",
 )
-_REWRITTEN = ("arm_key", "point_id", "situation_key", "is_exact", "low_trust", "task_key", "error_key")
+_REWRITTEN = (
+    *("arm_key", "point_id", "situation_key", "is_exact", "low_trust", "task_key", "error_key"),
+    *("recorded_at", "recorded_by"),
+)
 
 
 def _write_of_entries() -> sa.Insert:
@@ -439,6 +443,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
             overruled = sa.and_(_R.low_trust, ~new.excluded.low_trust)
             await connection.execute(new.on_conflict_do_update(index_elements=[_R.id], set_=updated, where=overruled))
             await _move_to_exact(connection, self._workspace, [context_id])
+            await seal_rows(connection, self._workspace, records, _R.id == context_id)
 
     async def choice(self, context_id: ContextId) -> ChoiceRecord:
         query = sa.select(contexts).where(_C.workspace == self._workspace, _C.id == context_id)
@@ -497,13 +502,15 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         updated = new.on_conflict_do_update(
             index_elements=[workspaces.c.workspace], set_={"hint_weights": new.excluded.hint_weights}
         )
-        async with autocommit(self._engine) as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(updated)
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def forget_weights(self) -> None:
         fitted = sa.and_(workspaces.c.workspace == self._workspace, workspaces.c.hint_weights.is_not(None))
-        async with autocommit(self._engine) as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(sa.update(workspaces).where(fitted).values(hint_weights=None))
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
         some = (

@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
 from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import select_supporting_entry, supports_point, to_entry
 from knowledge.adapters.postgres.memory_tables import embedding_spaces, lexicon, points, vectors, workspaces
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
 from knowledge.retrieval.space_mismatch import space_mismatch
@@ -174,7 +175,10 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
 
     async def keep_local(self, *, on: bool) -> None:
         new = insert(workspaces).values(workspace=self._workspace, local_only=on)
-        await self._write(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on}))
+        async with transaction(self._engine) as connection:
+            on_conflict = new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on})
+            await connection.execute(on_conflict)
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         return statistics_of(dict(await self._fetch(_STATISTICS, frequency_params(self._workspace, terms))))
