@@ -103,6 +103,19 @@ class SealKeys:
             return 0
         return int.from_bytes(hmac.digest(key.value, b"total\0" + seal, "sha256"))
 
+    def term_total(self, workspace: str, counts: Mapping[int, int]) -> Total:
+        """Return the total of counts of terms: as it is linear, what is added to a count is added to the total.
+
+        It is keyed by the oldest key, as counts are not sealed one by one.
+        """
+        oldest = list(self.known.values())[-1].value
+        prefix = b"term\0" + workspace.encode() + b"\0"
+        digests = (
+            number * int.from_bytes(hmac.digest(oldest, prefix + str(term).encode(), "sha256"))
+            for term, number in counts.items()
+        )
+        return Total(0, sum(digests) % _MODULUS)
+
     def total(self, seals: Iterable[bytes | None]) -> Total:
         """Return the total of some seals; None is a row without one, and counts for nothing."""
         rows = total = 0

@@ -23,6 +23,7 @@ _STATEMENTS = (
             "match_keys",
             "links",
             "distillations",
+            "embedding_spaces",
             "deeds",
             "workspaces",
         )

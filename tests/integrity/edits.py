@@ -107,27 +107,21 @@ def _other_value(chance: random.Random, column: sa.Column[Any], value: Any, othe
         return None
     if kind < 0.45 and others:
         return chance.choice(others)
-    match value:
-        case bool():
-            return not value
-        case int() | float():
-            return value + chance.choice((-1, 1, 7))
-        case str():
-            return chance.choice((value + " again", value[::-1], value[: len(value) // 2], "forged"))
-        case datetime():
-            return value + timedelta(days=chance.choice((-400, -1, 1, 400)))
-        case UUID():
-            return uuid4()
-        case bytes():
-            return bytes(byte ^ chance.choice((0, 1)) for byte in value) or b"x"
-        case list():
-            return chance.choice(([], value[:1], [*value, *value]))
-        case dict():
-            return value | {"technology": "forged"}
-        case _:
-            return (
-                True if isinstance(column.type, sa.Boolean) else "forged" if isinstance(column.type, sa.Text) else None
-            )
+    near: dict[type, list[Any]] = {
+        bool: [not value],
+        int: [value + by for by in (-1, 1, 7)] if isinstance(value, int) else [],
+        float: [value + by for by in (-1, 1, 7)] if isinstance(value, float) else [],
+        str: [value + " again", value[::-1], value[: len(value) // 2], "forged"] if isinstance(value, str) else [],
+        datetime: [value + timedelta(days=by) for by in (-400, -1, 1, 400)] if isinstance(value, datetime) else [],
+        UUID: [uuid4()],
+        bytes: [value[:-1] + b"x", b"x"] if isinstance(value, bytes) else [],
+        list: [[], value[:1], [*value, *value]] if isinstance(value, list) else [],
+        dict: [value | {"technology": "forged"}] if isinstance(value, dict) else [],
+    }
+    for kind_of_value, values in near.items():
+        if isinstance(value, kind_of_value):
+            return chance.choice(values)
+    return True if isinstance(column.type, sa.Boolean) else "forged"
 
 
 class Owner:
@@ -140,7 +134,7 @@ class Owner:
         self._tables = [table for table in self._tables if not table.name.startswith(("kb_", "answer", "qa_", "escal"))]
 
     async def edit(self) -> tuple[str, sa.Update | None]:
-        """Edit a column of a row; return what was done, and how to undo it: None where it was refused, or is no edit."""
+        """Edit a column of a row; return what was done, and how to undo it: None where it was refused."""
         table = self._chance.choice(self._tables)
         columns = [column for column in table.c if column.computed is None and column.identity is None]
         column = self._chance.choice(columns)

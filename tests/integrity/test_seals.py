@@ -106,7 +106,7 @@ async def test_an_older_version_of_a_row_that_is_put_back_is_noticed(knowledge: 
         seal=before,
     )
     assert await problems(knowledge) == (
-        "entries or outcomes of workspace default are as they were at an earlier time",
+        "entries, outcomes or counts of words of workspace default are not as hardwon left them",
     )
 
 

@@ -53,6 +53,7 @@ _SEALED = (
     "match_keys",
     "links",
     "distillations",
+    "embedding_spaces",
     "deeds",
     "workspaces",
 )

@@ -744,6 +744,7 @@ embedding_spaces = sa.Table(
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Column("bound_at", TIME, nullable=False, server_default=NOW),
     sa.Column("probes", sa.LargeBinary),
+    sa.Column("seal", sa.LargeBinary),
 )
 """The embedding models of the store; the index holds the active one."""
 

@@ -45,7 +45,7 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
             touched: set[UUID] = set() if row.pattern_id is None else {row.pattern_id}
             for pattern_id in touched:
                 await self._add_keys(connection, pattern_id, corrected, now)
-            await forget_derived(connection, [entry_id], touched)
+            await forget_derived(connection, self._workspace, [entry_id], touched)
             await mark_points_dirty(connection, [row.point_ids])
             await recount(connection, touched)
 

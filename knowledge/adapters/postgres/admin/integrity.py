@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,7 +27,9 @@ from knowledge.adapters.postgres.engine.database import (
 )
 from knowledge.adapters.postgres.memory_tables import (
     audit_log,
+    embedding_spaces,
     knowledge_staging,
+    lexicon,
     outcomes,
     projects,
     seal_chains,
@@ -138,7 +140,23 @@ class PostgresSeals(Store, SealStore):
                     adopted, done = adopted + rows, rows > 0
             async with transaction(self._engine) as connection:
                 adopted += await _seal_other_rows(connection, workspace)
+                found = await self._counted_total(connection, workspace)
+                told, _ = await self._chains_total(connection, workspace)
+                await self._ledger.record_change(connection, workspace, found - told)
         return adopted
+
+    async def _counted_total(self, connection: AsyncConnection, workspace: str) -> Total:
+        """Return the total of what is counted: entries, outcomes, and counts of terms."""
+        found = (await self._verify_rows(connection, workspace, outcomes))[0]
+        async for page in _pages(connection, workspace):
+            found += self._keys.total(row[_CAPTURED] for row in page)
+            await yield_to_loop()
+        return found + await self._terms_total(connection, workspace)
+
+    async def _terms_total(self, connection: AsyncConnection, workspace: str) -> Total:
+        query = sa.select(lexicon.c.term, lexicon.c.documents).where(lexicon.c.workspace == workspace)
+        counts = {row.term: row.documents for row in await connection.execute(query)}
+        return self._keys.term_total(workspace, counts)
 
     async def verify(self, workspace: str, *, progress: Callable[[int], None] | None = None) -> SealReport:
         first = await self._first(sa.select(seal_heads).order_by(_H.number).limit(1))
@@ -150,6 +168,7 @@ class PostgresSeals(Store, SealStore):
                 of_table, wrong = await self._verify_rows(connection, workspace, table)
                 found += of_table
                 others += wrong
+            found += await self._terms_total(connection, workspace)
             others += await find_underived(connection, workspace)
             async for page in _pages(connection, workspace):
                 rows += len(page)
@@ -171,10 +190,18 @@ class PostgresSeals(Store, SealStore):
             problems=(*_describe(workspace, altered, missing, broken, differs=told != found and not others), *others),
         )
 
+    async def _accept_rows(self, connection: AsyncConnection, workspace: str, table: sa.Table) -> None:
+        """Seal rows of a table that do not verify as they are."""
+        rows = (await connection.execute(select_sealed(table, workspace))).all()
+        for row in rows:
+            if not row_verifies(self._keys, table, workspace, row):
+                mine = [column == getattr(row, f"key_{column.name}") for column in table.primary_key]
+                await seal_rows(connection, workspace, table, *mine)
+
     async def _verify_rows(
         self, connection: AsyncConnection, workspace: str, table: sa.Table
     ) -> tuple[Total, list[str]]:
-        """Return the total of the rows of a table, where they are counted, and the ones that do not verify, in words."""
+        """Return the total of a table's rows, where they are counted, and those that do not verify, in words."""
         total, wrong = Total(), []
         sealed = SEALED_ROWS[table]
         for place, row in enumerate((await connection.execute(select_sealed(table, workspace))).all()):
@@ -211,11 +238,9 @@ class PostgresSeals(Store, SealStore):
         async with transaction(engine) as connection:
             await connection.execute(sa.text("SET LOCAL lock_timeout = '10s'"))
             await connection.execute(_LOCK_WRITERS)
-            found = Total()
-            async for page in _pages(connection, workspace):
-                found += self._keys.total(row[_CAPTURED] for row in page)
-                await yield_to_loop()
-            found += (await self._verify_rows(connection, workspace, outcomes))[0]
+            for table in SEALED_ROWS:
+                await self._accept_rows(connection, workspace, table)
+            found = await self._counted_total(connection, workspace)
             told, _ = await self._chains_total(connection, workspace)
             await self._ledger.record_change(connection, workspace, found - told)
         return found.rows - told.rows
@@ -238,8 +263,23 @@ class PostgresSeals(Store, SealStore):
         return tuple(noted | dict.fromkeys(refused))
 
 
-async def seal_unsealed(connection: AsyncConnection, ledger: Ledger) -> None:
-    """Seal all rows of the store that have no seal, in this transaction."""
+async def term_totals(connection: AsyncConnection, ledger: Ledger) -> dict[str, Total]:
+    """Return the totals of the counts of terms, by workspace."""
+    if ledger.keys is None:
+        return {}
+    counts: dict[str, dict[int, int]] = {}
+    for row in await connection.execute(sa.select(lexicon)):
+        counts.setdefault(row.workspace, {})[row.term] = row.documents
+    return {workspace: ledger.keys.term_total(workspace, each) for workspace, each in counts.items()}
+
+
+async def seal_unsealed(connection: AsyncConnection, ledger: Ledger, before: Mapping[str, Total]) -> None:
+    """Seal all rows of the store that have no seal, in this transaction; `before`: the counts of terms at its start."""
+    after = await term_totals(connection, ledger)
+    for workspace in sorted(before.keys() | after.keys()):
+        change = after.get(workspace, Total()) - before.get(workspace, Total())
+        await ledger.record_change(connection, workspace, change)
+    await seal_rows(connection, "", embedding_spaces)
     for workspace in (await connection.execute(_WORKSPACES)).scalars().all():
         while await _seal_page(connection, ledger, workspace):
             await yield_to_loop()
@@ -296,7 +336,7 @@ def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: 
             f"{-missing:,} entries or outcomes of workspace {workspace} were added by other means than hardwon's"
         )
     elif differs and not altered and not broken:
-        problems.append(f"entries or outcomes of workspace {workspace} are as they were at an earlier time")
+        problems.append(f"entries, outcomes or counts of words of workspace {workspace} are not as hardwon left them")
     return problems
 
 

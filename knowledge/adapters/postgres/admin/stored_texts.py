@@ -97,7 +97,7 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
                 await self._update(connection, each, row.status)
                 rewritten.append(row.id)
                 dirty.append(row.point_ids)
-            await forget_derived(connection, rewritten, touched)
+            await forget_derived(connection, self._workspace, rewritten, touched)
             await mark_points_dirty(connection, dirty)
             await recount(connection, touched)
             if same:
@@ -229,11 +229,15 @@ def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     return value
 
 
-async def forget_derived(connection: AsyncConnection, entry_ids: Sequence[UUID], pattern_ids: set[UUID]) -> None:
+async def forget_derived(
+    connection: AsyncConnection, workspace: str, entry_ids: Sequence[UUID], pattern_ids: set[UUID]
+) -> None:
     """Delete what was computed of the texts of entries, and what a model wrote of them."""
     await connection.execute(sa.delete(entry_profiles).where(is_any_of(entry_profiles.c.entry_id, entry_ids)))
     hashes = dict.fromkeys(("arm_key", "situation_key", "task_key", "error_key"))
-    await connection.execute(sa.update(trials).where(is_any_of(trials.c.entry_id, entry_ids)).values(**hashes))
+    theirs = is_any_of(trials.c.entry_id, entry_ids)
+    await connection.execute(sa.update(trials).where(theirs).values(**hashes))
+    await seal_rows(connection, workspace, trials, theirs)
     made_of = sa.select(distilled_from.c.pattern_id).where(is_any_of(distilled_from.c.entry_id, entry_ids))
     gone = sa.or_(distillations.c.pattern_id.in_(made_of), is_any_of(distillations.c.pattern_id, pattern_ids))
     await connection.execute(sa.delete(distillations).where(gone))

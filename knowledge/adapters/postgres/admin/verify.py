@@ -36,6 +36,8 @@ from knowledge.adapters.postgres.memory_tables import (
     points,
     vectors,
 )
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import (
     BoundSpace,
     Calibration,
@@ -88,7 +90,13 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         is_counted = is_any_of(_T.id, counted)
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
+            mine = lexicon.c.workspace == self._workspace
+            gone = sa.delete(lexicon).where(mine).returning(lexicon.c.term, lexicon.c.documents)
+            forgotten = {row.term: -row.documents for row in await connection.execute(gone)}
+            ledger = ledger_of(connection.engine)
+            if ledger.keys is not None:
+                change = ledger.keys.term_total(self._workspace, forgotten)
+                await ledger.record_change(connection, self._workspace, change)
             await add_terms(connection, self._workspace, frequencies, len(counted))
             other = sa.and_(_T.workspace == self._workspace, _T.counted != is_counted)
             await connection.execute(sa.update(points).where(other).values(counted=is_counted))
@@ -123,8 +131,9 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
             calibration=asdict(calibration),
             active=False,
         )
-        async with autocommit(self._store) as connection:
-            await connection.execute(new.on_conflict_do_nothing())
+        async with transaction(self._store) as connection:
+            if (await connection.execute(new.on_conflict_do_nothing())).rowcount:
+                await seal_rows(connection, "", embedding_spaces, _S.fingerprint == space.fingerprint)
             row = await connection.execute(select_spaces().where(_S.fingerprint == space.fingerprint))
             return to_bound(row.one())
 
@@ -147,6 +156,7 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
             use = chosen.values(active=True, space=asdict(space))
             if not (await connection.execute(use)).rowcount:
                 raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
+            await seal_rows(connection, "", embedding_spaces)
             await connection.execute(insert(job_run).values(job=_CHANGE, slot=sa.func.now()))
 
     async def has_unfinished_change(self) -> bool:
@@ -193,18 +203,15 @@ _UNDERIVED = {
             OR records.recorded_at <> entry.timestamp OR records.task_id IS DISTINCT FROM entry.task_id
             OR records.run_id IS DISTINCT FROM entry.run_id OR records.agent_type IS DISTINCT FROM entry.agent_type)
         """),
-    "a trial of an outcome": sa.text("""
-        SELECT records.id FROM records JOIN outcomes outcome ON outcome.id = records.outcome_id
-        WHERE records.workspace = :workspace AND (
-            records.worked <> outcome.worked OR records.project_id <> outcome.project_id
-            OR records.low_trust <> outcome.low_trust OR records.recorded_at <> outcome.recorded_at
-            OR records.recorded_by IS DISTINCT FROM outcome.recorded_by
-            OR records.task_id IS DISTINCT FROM outcome.task_id OR records.run_id IS DISTINCT FROM outcome.run_id)
-        """),
     "the arm of a trial": sa.text("""
         SELECT records.id FROM records JOIN entry_profiles profile ON profile.entry_id = records.entry_id
         WHERE records.workspace = :workspace AND profile.rules = (SELECT max(rules) FROM entry_profiles)
             AND records.arm_key <> profile.arm_key
+        """),
+    "the pattern of an entry": sa.text("""
+        SELECT entry.id FROM knowledge_staging entry LEFT JOIN patterns ON patterns.id = entry.pattern_id
+            AND patterns.workspace = entry.workspace
+        WHERE entry.workspace = :workspace AND entry.status = 'embedded' AND patterns.id IS NULL
         """),
     "an entry without its trial": sa.text("""
         SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'

@@ -124,7 +124,7 @@ class PostgresRegrouping(RegroupingTransaction):
                 {old: new for move in some for old, new in move.points.items() if new in new_points}, to
             )
             await self._assign(some, to, new_points)
-            await move_records(self._connection, [(move.entry_id, move.points) for move in some])
+            await move_records(self._connection, self._workspace, [(move.entry_id, move.points) for move in some])
             await self._bind({move.match_key for move in some}, to, now)
             dirty.update(old for move in some for old in move.points)
             await yield_to_loop()

@@ -1,4 +1,4 @@
-"""Seals of other rows than entries: outcomes, trials without a hint, decisions of what is one pattern, models' texts.
+"""Seals of other rows than entries: outcomes, trials, decisions of what is one pattern, texts of models, spaces.
 
 Outcomes count in the totals of the chains, as entries do: one that is removed is missed. Of the others an edit and a
 forged row are noticed, not a removal.
@@ -17,6 +17,7 @@ from knowledge.access.seals import SealKeys, canonical
 from knowledge.adapters.postgres.memory_tables import (
     deeds,
     distillations,
+    embedding_spaces,
     links,
     match_keys,
     outcomes,
@@ -42,7 +43,13 @@ class SealedRows:
 _TOLD = ("project_id", "task_id", "run_id", "worked", "recorded_at", "recorded_by", "low_trust")
 SEALED_ROWS: Final[Mapping[sa.Table, SealedRows]] = {
     outcomes: SealedRows("outcome", ("id", "context_id", "pattern_id", *_TOLD), is_counted=True),
-    records: SealedRows("unaided", ("id", "context_id", "agent_type", *_TOLD), records.c.context_id.is_not(None)),
+    records: SealedRows(
+        "trial",
+        (
+            *("id", "entry_id", "outcome_id", "context_id", "agent_type", "point_id", "situation_key", "is_exact"),
+            *_TOLD,
+        ),
+    ),
     patterns: SealedRows("pattern", ("id", "entry_type", "match_key", "founding_entry_id", "founded_at")),
     match_keys: SealedRows("match", ("match_key", "pattern_id", "why", "ruled", "decided_at")),
     links: SealedRows("link", ("lower_id", "upper_id", "kind", "probability", "why", "found_at")),
@@ -52,6 +59,7 @@ SEALED_ROWS: Final[Mapping[sa.Table, SealedRows]] = {
         distillations.c.refused.is_(None),
     ),
     deeds: SealedRows("deed", ("id", "kind", "subject", "others", "who", "decided_at", "due_at")),
+    embedding_spaces: SealedRows("space", ("fingerprint", "space", "mean_terms", "calibration", "active", "probes")),
     workspaces: SealedRows(
         "workspace",
         ("hint_weights", "local_only"),
@@ -62,6 +70,8 @@ SEALED_ROWS: Final[Mapping[sa.Table, SealedRows]] = {
 
 def of_workspace(table: sa.Table, workspace: str) -> sa.ColumnElement[bool]:
     """Return the condition of a table's rows in a workspace."""
+    if table is embedding_spaces:
+        return sa.true()
     if "workspace" in table.c:
         return table.c.workspace == workspace
     return sa.exists().where(patterns.c.id == table.c.pattern_id, patterns.c.workspace == workspace)
@@ -69,7 +79,7 @@ def of_workspace(table: sa.Table, workspace: str) -> sa.ColumnElement[bool]:
 
 def row_message(table: sa.Table, workspace: str, values: Sequence[Any]) -> bytes:
     """Return what the seal of a row covers, of the values of its covered columns."""
-    return canonical(SEALED_ROWS[table].kind, workspace, values)
+    return canonical(SEALED_ROWS[table].kind, "" if table is embedding_spaces else workspace, values)
 
 
 def select_sealed(table: sa.Table, workspace: str, *which: sa.ColumnElement[bool]) -> sa.Select[Any]:
