@@ -15,6 +15,12 @@ MAX_ALTERED: Final = 100
 """Altered rows that a report names; it counts all of them."""
 
 
+def describe_missing(workspace: str, missing: int) -> str:
+    """Return the problem that so many rows more were stored than are there, fewer if negative."""
+    became = "removed" if missing > 0 else "added"
+    return f"{abs(missing):,} entries or outcomes of workspace {workspace} were {became} by other means than hardwon's"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealHead:
     """A head over all chains of a store.

@@ -220,8 +220,11 @@ class SealStore(Protocol):
     async def adopt(self, *, anew: bool) -> int:
         """Seal the rows that have no seal, with `anew` all of them, and begin their chains; return how many."""
 
-    async def verify(self, workspace: str, *, progress: Callable[[int], None] | None = None) -> SealReport:
-        """Compare every sealed row of a workspace with its seal, and all of them with the totals of the chains."""
+    async def verify(self, workspace: str, *, thorough: bool = True) -> SealReport:
+        """Compare every sealed row of a workspace with its seal, and all of them with the totals of the chains.
+
+        What is derived in Postgres is compared with its sources; if `thorough`, the profiles of texts too.
+        """
 
     async def accept(self, workspace: str, entry_id: EntryId) -> str | None:
         """Seal an entry as it is now; return the SHA-256 of what is sealed, None if it verified already."""
@@ -231,6 +234,13 @@ class SealStore(Protocol):
 
     def use_new_key(self) -> str:
         """Seal by a new key from now on; return its name. Raises Conflict unless keys are in a file."""
+
+    async def count_missing(self) -> dict[str, int]:
+        """Return by how many counted rows workspaces differ from their chains, without looking at any."""
+
+    @property
+    def altered(self) -> int:
+        """How much was found that is not as it was stored, in all workspaces, since the start."""
 
     def note_problems(self, workspace: str, problems: tuple[str, ...]) -> None:
         """Keep what the last check of a workspace found, for whoever asks how it is; "" is the store."""

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hardwon.event_log import get_logger
 from knowledge.access.seals import unknown_key
 from knowledge.adapters.files.seal_files import KEYS_FILE, SETTING, FileHeads, find_keys, make_keys
+from knowledge.adapters.postgres.admin.audit import PostgresAudit
 from knowledge.adapters.postgres.admin.integrity import PostgresSeals, read_last_head
 from knowledge.adapters.postgres.admin.runs import PostgresJobs
 from knowledge.adapters.postgres.seals.ledger import use_seals
@@ -35,6 +36,9 @@ async def open_seals(settings: KnowledgeSettings, engine: AsyncEngine, clock: Cl
     kept = await FileHeads(settings.home, None).kept()
     if anew is not None or (last is None and (kept is None or not store.verifies(kept))):
         adopted = await store.adopt(anew=anew is not None)
+        audits = PostgresAudit(engine)
+        for workspace in await audits.workspaces():  # what is there already is bound by a row with the key
+            await audits.append(workspace, at=clock.now(), who="owner", what="seals began", details="{}")
         await store.take_head(clock.now(), reason=anew)
         log.info("rows_sealed", rows=adopted, anew=anew)
     await make_integrity(settings, engine, clock, "").check_start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hardwon.errors import AccessDenied, InvalidInput
@@ -58,21 +59,31 @@ class AuditService:
                 "head", f"must be a head that an earlier verify printed, such as {_head(0, GENESIS_HASH)}"
             )
         problems = list(of_store)
-        before, number, heads = GENESIS_HASH, 0, {_head(0, GENESIS_HASH)}
+        last: AuditEntry | None = None
+        heads = {_head(0, GENESIS_HASH)}
         async for page in self.store.rows(self._chain(whole_store=whole_store)):
             for row in page:
-                if row.number != number + 1:
-                    problems.append(f"row {number} is followed by row {row.number}")
-                if row.before != before:
-                    problems.append(f"row {row.number} does not follow the row before it")
-                if row.compute_hash() != row.hash:
-                    problems.append(f"row {row.number} was changed")
-                before, number = row.hash, row.number
-                if head is not None and head.startswith(f"{number}:"):
-                    heads.add(_head(number, before))
+                problems += self._find_problems(row, last)
+                last = row
+                if head is not None and head.startswith(f"{row.number}:"):
+                    heads.add(_head(row.number, row.hash))
+        if last is not None and self.store.has_keys and self.store.is_keyed(last) is False:
+            problems.append("the last row is hashed without the key: the log was written anew by somebody without it")
         if head is not None and head not in heads:
             problems.append(f"the log no longer holds {head}")
-        return ChainReport(rows=number, head=_head(number, before), problems=tuple(problems[:_MAX_PROBLEMS]))
+        number, digest = (0, GENESIS_HASH) if last is None else (last.number, last.hash)
+        return ChainReport(rows=number, head=_head(number, digest), problems=tuple(problems[:_MAX_PROBLEMS]))
+
+    def _find_problems(self, row: AuditEntry, last: AuditEntry | None) -> Iterator[str]:
+        """Yield what is wrong with a row after the last one."""
+        number, before = (0, GENESIS_HASH) if last is None else (last.number, last.hash)
+        if row.number != number + 1:
+            yield f"row {number} is followed by row {row.number}"
+        if row.before != before:
+            yield f"row {row.number} does not follow the row before it"
+        keyed = self.store.is_keyed(row)
+        if keyed is None or (keyed is False and last is not None and self.store.is_keyed(last)):
+            yield f"row {row.number} was changed"
 
     async def take_head(self) -> SealHead:
         """Return a head over all that the store holds now, and keep it where a setting says. Raises as `list` does."""

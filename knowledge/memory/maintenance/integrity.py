@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hardwon.errors import HardwonError, StoreAltered
 from hardwon.event_log import get_logger
-from hardwon.models.seals import SealHead, SealReport
+from hardwon.models.seals import SealHead, SealReport, describe_missing
 from knowledge.ports import Clock, HeadKeeper, SealStore
 
 log = get_logger(__name__)
@@ -32,9 +32,9 @@ class IntegrityService:
             log.warning("head_not_kept", number=head.number, reason=str(error))
         return head
 
-    async def verify(self) -> SealReport:
-        """Compare all entries of the workspace with their seals, and their number with the chains."""
-        report = await self.seals.verify(self.workspace)
+    async def verify(self, *, thorough: bool = True) -> SealReport:
+        """Compare all rows of the workspace with their seals and totals, and what is derived with its sources."""
+        report = await self.seals.verify(self.workspace, thorough=thorough)
         self.seals.note_problems(self.workspace, report.problems)
         return report
 
@@ -73,6 +73,10 @@ class IntegrityService:
         kept = await self.keeper.kept()
         problems = () if kept is None else await self._behind(kept)
         self.seals.note_problems(_STORE, problems)
+        for workspace, missing in (await self.seals.count_missing()).items():
+            problem = describe_missing(workspace, missing)
+            self.seals.note_problems(workspace, (problem,))
+            log.error("rows_missing", workspace=workspace, reason=problem)
         for problem in problems:
             log.error("store_altered", reason=problem)
         if not problems:
@@ -85,7 +89,7 @@ class IntegrityService:
         self.seals.note_problems(_STORE, tuple(problems))
         rows = 0
         for workspace in await self.workspaces():
-            report = await replace(self, workspace=workspace).verify()
+            report = await replace(self, workspace=workspace).verify(thorough=False)
             rows += report.rows
             problems += report.problems
         if problems:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.errors import Conflict, NotFound
 from hardwon.event_log import get_logger
-from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport
+from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport, describe_missing
 from knowledge.access.seals import ChainLink, SealKeys, Total, canonical, total_of
 from knowledge.adapters.postgres.admin.verify import find_underived
 from knowledge.adapters.postgres.engine.database import (
@@ -28,6 +30,7 @@ from knowledge.adapters.postgres.engine.database import (
 from knowledge.adapters.postgres.memory_tables import (
     audit_log,
     embedding_spaces,
+    entry_profiles,
     knowledge_staging,
     lexicon,
     outcomes,
@@ -39,8 +42,10 @@ from knowledge.adapters.postgres.memory_tables import (
 from knowledge.adapters.postgres.seals.entry_seals import SEALED_COLUMNS, entry_message, put_seals, verifies
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.adapters.postgres.seals.row_seals import SEALED_ROWS, row_verifies, seal_rows, select_sealed
-from knowledge.models import EntryId
+from knowledge.memory.rules.entry_profile import build_profile
+from knowledge.models import EntryId, EntryProfile, EntryTexts, EntryType
 from knowledge.ports import SealStore
+from knowledge.retrieval.term_profile import RULES
 from knowledge.runtime.scheduling import yield_to_loop
 
 log = get_logger(__name__)
@@ -56,6 +61,13 @@ _COUNTS = sa.select(
     sa.func.coalesce(sa.func.sum(_K.number), 0),
     sa.select(sa.func.count()).select_from(audit_log).scalar_subquery(),
 )
+_MISSING = sa.text("""
+    SELECT workspace, sum(rows) AS missing FROM (
+        SELECT workspace, rows FROM seal_chains
+        UNION ALL SELECT workspace, -count(*) FROM knowledge_staging GROUP BY workspace
+        UNION ALL SELECT workspace, -count(*) FROM outcomes GROUP BY workspace
+    ) AS counted GROUP BY workspace HAVING sum(rows) <> 0
+""")
 _LOCK_WRITERS = sa.text("LOCK TABLE knowledge_staging, outcomes IN SHARE ROW EXCLUSIVE MODE")
 _WORKSPACES = sa.union(sa.select(projects.c.workspace), sa.select(workspaces.c.workspace)).order_by("workspace")
 
@@ -158,7 +170,7 @@ class PostgresSeals(Store, SealStore):
         counts = {row.term: row.documents for row in await connection.execute(query)}
         return self._keys.term_total(workspace, counts)
 
-    async def verify(self, workspace: str, *, progress: Callable[[int], None] | None = None) -> SealReport:
+    async def verify(self, workspace: str, *, thorough: bool = True) -> SealReport:
         first = await self._first(sa.select(seal_heads).order_by(_H.number).limit(1))
         found, altered, rows = Total(), list[EntryId](), 0
         others: list[str] = []
@@ -170,6 +182,8 @@ class PostgresSeals(Store, SealStore):
                 others += wrong
             found += await self._terms_total(connection, workspace)
             others += await find_underived(connection, workspace)
+            if thorough:
+                others += await _find_other_profiles(connection, workspace)
             async for page in _pages(connection, workspace):
                 rows += len(page)
                 for place, row in enumerate(page):
@@ -178,8 +192,6 @@ class PostgresSeals(Store, SealStore):
                     if not verifies(self._keys, workspace, row):
                         altered.append(EntryId(row.entry_id))
                 found += self._keys.total(row[_CAPTURED] for row in page)
-                if progress:
-                    progress(rows)
         missing = told.rows - found.rows
         return SealReport(
             rows=rows,
@@ -204,13 +216,15 @@ class PostgresSeals(Store, SealStore):
         """Return the total of a table's rows, where they are counted, and those that do not verify, in words."""
         total, wrong = Total(), []
         sealed = SEALED_ROWS[table]
-        for place, row in enumerate((await connection.execute(select_sealed(table, workspace))).all()):
-            if place % _SLICE == 0:
-                await yield_to_loop()
-            if not row_verifies(self._keys, table, workspace, row):
-                wrong.append(f"a row of {table.name} of workspace {workspace} is not as hardwon stored it: {row[0]}")
+        streamed = await connection.stream(select_sealed(table, workspace), execution_options={"yield_per": _PAGE})
+        async for page in streamed.partitions(_SLICE):
+            await yield_to_loop()
+            for row in page:
+                if not row_verifies(self._keys, table, workspace, row):
+                    named = f"a row of {table.name} of workspace {workspace}"
+                    wrong.append(f"{named} is not as hardwon stored it: {row[0]}")
             if sealed.is_counted:
-                total += self._keys.total([row[len(sealed.columns)]])
+                total += self._keys.total(row[len(sealed.columns)] for row in page)
         return total, wrong
 
     async def _chains_total(self, connection: AsyncConnection, workspace: str) -> tuple[Total, int]:
@@ -253,6 +267,14 @@ class PostgresSeals(Store, SealStore):
         self._ledger.keys = self._ledger.renew()
         return self._keys.current.name.hex()
 
+    async def count_missing(self) -> dict[str, int]:
+        return {row.workspace: int(row.missing) for row in await self._all(_MISSING)}
+
+    @property
+    def altered(self) -> int:
+        found = sum(map(len, self._ledger.problems.values()))
+        return found + sum(map(len, self._ledger.refused.values()))
+
     def note_problems(self, workspace: str, problems: tuple[str, ...]) -> None:
         self._ledger.problems[workspace] = problems
         self._ledger.refused[workspace].clear()
@@ -261,6 +283,32 @@ class PostgresSeals(Store, SealStore):
         noted = dict.fromkeys((*self._ledger.problems.get("", ()), *self._ledger.problems.get(workspace, ())))
         refused = (_describe_altered(workspace, each) for each in list(self._ledger.refused[workspace])[:MAX_ALTERED])
         return tuple(noted | dict.fromkeys(refused))
+
+
+async def _find_other_profiles(connection: AsyncConnection, workspace: str) -> list[str]:
+    """Return the profiles by today's rules that are not those of their entries' texts, in words."""
+    texts = [_E[name] for name in EntryTexts._fields]
+    query = (
+        sa.select(_E.id, *texts, *(entry_profiles.c[field.name] for field in fields(EntryProfile)))
+        .join(entry_profiles, entry_profiles.c.entry_id == _E.id)
+        .where(_E.workspace == workspace, entry_profiles.c.rules == RULES)
+    )
+    problems: list[str] = []
+    streamed = await connection.stream(query, execution_options={"yield_per": _PAGE})
+    async for page in streamed.partitions(_SLICE):
+        others = await asyncio.to_thread(_other_profiles, page)
+        problems += [f"the profile of entry {each} of workspace {workspace} does not follow" for each in others]
+    return problems
+
+
+def _other_profiles(page: Sequence[sa.Row[Any]]) -> list[UUID]:
+    last = 1 + len(EntryTexts._fields)
+    found = []
+    for row in page:
+        profile = build_profile(EntryTexts(*row[1:last])._replace(entry_type=EntryType(row.entry_type)))
+        if tuple(getattr(profile, field.name) for field in fields(EntryProfile)) != tuple(row[last:]):
+            found.append(row.id)
+    return found
 
 
 async def term_totals(connection: AsyncConnection, ledger: Ledger) -> dict[str, Total]:
@@ -327,14 +375,8 @@ def _describe(workspace: str, altered: Sequence[EntryId], missing: int, broken: 
         problems.append(f"{len(altered) - MAX_ALTERED:,} more entries of workspace {workspace} are not either")
     if broken:
         problems.append(f"{broken:,} chains of workspace {workspace} were changed")
-    if missing > 0:
-        problems.append(
-            f"{missing:,} entries or outcomes of workspace {workspace} were removed by other means than hardwon's"
-        )
-    elif missing < 0:
-        problems.append(
-            f"{-missing:,} entries or outcomes of workspace {workspace} were added by other means than hardwon's"
-        )
+    if missing:
+        problems.append(describe_missing(workspace, missing))
     elif differs and not altered and not broken:
         problems.append(f"entries, outcomes or counts of words of workspace {workspace} are not as hardwon left them")
     return problems
