@@ -19,6 +19,7 @@ from hardwon.errors import Conflict, NotFound
 from hardwon.event_log import get_logger
 from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport, describe_missing
 from knowledge.access.seals import ChainLink, SealKeys, Total, canonical, total_of
+from knowledge.adapters.postgres.admin.stored_texts import forget_derived
 from knowledge.adapters.postgres.admin.verify import find_underived
 from knowledge.adapters.postgres.engine.database import (
     Store,
@@ -27,6 +28,7 @@ from knowledge.adapters.postgres.engine.database import (
     snapshot,
     transaction,
 )
+from knowledge.adapters.postgres.memory.counts import exclusive_transaction, recount
 from knowledge.adapters.postgres.memory_tables import (
     audit_log,
     embedding_spaces,
@@ -237,13 +239,16 @@ class PostgresSeals(Store, SealStore):
 
     async def accept(self, workspace: str, entry_id: EntryId) -> str | None:
         mine = sa.and_(_E.workspace == workspace, _E.id == entry_id)
-        async with transaction(engine_of_workspace(self._engine, workspace)) as connection:
+        async with exclusive_transaction(engine_of_workspace(self._engine, workspace), workspace) as connection:
             row = (await connection.execute(sa.select(*SEALED_COLUMNS).where(mine).with_for_update())).first()
             if row is None:
                 raise NotFound(f"there is no entry {entry_id} in workspace {workspace}")
             if verifies(self._keys, workspace, row):
                 return None
             await _seal_entries(connection, self._ledger, workspace, [row])
+            of_pattern = set() if row.pattern_id is None else {row.pattern_id}
+            await forget_derived(connection, workspace, [entry_id], of_pattern)
+            await recount(connection, of_pattern)
         self._ledger.refused[workspace].pop(entry_id, None)
         return hashlib.sha256(entry_message(workspace, row)).hexdigest()
 
