@@ -7,7 +7,7 @@ and is left where nobody knows whether the commit was reached: its row is valid 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,6 +24,8 @@ from knowledge.adapters.postgres.memory_tables import seal_chains
 
 _K = seal_chains.c
 _LEDGER = "hardwon_ledger"
+_MAX_REMEMBERED = 1024
+"""Rows that verified: 8 MB at most. Ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,15 @@ class Ledger:
         self.refusals = 0
         self.problems: dict[str, tuple[str, ...]] = {}
         """What the last checks found, by workspace; "" for the store."""
+        self.verified: dict[bytes | None, tuple[str, Sequence[Any]]] = {}
+        """Rows of entries that verified, by their seals."""
         self._free: defaultdict[str, list[Chain]] = defaultdict(list)
+
+    def remember(self, seal: bytes, verified: tuple[str, Sequence[Any]]) -> None:
+        """Remember a row that verified; of many, the latest."""
+        if len(self.verified) >= _MAX_REMEMBERED:
+            del self.verified[next(iter(self.verified))]
+        self.verified[seal] = verified
 
     def take(self, workspace: str, change: Total) -> Move:
         """Take a free chain, and return it as moved on by a change."""
