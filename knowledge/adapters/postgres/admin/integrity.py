@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from hardwon.errors import Conflict, NotFound
+from hardwon.errors import Conflict, NotFound, StoreAltered
 from hardwon.event_log import get_logger
 from hardwon.models.seals import MAX_ALTERED, SealHead, SealReport, describe_missing
 from knowledge.access.seals import ChainLink, SealKeys, Total, canonical, total_of
@@ -175,7 +175,7 @@ class PostgresSeals(Store, SealStore):
     async def verify(self, workspace: str, *, thorough: bool = True) -> SealReport:
         first = await self._first(sa.select(seal_heads).order_by(_H.number).limit(1))
         found, altered, rows = Total(), list[EntryId](), 0
-        others: list[str] = []
+        others = await self._verify_heads()
         async with snapshot(engine_of_workspace(self._engine, workspace)) as connection:
             told, broken = await self._chains_total(connection, workspace)
             for table in SEALED_ROWS:
@@ -203,6 +203,23 @@ class PostgresSeals(Store, SealStore):
             rows_missing=missing,
             problems=(*_describe(workspace, altered, missing, broken, differs=told != found and not others), *others),
         )
+
+    async def _verify_heads(self) -> list[str]:
+        """Return the heads that do not verify, or do not follow the head before, in words.
+
+        Those before one with which the chain began anew, as the key was lost, vouch for nothing.
+        """
+        problems: list[str] = []
+        before = None
+        for row in await self._all(sa.select(seal_heads).order_by(_H.number)):
+            message = _head_message(number=row.number, at=row.at, details=row.details, before=row.before)
+            follows = before is None or (before.number + 1, before.seal) == (row.number, row.before)
+            if not follows or not self._keys.verifies(message, row.seal):
+                problems.append(f"head {row.number} of the store is not as hardwon stored it")
+            elif _to_head(row).reason is not None:
+                problems.clear()
+            before = row
+        return problems
 
     async def _accept_rows(self, connection: AsyncConnection, workspace: str, table: sa.Table) -> None:
         """Seal rows of a table that do not verify as they are."""
@@ -407,7 +424,12 @@ def _head_message(*, number: int, at: datetime, details: str, before: bytes) -> 
 
 
 def _head_of(*, number: int, at: datetime, details: str, before: bytes, seal: bytes) -> SealHead:
-    told = json.loads(details)
+    try:
+        told = json.loads(details)
+    except ValueError:
+        raise StoreAltered(
+            f"head {number} of the store is not as hardwon stored it: restore it from a backup"
+        ) from None
     return SealHead(
         number=number,
         at=at,

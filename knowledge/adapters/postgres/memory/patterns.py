@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -314,7 +314,10 @@ def read_evidence(ledger: Ledger, workspace: str, row: Sequence[Any], project_id
 
     A model's text that is not is left out.
     """
-    if not is_genuine(ledger, workspace, row[-len(SEALED_COLUMNS) :]):
+    words = list(row[-len(SEALED_COLUMNS) :])
+    with suppress(ValueError):  # what is no JSON does not verify
+        words[_CONDITIONS] = _from_json(words[_CONDITIONS])
+    if not is_genuine(ledger, workspace, tuple(words)):
         return None
     evidence = evidence_of(row, project_id)
     if ledger.keys is None or evidence.distilled is None:

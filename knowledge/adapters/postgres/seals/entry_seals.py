@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import itemgetter
@@ -35,7 +34,7 @@ _FREE = {"workspace", "idempotency_key", "attempts", "dead_reason", "status", "p
 _CONTENT = tuple(index for index, name in enumerate(COLUMN_NAMES) if name not in _FREE)
 _content = itemgetter(*_CONTENT)
 _place = itemgetter(*map(COLUMN_NAMES.index, ("pattern_id", "embedded_at", "expires_at")))
-_STATUS, _ID, _CONDITIONS = map(COLUMN_NAMES.index, ("status", "id", "applies_when"))
+_STATUS, _ID = map(COLUMN_NAMES.index, ("status", "id"))
 _NO_PLACE = (None, None, None)
 _CAPTURED = len(COLUMN_NAMES)
 _COLUMNS = len(SEALED_COLUMNS)
@@ -44,24 +43,13 @@ _MAX_REMEMBERED_BYTES = 8192
 
 
 def entry_message(workspace: str, row: Sequence[Any]) -> bytes:
-    """Return what the seal of an entry covers, of a row that begins with `ENTRY_COLUMNS`: SQLAlchemy's or the driver's.
+    """Return what the seal of an entry covers, of a row that begins with `ENTRY_COLUMNS`, its conditions as a mapping.
 
     A dead entry counts as staged: it is one that the embedder refused, and is staged again at a word.
     """
-    values = _values(row)
-    status = values[_STATUS]
-    place = _place(values) if status == "embedded" else _NO_PLACE
-    return canonical("entry", workspace, [*_content(values), "staged" if status == "dead" else status, *place])
-
-
-def _values(row: Sequence[Any]) -> Sequence[Any]:
-    """Return the values of an entry from a row, with conditions that the driver has as text parsed."""
-    values = row[:_CAPTURED]
-    conditions = values[_CONDITIONS]
-    if isinstance(conditions, str):
-        values = list(values)
-        values[_CONDITIONS] = json.loads(conditions)
-    return values
+    status = row[_STATUS]
+    place = _place(row) if status == "embedded" else _NO_PLACE
+    return canonical("entry", workspace, [*_content(row), "staged" if status == "dead" else status, *place])
 
 
 def seal_row(ledger: Ledger, workspace: str, row: dict[str, Any]) -> None:
