@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hardwon.errors import HardwonError, StoreAltered
+from hardwon.errors import HardwonError, StorageUnavailable, StoreAltered
 from hardwon.event_log import get_logger
 from hardwon.models.seals import SealHead, SealReport, describe_missing
 from knowledge.ports import Clock, HeadKeeper, SealStore
@@ -80,7 +80,10 @@ class IntegrityService:
         for problem in problems:
             log.error("store_altered", reason=problem)
         if not problems:
-            await self.take_head()
+            try:
+                await self.take_head()
+            except StorageUnavailable as error:  # read-only: what only asks may start
+                log.warning("head_not_taken", reason=str(error))
 
     async def check_store(self) -> int:
         """Verify every workspace; return the number of rows. Raises StoreAltered with what was found."""

@@ -232,7 +232,7 @@ add_command(
     OperationCommand(
         "audits.take_head",
         "curation_report:print_head",
-        "Print a signed head over all that the store holds: keep it elsewhere, `audit verify --head` compares with it.",
+        "Print a signed head of the store, to keep elsewhere. `audit verify --head` compares with it.",
     ),
 )
 add_command(
@@ -241,7 +241,7 @@ add_command(
     OperationCommand(
         "audits.accept",
         "curation_report:print_acceptance",
-        "Take an entry that somebody changed in Postgres as it is now. Without an id: the entries there for all.",
+        "Take an entry changed in Postgres as it is now. Without an id: what is there for all there is.",
         options={
             "entry_id": Annotated[str | None, typer.Argument(help="The entry.")],
             "reason": Annotated[str, typer.Option(help="Why, for the audit log.")],
@@ -254,7 +254,7 @@ add_command(
     OperationCommand(
         "audits.rotate_seal_key",
         "curation_report:print_seal_key",
-        "Seal entries by a new key from now on. What others sealed still verifies.",
+        "Seal by a new key from now on. What others sealed still verifies.",
     ),
 )
 
