@@ -160,27 +160,25 @@ class ChainLink:
 
     def message(self) -> bytes:
         """Return what the seal covers."""
-        return canonical("chain", self.workspace, [self.chain_id, self.number, self.rows, self.masked])
+        return _link_message(self.workspace, self.chain_id, self.number, self.rows, self.masked)
+
+
+def _link_message(workspace: str, chain_id: UUID, number: int, rows: int, masked: bytes) -> bytes:
+    """Return the encoding of a link: parts of fixed lengths, and the workspace last."""
+    numbers = number.to_bytes(8) + rows.to_bytes(8, signed=True)
+    return b"chain\0" + chain_id.bytes + numbers + masked + workspace.encode()
 
 
 def link(keys: SealKeys, workspace: str, chain_id: UUID, number: int, total: Total) -> ChainLink:
     """Return a sealed link of a chain."""
-    masked = (total.sum + _mask(keys.current, chain_id, number)) % _MODULUS
-    bare = ChainLink(
-        workspace=workspace,
-        chain_id=chain_id,
-        number=number,
-        rows=total.rows,
-        masked=masked.to_bytes(_MAC_BYTES),
-        seal=b"",
-    )
+    masked = ((total.sum + _mask(keys.current, chain_id, number)) % _MODULUS).to_bytes(_MAC_BYTES)
     return ChainLink(
         workspace=workspace,
         chain_id=chain_id,
         number=number,
         rows=total.rows,
-        masked=bare.masked,
-        seal=keys.seal(bare.message()),
+        masked=masked,
+        seal=keys.seal(_link_message(workspace, chain_id, number, total.rows, masked)),
     )
 
 

@@ -563,6 +563,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         named = sa.update(records).where(_R.id == given.c.id, _R.workspace == self._workspace)
         async with transaction(self._engine) as connection:
             await connection.execute(named.values(arm_key=given.c.arm))
+            await seal_rows(connection, self._workspace, records, _is_any_of_records(ids))
 
     async def without_keys(self, limit: int) -> Mapping[UUID, EntryTexts]:
         query = (

@@ -46,7 +46,8 @@ SEALED_ROWS: Final[Mapping[sa.Table, SealedRows]] = {
     records: SealedRows(
         "trial",
         (
-            *("id", "entry_id", "outcome_id", "context_id", "agent_type", "point_id", "situation_key", "is_exact"),
+            *("id", "entry_id", "outcome_id", "context_id", "agent_type"),
+            *("arm_key", "point_id", "situation_key", "is_exact"),
             *_TOLD,
         ),
     ),
