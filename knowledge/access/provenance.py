@@ -91,7 +91,7 @@ class AuditStore(Protocol):
 
     @property
     def has_keys(self) -> bool:
-        """Whether rows are hashed with a key now."""
+        """True where rows are hashed with a key now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class SealStore(Protocol):
 
     @property
     def altered(self) -> int:
-        """How much was found that is not as it was stored, in all workspaces, since the start."""
+        """Number of things found since the start that are not as they were stored, in all workspaces."""
 
     def note_problems(self, workspace: str, problems: tuple[str, ...]) -> None:
         """Keep what the last check of a workspace found, for whoever asks how it is; "" is the store."""

@@ -36,6 +36,7 @@ from knowledge.adapters.postgres.memory_tables import (
     knowledge_staging,
     lexicon,
     outcomes,
+    patterns,
     projects,
     seal_chains,
     seal_heads,
@@ -157,7 +158,16 @@ class PostgresSeals(Store, SealStore):
                 found = await self._counted_total(connection, workspace)
                 told, _ = await self._chains_total(connection, workspace)
                 await self._ledger.record_change(connection, workspace, found - told)
+            await self._recount(workspace)
         return adopted
+
+    async def _recount(self, workspace: str) -> None:
+        """Derive the counts of all patterns anew: those of before may be of an earlier release."""
+        query = sa.select(patterns.c.id).where(patterns.c.workspace == workspace).order_by(patterns.c.id)
+        ids = await self._scalars(query)
+        for start in range(0, len(ids), _PAGE):
+            async with exclusive_transaction(self._engine, workspace) as connection:
+                await recount(connection, ids[start : start + _PAGE])
 
     async def _counted_total(self, connection: AsyncConnection, workspace: str) -> Total:
         """Return the total of what is counted: entries, outcomes, and counts of terms."""
