@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -64,6 +64,7 @@ _COUNTS = sa.select(
     sa.func.coalesce(sa.func.sum(_K.number), 0),
     sa.select(sa.func.count()).select_from(audit_log).scalar_subquery(),
 )
+_EVER = datetime.max.replace(tzinfo=UTC)
 _MISSING = sa.text("""
     SELECT workspace, sum(rows) AS missing FROM (
         SELECT workspace, rows FROM seal_chains
@@ -193,7 +194,7 @@ class PostgresSeals(Store, SealStore):
                 found += of_table
                 others += wrong
             found += await self._terms_total(connection, workspace)
-            others += await find_underived(connection, workspace)
+            others += await find_underived(connection, workspace, first.at if first else _EVER)
             if thorough:
                 others += await _find_other_profiles(connection, workspace)
             async for page in _pages(connection, workspace):
