@@ -117,7 +117,7 @@ async def test_what_was_learned_before_becomes_records_and_counts_stay(
     migrated = await records(engine)
     assert migrated.keys() == native.keys(), "one of each embedded entry and of each outcome"
     assert staged not in migrated
-    computed = {"arm_key", "situation_key", "point_id", "task_key", "error_key"}
+    computed = {"arm_key", "situation_key", "point_id", "task_key", "error_key", "seal"}
     for record_id, row in migrated.items():
         expected = native[record_id]
         assert row["arm_key"] is None
