@@ -274,6 +274,12 @@ class KnowledgeSettings(BaseSettings):
     """The reason to vouch for all that is stored now by a new key, at a start that would be refused for a lost one."""
     keep_heads: str | None = None
     """A file, or an address that takes POST: where heads over all that is vouched for are kept, at each checkpoint."""
+    backup_dir: Path | None = None
+    """A folder that gets a backup each day; unset: none is made."""
+    backup_keep: int = Field(default=7, ge=1, le=10_000)
+    """Backups kept in a folder: older ones are removed once a later one has passed its trial."""
+    backup_identity: Path | None = None
+    """A file of `age-keygen`: backups are encrypted for its identities, and opened with them."""
     open_qdrant: bool = False
     """Allow a Qdrant server on another machine without a key."""
     # Word by webhook:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 
 from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable, StoreAltered, WebhookUnavailable
+from hardwon.errors import (
+    AccessDenied,
+    HardwonError,
+    IndexUnavailable,
+    StorageUnavailable,
+    StoreAltered,
+    WebhookUnavailable,
+)
 from hardwon.installation import install_command
 from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
 from knowledge.access.keys import describe_other_pepper
+from knowledge.adapters.clocks import SystemClock
+from knowledge.adapters.files.backup_files import list_backups
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
@@ -24,6 +35,8 @@ _EXTRAS = {"documents": "kreuzberg", "mcp": "mcp", "otel": "opentelemetry"}
 """A package of each extra."""
 _RECALL_SAMPLE = 10
 _MAX_TOLD = 5
+_OLDEST_BACKUP = timedelta(days=2)
+"""One is made each day."""
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
 
@@ -68,6 +81,7 @@ async def examine() -> list[Finding]:
             await check("index", lambda: _check_index(opened[0], settings))
             await check("recall", lambda: _check_recall(opened[0]))
             await check("webhook", lambda: _check_webhook(opened[0]))
+            await check("backups", lambda: _check_backups(settings))
             await check("a question", lambda: _check_query(opened[0]))
     return findings
 
@@ -158,6 +172,19 @@ async def _check_webhook(knowledge: KnowledgeClient) -> str:
     if error is not None:
         raise WebhookUnavailable(error.partition(": ")[2] or error)
     return "no message waits for another try"
+
+
+async def _check_backups(settings: KnowledgeSettings) -> str:
+    """Tell the age of the last backup that passed its trial."""
+    if settings.backup_dir is None:
+        return "none are planned: HARDWON_BACKUP_DIR names a folder that gets one each day"
+    backups = await asyncio.to_thread(list_backups, settings.backup_dir)
+    age = SystemClock().now() - backups[0].record.made_at if backups else None
+    if age is None or age > _OLDEST_BACKUP:
+        since = "none passed its trial" if age is None else f"the last one that passed is {age.days} days old"
+        raise StorageUnavailable(f"{settings.backup_dir}: {since}; hardwon jobs tells why, hardwon backup makes one")
+    hours = age.total_seconds() / 3600
+    return f"the last one that passed its trial is {hours:.0f} hours old, of {len(backups)} in {settings.backup_dir}"
 
 
 async def _check_row_security(knowledge: KnowledgeClient) -> str:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from hardwon.models.reports import Lift
+    from knowledge.adapters.files.backup_files import Backup
     from orchestrator.evaluation.doctor import Finding
     from orchestrator.server.serve import ServiceInfo
 
@@ -523,6 +524,24 @@ def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
         print_json({"file": file, "entries": number})
         return
     print_text(f"{count_of(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
+
+
+def print_backup(backup: Backup, *, as_json: bool) -> None:
+    """Print a backup that passed its trial."""
+    record = backup.record
+    if as_json:
+        print_json({"path": backup.path, **asdict(record)})
+        return
+    entries = count_of(record.rows.get("knowledge_staging", 0), "entry")
+    print_text(
+        f"{backup.path}: {entries}, {record.size / 1e6:,.1f} MB{', encrypted' if record.is_encrypted else ''};"
+        f" restored and verified, {count_of(record.answers, 'query')} answered as before"
+    )
+
+
+def note_put_aside(folder: Path) -> None:
+    """Say where the stores are that a restore took the place of."""
+    notes.print(f"the stores of before are in {folder}: delete it once you need them no more")
 
 
 def print_imported(report: ImportReport, *, as_json: bool) -> None:

@@ -410,6 +410,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
         "index",
         "recall",
         "webhook",
+        "backups",
         "a question",
     ]
 
@@ -422,7 +423,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
     names = (
         *("settings", "extras", "stores", "clocks", "keys", "workspaces"),
-        *("seals", "index", "recall", "webhook", "a question"),
+        *("seals", "index", "recall", "webhook", "backups", "a question"),
     )
     well = dict.fromkeys(names, "ok")
     assert marks == well | {"embedder": "FAIL"}
