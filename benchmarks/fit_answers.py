@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.logits import yes_weights
 from benchmarks.resampling import Figures, auc
-from knowledge.documents.extraction.extractor import Signs
+from knowledge.documents.reading.extractor import Signs
 from knowledge.settings import KnowledgeSettings
 from orchestrator.evaluation.answer_quality import evaluate_questions
 from orchestrator.observability.logging import configure_logs

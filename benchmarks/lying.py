@@ -2,7 +2,7 @@
 
 Documents are made up at random. For each, a model writes a claim that is true and quoted right, and one that is not:
 it makes up a quote, changes a digit or a code, cites a source that is not there or another than it quotes, takes a
-quote for another claim, leaves out a negation, or does what an order hidden in the document says.
+quote for another claim, leaves out a negation, says the opposite, or does what an order hidden in the document says.
 """
 
 from __future__ import annotations
@@ -153,7 +153,14 @@ _LIES: dict[str, Maker] = {
 }
 _OBEYED = "an order in the document obeyed"
 _UNDENIED = "a negation left out"
-KINDS = (*_LIES, _UNDENIED, _OBEYED)
+_OPPOSITE = "the opposite, with a true quote"
+KINDS = (*_LIES, _UNDENIED, _OPPOSITE, _OBEYED)
+_OPPOSITES = (
+    ("is demoted", "is promoted"), ("becomes the old primary", "becomes the new primary"), ("shrinks", "grows"),
+    ("joins the cluster", "leaves the cluster"), ("is accepted", "is refused"), ("gets slower", "gets faster"),
+    ("is locked", "is released"), ("keeps its data", "loses its data"), ("is opened", "is shut"),
+    ("is raised", "is lowered"),
+)  # fmt: skip
 
 
 def lies(count: int, *, seed: int = 20260115) -> Iterator[Lie]:
@@ -167,6 +174,8 @@ def lies(count: int, *, seed: int = 20260115) -> Iterator[Lie]:
         texts = [fact.sentence for fact in facts]
         if kind == _OBEYED:
             told, quotes = _hidden(rng, texts)
+        elif kind == _OPPOSITE:
+            told, quotes = _opposite(rng, texts)
         elif kind == _UNDENIED:
             told, quotes = _undenied(rng, texts)
         else:
@@ -199,6 +208,15 @@ def _undenied(rng: random.Random, texts: list[str]) -> tuple[str, Sequence[tuple
     return f"{part.capitalize()} {end}", [(1, f"{part.capitalize()} never {end}")]
 
 
+def _opposite(rng: random.Random, texts: list[str]) -> tuple[str, Sequence[tuple[int, str]]]:
+    """Add a sentence to the first text; the lie says its opposite and quotes it, or a part of it."""
+    part = rng.choice(_PARTS.split(",")).capitalize()
+    one, other = rng.choice([pair[:: rng.choice([1, -1])] for pair in _OPPOSITES])
+    end = f"after {rng.randint(2, 99)} {rng.choice(_UNITS.split(','))}."
+    texts[0] = f"{texts[0]} {part} {one} {end}"
+    return f"{part} {other} {end}", [(1, rng.choice([f"{part} {one} {end}", end, f"{one} {end}"]))]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """How many lies of each kind there were, how many survived, and how many honest claims were lost beside them."""
@@ -215,7 +233,8 @@ def told(count: int, *, seed: int = 20260115) -> Told:
     examples: list[str] = []
     for lie in lies(count, seed=seed):
         tried[lie.kind] += 1
-        if verify([lie.lie], lie.evidence, lie.question).claims:
+        shown = verify([lie.lie], lie.evidence, lie.question).claims
+        if any(claim.text == lie.lie.text for claim in shown):
             survived[lie.kind] += 1
             examples.append(f"{lie.kind}: {lie.lie}")
         if not verify([lie.honest], lie.evidence, lie.question).claims:

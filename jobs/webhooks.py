@@ -1,4 +1,4 @@
-"""Word by webhook, signed as Standard Webhooks describes: something waits for a person, sinks or is dead.
+"""Messages by webhook, signed as Standard Webhooks describes: something waits for a person, sinks or is dead.
 
 Messages hold ids and counts, never stored texts. A message that was delivered, but whose delivery could not be
 recorded, is sent again with its id, by which receivers know it.

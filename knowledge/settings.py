@@ -197,8 +197,20 @@ class KnowledgeSettings(BaseSettings):
     """Unset: OpenAI's, or where HARDWON_SYNTHESIS_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
     synthesis_api_key: SecretStr | None = None
     """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
-    verify_entailment: bool = False
-    """Ask a model whether each claim follows from its quotes, in addition to the rule-based verification."""
+    verify_entailment: bool = True
+    """Ask the model that writes whether each claim in other words than its quotes follows from them, in addition to the
+    rule-based verification."""
+    reranker_model: str | None = None
+    """A cross-encoder that ranks what was found, or a model of natural language inference that judges whether claims
+    follow: an ONNX file with its tokenizer.json beside it, or with HARDWON_RERANKER_BASE_URL the name of a model there;
+    unset: none."""
+    reranker_base_url: str | None = None
+    """An endpoint with a /rerank route, as Cohere, Jina, vLLM and Text Embeddings Inference have it."""
+    reranker_api_key: SecretStr | None = None
+    reranker_judges: bool = False
+    """The endpoint's model is one of natural language inference: it judges claims, and ranks nothing."""
+    reranker_timeout_seconds: float = Field(default=5.0, ge=0.1, le=600)
+    """After this an answer does without it, and says so."""
     main_model: str | None = None
     """The model that picks tools and documents, as opposed to writing answers; unset: HARDWON_CHAT_MODEL."""
     main_base_url: str | None = None
@@ -358,14 +370,26 @@ class KnowledgeSettings(BaseSettings):
         return SecretStr(address)
 
     @field_validator(
-        "embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url", "webhook_url"
+        "embedding_base_url",
+        "chat_base_url",
+        "synthesis_base_url",
+        "main_base_url",
+        "reranker_base_url",
+        "api_url",
+        "webhook_url",
     )
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
 
     @field_validator(
-        "qdrant_api_key", "embedding_api_key", "chat_api_key", "synthesis_api_key", "main_api_key", "api_key"
+        "qdrant_api_key",
+        "embedding_api_key",
+        "chat_api_key",
+        "synthesis_api_key",
+        "main_api_key",
+        "reranker_api_key",
+        "api_key",
     )
     @classmethod
     def _sendable_key(cls, value: SecretStr | None) -> SecretStr | None:
@@ -382,7 +406,14 @@ class KnowledgeSettings(BaseSettings):
             raise ValueError("contains a space: is it a single key?")
         return value
 
-    @field_validator("qdrant_api_key", "embedding_api_key", "chat_api_key", "synthesis_api_key", "main_api_key")
+    @field_validator(
+        "qdrant_api_key",
+        "embedding_api_key",
+        "chat_api_key",
+        "synthesis_api_key",
+        "main_api_key",
+        "reranker_api_key",
+    )
     @classmethod
     def _ascii_key(cls, value: SecretStr | None) -> SecretStr | None:
         """Check that the key of another service is ASCII, as its client sends it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -33,6 +33,7 @@ from hardwon.models.seals import Acceptance, SealHead
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
 _MAX_SPLIT = 1000
 Reason = Annotated[str, Field(min_length=1, max_length=500)]
+_MAX_TAGS_SENT = 100
 
 
 class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
@@ -86,6 +87,17 @@ class RemoteCorrections(Service, name="corrections", tag="entries", scopes=("rev
         reason: Annotated[str | None, Field(description="Why, for the history.")] = None,
     ) -> EntryDetails:
         """Replace texts of an entry, which is embedded again; what they replace stays in its history."""
+
+    @Operation("PUT", "/v1/patterns/{pattern_id}/tags", operation_id="tag_pattern", tag="patterns")
+    async def tag(
+        self,
+        pattern_id: PatternId,
+        tags: Annotated[
+            Collection[str],
+            Field(max_length=_MAX_TAGS_SENT, description="All of its tags: at most ten, of 50 characters each."),
+        ],
+    ) -> Pattern:
+        """Replace the tags of a pattern: a person's own words, in small letters, to find it by; return it."""
 
 
 class RemoteDeeds(Service, name="deeds", tag="review", scopes=("review",)):

@@ -23,7 +23,8 @@ _Agent = Annotated[
 ]
 _Technology = Annotated[str | None, Field(description="Only those of this technology.")]
 _Words = Annotated[
-    str | None, Field(description="Words that each occur in the stored texts, in any case; at most eight.")
+    str | None,
+    Field(description="Words, or their beginnings, that each occur in the stored texts, in any case; at most eight."),
 ]
 
 
@@ -90,6 +91,7 @@ class RemoteLists(Service, name="lists", tag="lists", scopes=("query",)):
         agent_type: _Agent = None,
         project_id: _Project = None,
         trust: Annotated[str | None, Field(description="trusted or low_trust.")] = None,
+        tag: Annotated[str | None, Field(description="Only those with this tag, in any case.")] = None,
         facets: Annotated[bool, Field(description="Count all pages, and the values of filters, too.")] = False,
         limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 20,
         after: Annotated[PatternId | None, LAST] = None,

@@ -26,7 +26,10 @@ class RemoteRuns(Service, name="runs", tag="entries", scopes=("capture",)):
             builtins.list[ToolCall], Field(max_length=1000, description="All its tool calls so far, in order.")
         ],
         folder: Annotated[str | None, Field(description="Where the program works; paths are relative to it.")] = None,
-        project_id: Annotated[str | None, Field(description="By default that of the folder.")] = None,
+        project_id: Annotated[
+            str | None,
+            Field(description="By default that of the folder: with a key, the folder's name; else its repository's."),
+        ] = None,
         checks: Annotated[
             builtins.list[str] | None, Field(max_length=100, description="Names of tools that check something.")
         ] = None,

@@ -25,12 +25,18 @@ class ToolAnswer(TypedDict):
     extractive: bool
     cached: bool
     error: str | None
+    missing_words: list[str]
+    degraded: str | None
+    """The words of the question that nothing found holds, where that is why there is no answer."""
+    nearest: CitationJson | None
+    """What comes nearest where nothing answers: no answer."""
 
 
 class CitationJson(TypedDict):
     """A quote with its place. `path` is the document's link if it has one, else its uri.
 
-    `commit`: the commit of the repository that the document was read at.
+    `commit`: the commit of the repository that the document was read at. `marked`: where the sentence that matched best
+    begins and ends in the quote.
     """
 
     number: int
@@ -45,6 +51,7 @@ class CitationJson(TypedDict):
     time: str | None
     category: str | None
     commit: str | None
+    marked: list[int] | None
 
 
 class SourceJson(TypedDict):
@@ -69,6 +76,9 @@ class KBQueryResponse(TypedDict):
     total_sources: int
     answer_id: str
     extractive: bool
+    missing_words: list[str]
+    degraded: str | None
+    nearest: CitationJson | None
     reason: NotRequired[str]
 
 
@@ -129,3 +139,6 @@ class SelectionResponse(TypedDict):
     answer_id: str
     extractive: bool
     latency_ms: float
+    missing_words: list[str]
+    degraded: str | None
+    nearest: CitationJson | None

@@ -39,7 +39,8 @@ class Deed:
     `subject`: the entry or pattern that it is about; of a join, the pattern that becomes part of the one in `others`;
     of a split, the first of the entries, the rest of which are in `others`. Of an approval `others` has an id of the
     texts that were approved: it fails if an agent changes them in the meantime. `ended_at`, `ended_by`: when it was
-    done, undone or failed, and who undid it. `error`: why it failed.
+    done, undone or failed, and who undid it. `error`: why it failed. `key_id`: of the key that decided, if it was one:
+    the deed fails if that is revoked in the meantime.
     """
 
     deed_id: DeedId
@@ -53,3 +54,4 @@ class Deed:
     ended_at: datetime | None = None
     ended_by: str | None = None
     error: str | None = None
+    key_id: str | None = None

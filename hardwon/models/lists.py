@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -46,7 +46,7 @@ class ListedPattern(Pattern):
 class PatternFacets:
     """Numbers of listed patterns by the values that they have, the most frequent first, 30 of each kind at most.
 
-    A pattern that has several technologies, agents or projects counts for each.
+    A pattern that has several technologies, agents, projects or tags counts for each.
     """
 
     kind: Mapping[str, int]
@@ -54,6 +54,7 @@ class PatternFacets:
     agent: Mapping[str, int]
     project: Mapping[str, int]
     trust: Mapping[str, int]
+    tag: Mapping[str, int] = field(default_factory=dict)
 
 
 class PatternList(list[ListedPattern]):

@@ -51,6 +51,7 @@ def _moment(value: object) -> object:
     raise ValueError("give a day, a moment or a time of day in ISO 8601, such as 2025-10-19 or 2025-10-19T14:32:15Z")
 
 
+_FIELD: Final = re.compile(r"[A-Za-z_][\w.-]{0,59}")
 _STATUS: Final = re.compile(r"[1-5](?:\d\d|xx)")
 Moment = datetime | date | time
 """A day, a moment or a time of day; without a zone it is in the zone of the log."""
@@ -70,7 +71,9 @@ class LogQuery:
     separately. `words` narrow the result if lines contain them; words that no line contains are dropped if there is a
     term or a status, and the answer says so. `since` and `until` are inclusive, a day in `until` to its end. `lines`
     are looked up by number, whatever else is set. `listed`: also list the lines, `top` of them from the end that
-    `order` names. `group_by` counts by severity, template or path, the `top` most frequent.
+    `order` names. `group_by` counts by severity, template or path, `field` by what lines name: address, host, user,
+    program, method, status, exception, thread, class, hour, minute, day, or any key of JSON or of key=value; the `top`
+    most frequent.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -85,6 +88,7 @@ class LogQuery:
     lines: tuple[int, ...] = ()
     listed: bool = False
     group_by: tuple[Group, ...] = ()
+    field: str | None = None
     top: int | None = None
     order: Order = Order.FIRST
 
@@ -97,6 +101,8 @@ class LogQuery:
                 raise InvalidInput(field, f"give at most {_MAX_TERMS} texts of 1 to {_MAX_TERM_CHARS} characters")
         if len(self.lines) > MAX_LINES or not all(0 < each < 10**9 for each in self.lines):
             raise InvalidInput("lines", f"give at most {MAX_LINES} numbers from 1")
+        if self.field is not None and not _FIELD.fullmatch(self.field):
+            raise InvalidInput("field", "give the name of a field, such as address, user or a key of the lines")
         if self.top is not None and not 1 <= self.top <= MAX_LISTED:
             raise InvalidInput("top", f"give 1 to {MAX_LISTED}")
         if ends_before(self.since, self.until):

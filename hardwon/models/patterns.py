@@ -86,8 +86,8 @@ class Evidence:
     trusted, then latest, entry that has one. `conditions` are the distinct conditions of its entries, and `whens` the
     beginnings of their `when_to_try` sentences; both ignore low-trust entries where there are trusted ones.
     `of_project`: whether an entry belongs to the requested project, None if none was requested.
-    `rivals` are the patterns of the same situation with another resolution. `profile`: of `words`, None where none is
-    stored.
+    `rivals` are the patterns of the same situation with another resolution. `tags`: a person's own words. `profile`: of
+    `words`, None where none is stored.
     """
 
     pattern_id: PatternId
@@ -104,6 +104,7 @@ class Evidence:
     whens: tuple[str, ...] = ()
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
+    tags: tuple[str, ...] = ()
     distilled: DistilledText | None = None
     profile: EntryProfile | None = None
 
@@ -117,7 +118,7 @@ class Pattern:
     `distilled` is a chat model's summary, beside the captured texts. `source`: the agent's key that it comes from,
     None if anyone more trusted supports it. `verify`: the command that showed that it works, if it was a command.
     `dead_ends`: what was tried in its situation and did not help; empty in answers to queries, and in contexts unless
-    the task is tried again.
+    the task is tried again. `tags`: a person's own words, by which people find it; no agent's context shows them.
     """
 
     pattern_id: PatternId
@@ -140,8 +141,12 @@ class Pattern:
     source: str | None = None
     verify: str | None = None
     dead_ends: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
+MAX_TAGS = 10
+"""Tags that a person may give a pattern, ours: two that were joined may have more."""
+MAX_TAG_CHARS = 50
 MAX_SUGGESTIONS = 1000
 
 

@@ -71,11 +71,13 @@ class _Search:
 class OwnerLink:
     """The connection of a caller to the owner of a data directory, which it finds or starts.
 
-    `on_wait` is called once with what a slow start waits for.
+    `on_wait` is called once with what a slow start waits for. `patience`: seconds to wait for an owner that is busy, so
+    that it does not answer, or that serves no other process.
     """
 
     settings: OwnerSettings
     on_wait: Callable[[str], None] = lambda what: log.warning("owner_awaited", reason=what)
+    patience: float = 0.0
     socket: str | None = None
     owner: Owner | None = None
     _finding: asyncio.Task[None] | None = field(default=None, init=False)
@@ -132,14 +134,16 @@ class OwnerLink:
         if owner is not None and owner.socket is not None and is_socket_of(owner.socket, home):
             answered = await _probe(owner.socket)
             search.silent_since = search.silent_since or now if answered is None else None
-            if search.silent_since is not None and now - search.silent_since > SILENT_SECONDS:
+            if search.silent_since is not None and now - search.silent_since > max(SILENT_SECONDS, self.patience):
                 raise OwnerUnavailable(
                     f"{owner}, which owns {home}, accepts connections and does not answer: if it hangs, end it"
                     f" (kill -9 {owner.pid}) and try again; nothing that was stored is lost"
                 )
             return bool(answered)
         if owner is not None and owner.socket is None and owner.stage is None and owner.is_alive():
-            if owner == search.serves_nobody and now - search.began > 1:  # one that has just started may not say so yet
+            search.next_start = now + _RESPAWN_SECONDS  # another process could not become the owner
+            # one that has just started may not say yet that it serves others
+            if owner == search.serves_nobody and now - search.began > max(1.0, self.patience):
                 raise StoreInUse(
                     f"the data directory {home} is in use by {owner}, which serves no other process: stop it, or set"
                     " HARDWON_HOME to another directory"
@@ -158,14 +162,17 @@ class OwnerLink:
 
     def _check_time(self, owner: Owner | None, waited: float, search: _Search) -> None:
         """Say what a slow start waits for. Raises StoreInUse after too long."""
-        if waited > START_SECONDS:
+        if waited > max(START_SECONDS, self.patience):
             raise StoreInUse(
                 f"the owner of {self.settings.home} ({owner or 'a new process'}) has not started within"
                 f" {START_SECONDS:g} s; it waits for {_stage(owner)}. {self.settings.home / LOG_FILE} says more"
             )
         if waited > WARN_AFTER_SECONDS and not search.told:
             search.told = True
-            self.on_wait(f"waiting for the owner of {self.settings.home}, which waits for {_stage(owner)}")
+            what = f"which waits for {_stage(owner)}"
+            if search.silent_since is not None or search.serves_nobody is not None:
+                what = f"{owner}, which is busy" if search.silent_since else f"{owner}, which serves no other process"
+            self.on_wait(f"waiting for the owner of {self.settings.home}, {what}")
 
     def _check_children(self) -> bool:
         """Return whether a process that was started may still become the owner. Raises the error of one that failed."""

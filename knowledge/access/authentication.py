@@ -17,6 +17,7 @@ from hardwon.event_log import get_logger
 from hardwon.models.access import ApiKey
 from knowledge.access.keys import KeyCache, KeyHash, KeyStore, Pepper, hash_secret, parse_key
 from knowledge.access.principals import Principal, Trust
+from knowledge.access.sessions import PageSessions
 
 LOOKUP_INTERVAL_SECONDS: Final = 0.2
 """Time between two lookups (our choice); the first one after a pause is immediate."""
@@ -103,6 +104,7 @@ class Authenticator(KeyCache):
     """Authenticates the keys of one store. `seconds` is a monotonic clock."""
 
     store: KeyStore
+    sessions: PageSessions
     pepper: Callable[[], Pepper]
     clock: _Clock
     seconds: Callable[[], float] = time.monotonic

@@ -169,6 +169,14 @@ def hash_secret(pepper: Pepper, secret: str) -> KeyHash:
     return KeyHash(digest=hmac.digest(pepper.value, secret.encode(), hashlib.sha256), pepper=pepper.name)
 
 
+async def is_revoked(store: KeyStore, key_id: str) -> bool:
+    """Return whether a key was revoked, or ended so long ago that it is gone; never of the server's own key."""
+    if not _ID.fullmatch(key_id):
+        return False
+    found = await store.find(key_id)
+    return found is None or found[0].revoked_at is not None
+
+
 def check_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
     """Return the distinct scopes in canonical order. Raises InvalidInput for none, or for an unknown one."""
     unknown = sorted(set(scopes) - set(Scope))

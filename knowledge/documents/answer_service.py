@@ -12,12 +12,12 @@ from knowledge.documents.access import AccessPolicy, Scope
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.extraction.embedding_cache import SentenceVectors
-from knowledge.documents.extraction.extractor import Statistics
 from knowledge.documents.ingestion.queue import ActiveSpaceProvider
 from knowledge.documents.journal import Journal
 from knowledge.documents.llm import LanguageModel
-from knowledge.documents.ports import PassageStore
+from knowledge.documents.ports import PassageStore, Reranker
+from knowledge.documents.reading.embedding_cache import SentenceVectors
+from knowledge.documents.reading.extractor import Statistics
 from knowledge.documents.relevance import Scale
 from knowledge.documents.retrieval.search import DocumentSearch
 from knowledge.models import TermStatistics
@@ -28,13 +28,14 @@ _MAX_CACHED_LISTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Models by role, None if not configured: `main` selects tools, `synthesis` writes answers.
+    """Models by role, None if not configured: `main` selects tools, `synthesis` writes answers, `reranker` ranks.
 
     `sentences`: cached sentence embeddings for extractive answers.
     """
 
     main: LanguageModel | None = None
     synthesis: LanguageModel | None = None
+    reranker: Reranker | None = None
     sentences: SentenceVectors = field(default_factory=SentenceVectors)
 
     async def aclose(self) -> None:

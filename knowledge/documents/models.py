@@ -107,10 +107,11 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A sentence of an answer with the quotes that support it."""
+    """A statement of an answer with the quotes that support it. `marked`: what matched best in the last quote."""
 
     text: str
     quotes: tuple[Quote, ...]
+    marked: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,8 @@ class Citation:
     timestamp: datetime | None = None
     severity: Severity | None = None
     version: int = 1
+    marked: tuple[int, int] | None = None
+    """Where the sentence that matched best begins and ends in the quote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +144,7 @@ class Answer:
     """Answer to a question. Every quote of a claim was found in its source; `citations` are exactly these quotes.
 
     `extractive`: no model wrote it, its sentences are quotes. `found` are the passages that it was drafted from.
+    Where none answers, `lacking` are the question's words that nothing found holds, `nearest` what comes nearest.
     """
 
     status: AnswerStatus
@@ -151,9 +155,13 @@ class Answer:
     found: tuple[Passage, ...] = ()
     searched: tuple[str, ...] = ()
     missing: str | None = None
+    lacking: tuple[str, ...] = ()
+    nearest: Citation | None = None
     confidence: float = 0.0
     coverage: float | None = None
     extractive: bool = False
+    degraded: str | None = None
+    """Why the reranker did not take part."""
     cached: bool = False
     error: str | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)

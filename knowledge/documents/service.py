@@ -72,7 +72,7 @@ class KnowledgeBases:
         """Index all waiting documents of the workspace, remove stale generations, and restore missing points.
 
         `documents`: index and wait for these alone. The report covers the partitions that the principal may read, all
-        of them for an administrator. `progress` gets the number of indexed documents.
+        of them for an administrator. `progress` gets hundredths of indexed documents.
         """
         visible = None
         if not self.principal.admin:

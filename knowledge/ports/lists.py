@@ -13,7 +13,7 @@ from knowledge.models import Entry, EntryId, EntryStatus, EntryType, Evidence, P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryQuery:
-    """Conditions on entries, all of which must hold; `words` occur in their texts, in any case and order.
+    """Conditions on entries, all of which must hold; `words` begin words of their texts, in any case and order.
 
     Without a status all entries but those that wait for a review. `until` is exclusive.
     """
@@ -30,13 +30,14 @@ class EntryQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternQuery:
-    """Conditions on patterns, all of which must hold; `words` occur in the texts of one of its entries."""
+    """Conditions on patterns, all of which must hold; `words` begin words of one of its entries."""
 
     entry_type: EntryType | None = None
     technology: str | None = None
     agent_type: str | None = None
     project_id: str | None = None
     trust: TrustLevel | None = None
+    tag: str | None = None
     words: tuple[str, ...] = ()
 
 

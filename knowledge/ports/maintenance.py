@@ -18,6 +18,7 @@ from knowledge.models import (
     EmbeddingSpace,
     Entry,
     EntryId,
+    PatternId,
     PointId,
     StoredPoint,
     Vector,
@@ -128,7 +129,7 @@ class StoredTextStore(Protocol):
 
 
 class CorrectionStore(Protocol):
-    """Corrections of entries of one workspace, and the texts that they replaced."""
+    """Corrections of entries of one workspace, with the texts that they replaced, and tags of patterns."""
 
     async def correct(self, corrected: RedactedEntry, *, now: datetime, by: str, reason: str | None) -> None:
         """Write new texts of an entry and keep the old ones, in one transaction.
@@ -136,6 +137,9 @@ class CorrectionStore(Protocol):
         An embedded or dead entry is staged again, in its pattern, which keeps the keys of the old texts. Raises
         Conflict where it changed since it was read, or where another entry of its task and run has these texts.
         """
+
+    async def tag(self, pattern_id: PatternId, tags: Sequence[str]) -> None:
+        """Replace the tags of a pattern. Raises NotFound for one without live evidence."""
 
     async def history(self, entry_id: EntryId) -> list[EntryVersion]:
         """Return what corrections replaced in an entry, the latest first."""

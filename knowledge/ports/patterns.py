@@ -173,8 +173,9 @@ class RegroupingTransaction(Protocol):
         entry_type: EntryType,
         match_key: str,
         founded_at: datetime,
+        tags_of: PatternId,
     ) -> None:
-        """Write a pattern without entries."""
+        """Write a pattern without entries, with the tags of another one."""
         ...
 
     async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
@@ -182,7 +183,7 @@ class RegroupingTransaction(Protocol):
         ...
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
-        """Give a pattern the keys, outcomes and links of another one, whose entries are moved to it next.
+        """Give a pattern the keys, outcomes, tags and links of another one, whose entries are moved to it next.
 
         `key` stands for the other one itself, and is bound to the pattern too.
         """

@@ -79,7 +79,10 @@ NEGATIONS = frozenset(" ".join(_NEGATION_SPELLINGS).split())
 TURNS = NEGATIONS | OPPOSITES.keys()
 """Words that reverse the meaning of a sentence."""
 
-_MEANINGFUL = TURNS | frozenset(_MEASURES.split())
+MEASURES = frozenset(_MEASURES.split())
+"""Numbers, units, days and months, of which none stands for another."""
+
+_MEANINGFUL = TURNS | MEASURES
 
 GLUE = frozenset(_SMALL_WORDS.split())
 """Function words, which do not distinguish texts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import SecretStr
@@ -13,13 +14,15 @@ from knowledge.adapters.llm.redacting import RedactingJournal
 from knowledge.adapters.postgres.documents.answers import PostgresJournal
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_service import Answering, DocumentLists, Models, StoreStatistics
-from knowledge.documents.answering.entailment import Entailment
+from knowledge.documents.answering.entailment import Entailment, Judge
 from knowledge.documents.answering.llm_draft import Drafter, ModelDrafter
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.query_rewriting import Rewriter
+from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.extraction.extractor import ExtractiveDrafter
 from knowledge.documents.llm import LanguageModel, SpendingModel
+from knowledge.documents.ports import Reranker
+from knowledge.documents.reading.extractor import ExtractiveDrafter
 from knowledge.documents.retrieval.keyword_score import KeywordWeights
 from knowledge.documents.service import Documents
 from knowledge.ports import Stores
@@ -32,7 +35,9 @@ _SEARCH_SETTINGS: Final = {name for name in KnowledgeSettings.model_fields if na
 
 def make_models(settings: KnowledgeSettings) -> Models:
     """Return the models that the settings name; a role without its own settings gets the chat model."""
-    return Models(main=_model(settings, "main"), synthesis=_model(settings, "synthesis"))
+    return Models(
+        main=_model(settings, "main"), synthesis=_model(settings, "synthesis"), reranker=make_reranker(settings)
+    )
 
 
 def _model(settings: KnowledgeSettings, role: Role) -> LanguageModel | None:
@@ -74,13 +79,51 @@ def _search_settings(settings: KnowledgeSettings) -> str:
     return settings.model_dump_json(include=_SEARCH_SETTINGS)
 
 
+def make_reranker(settings: KnowledgeSettings) -> Reranker | None:
+    """Return the reranker that the settings name. Raises InvalidSetting for a file that cannot be read."""
+    if settings.reranker_model is None:
+        return None
+    from knowledge.adapters.reranking import EndpointReranker, open_onnx  # noqa: PLC0415 - it is optional
+
+    if settings.reranker_base_url is None:
+        return open_onnx(Path(settings.reranker_model).expanduser())
+    return EndpointReranker(
+        settings.reranker_model,
+        settings.reranker_base_url,
+        settings.reranker_api_key,
+        settings.reranker_timeout_seconds,
+        judges=settings.reranker_judges,
+        ranks=not settings.reranker_judges,
+    )
+
+
+async def _make_reranking(settings: KnowledgeSettings, stores: Stores, models: Models) -> Reranking | None:
+    """Return the reranker for a question; None for an endpoint if the workspace is local only."""
+    if models.reranker is None or (settings.reranker_base_url is not None and await stores.spaces.local_only()):
+        return None
+    return Reranking(models.reranker, settings.reranker_timeout_seconds)
+
+
+async def _make_reader(
+    documents: Documents, models: Models, scope: Scope, reranking: Reranking | None
+) -> ExtractiveDrafter:
+    """Return what answers a question without a model."""
+    search = documents.search
+    return ExtractiveDrafter(
+        embedder=(await search.active_space()).embedder,
+        statistics=StoreStatistics(passages=documents.quotes, search=search, active_space=search.active_space),
+        passages=documents.quotes,
+        scope=scope,
+        sentences=models.sentences,
+        is_word=search.is_word,
+        reranking=reranking,
+    )
+
+
 def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
     """Return the services for answers in one workspace."""
-    statistics = StoreStatistics(
-        passages=documents.quotes, search=documents.search, active_space=documents.search.active_space
-    )
 
     async def permit(model: LanguageModel | None) -> LanguageModel | None:
         """Return the model, charged to the workspace's quota; None if the workspace is local only."""
@@ -88,15 +131,17 @@ def make_answering(
 
     async def drafter(scope: Scope) -> Drafter:
         synthesis = await permit(models.synthesis)
-        if synthesis is not None:
-            return ModelDrafter(synthesis)
-        room = await documents.search.active_space()
-        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
+        reranking = await _make_reranking(settings, stores, models)
+        reader = await _make_reader(documents, models, scope, reranking)
+        return reader if synthesis is None else ModelDrafter(synthesis, gate=reader, reranking=reranking)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await permit(models.synthesis))
 
-    async def entailment() -> Entailment | None:
+    async def entailment() -> Judge | None:
+        reranking = await _make_reranking(settings, stores, models)
+        if reranking is not None and reranking.model.judges:
+            return reranking
         synthesis = await permit(models.synthesis)
         return None if synthesis is None else Entailment(synthesis)
 
@@ -112,7 +157,7 @@ def make_answering(
             rewriter=rewriter,
             cache=cache,
             redaction=settings.redaction,
-            settings=_search_settings(settings),
+            settings=_search_settings(settings) + (models.reranker.name if models.reranker is not None else ""),
             entailment=entailment if settings.verify_entailment else None,
         ),
         lists=DocumentLists(documents.quotes),

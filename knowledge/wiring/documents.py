@@ -128,6 +128,7 @@ def make_documents(
         documents=store,
         access=AccessPolicy(workspace, PostgresGrants(engine, workspace), BASES),
         converter=converter,
+        clock=stores.clock,
         redaction=settings.redaction,
         case_retention=timedelta(days=settings.case_retention_days),
     )

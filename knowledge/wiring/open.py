@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hardwon.validation import check_text
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import load_pepper
+from knowledge.access.provenance import Auditor
+from knowledge.access.sessions import PageSessions
 from knowledge.adapters.clocks import SystemClock
 from knowledge.adapters.embedding.switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import OwnerLock, owner_lock
-from knowledge.adapters.postgres.admin.access import PostgresKeys
+from knowledge.adapters.postgres.admin.access import PostgresKeys, PostgresSessions
+from knowledge.adapters.postgres.admin.audit import PostgresAudit
 from knowledge.adapters.postgres.engine.migrate import migrate
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Clock, Embedder
@@ -103,6 +106,9 @@ async def open_knowledge(
         loading.result()
         authenticator = Authenticator(
             store=PostgresKeys(engine),
+            sessions=PageSessions(
+                store=PostgresSessions(engine), clock=clock, audit=Auditor(store=PostgresAudit(engine), clock=clock)
+            ),
             pepper=functools.cache(functools.partial(load_pepper, settings.home, settings.key_pepper)),
             clock=clock,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.authentication import Authenticator
-from knowledge.access.keys import KeyService
+from knowledge.access.keys import KeyService, KeyStore
 from knowledge.access.provenance import Auditor
 from knowledge.access.quota import with_quota
 from knowledge.adapters.clocks import PostgresClock, SystemClock
@@ -141,7 +141,7 @@ def make_knowledge(
         corrections=_corrections(settings, stores, audit),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
-        deeds=_deeds(engine, stores, provenance, capture, audit),
+        deeds=_deeds(engine, provenance, capture, authenticator.store, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=_audits(engine, integrity, audit),
         integrity=integrity,
@@ -220,11 +220,12 @@ def _checkpoints(
 
 def _deeds(
     engine: AsyncEngine,
-    stores: Stores,
     provenance: PostgresProvenance,
     capture: KnowledgeCaptureService,
+    keys: KeyStore,
     audit: Auditor,
 ) -> DeedService:
+    stores = capture.stores
     grouping = PostgresGrouping(engine, stores.workspace)
     return DeedService(
         stores=stores,
@@ -232,6 +233,7 @@ def _deeds(
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
         grouping=PatternGroupingService(stores=stores, grouping=grouping, audit=audit),
         capture=capture,
+        keys=keys,
         audit=audit,
     )
 

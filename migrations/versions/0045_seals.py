@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0045"
-down_revision = "0042"
+down_revision = "0044"
 branch_labels = None
 depends_on = None
 

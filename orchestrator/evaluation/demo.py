@@ -106,9 +106,16 @@ class DemoReport:
 
 
 async def run_demo(
-    knowledge: AnyKnowledge, *, repository: Path, progress: Stages, show: Callable[[StoryStep], None] = lambda _: None
+    knowledge: AnyKnowledge,
+    *,
+    repository: Path,
+    progress: Stages,
+    show: Callable[[StoryStep], None] = lambda _: None,
+    show_total: Callable[[Sequence[StoryStep]], None] = lambda _: None,
 ) -> DemoReport:
     """Tell the story, step by step to `show`; then learn the catalogue and the commits, and query the violations.
+
+    `show_total` gets the steps as soon as the story ends.
 
     Stores no rule and no commit twice. Raises InvalidInput if the linter is not installed.
     """
@@ -118,6 +125,7 @@ async def run_demo(
     async for step in tell_story(knowledge.in_workspace(workspace)):
         show(step)
         steps.append(step)
+    show_total(steps)
     report = await _measure(knowledge.in_workspace(RULES_WORKSPACE), rules, repository, progress)
     return replace(report, workspace=workspace, story=tuple(steps))
 
@@ -305,11 +313,11 @@ class _QueryResults:
     times_ms: list[float]
 
     def share(self, places: int) -> float:
-        return round(sum(p is not None and p <= places for p in self.places) / max(1, len(self.places)), 4)
+        return round(sum(p is not None and p <= places for p in self.places) / max(1, len(self.places)), 6)
 
     def share_above(self, threshold: float) -> float:
         right = [r for p, r in zip(self.places, self.relevances, strict=True) if p == 1]
-        return round(sum(r >= threshold for r in right) / max(1, len(right)), 4)
+        return round(sum(r >= threshold for r in right) / max(1, len(right)), 6)
 
     def percentile(self, percent: int) -> float:
         return round(quantiles(self.times_ms, n=100)[percent - 1], 2) if len(self.times_ms) > 1 else 0.0

@@ -103,7 +103,8 @@ class _Story:
                 f"  accepted then: {first.bounded}",
                 f"{then.project_id}: {then.description}",
                 f"  {_describe_hint(context)}",
-                f"  proposed: {proposals[0]}",
+                f"  proposes with it: {proposals[0]}",
+                f"  without it first: {alone[0]}",
             ),
             without=len(alone),
             with_memory=len(proposals),
@@ -130,7 +131,8 @@ class _Story:
         return StoryStep(
             title="A wrong hint loses its place",
             lines=(
-                f"old-crm claims that this worked, untested: `{tasks.NO_COMMAS.code}`",
+                f"old-crm reports a fix that no test has seen: `{tasks.NO_COMMAS.code}`",
+                "its word counts as one success, and what is tested from now on counts beside it",
                 *(_compare_tries(each) for each in met),
                 *_rank_hints(after),
             ),
@@ -247,6 +249,8 @@ def _question(task: CodingTask, error: str) -> str:
 def _describe_hint(context: Context) -> str:
     if context.patterns:
         return f"hint: {context.patterns[0].solution}"
+    if context.confidence is not None:
+        return f"no hint, as the nearest would help with a chance of {context.confidence:.0%}"
     return f"no hint ({(context.reason or 'degraded').replace('_', ' ')})"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hardwon.models.answers import CitationJson
 from knowledge.documents.ingestion.url_policy import commit_of
-from knowledge.documents.models import Citation, Turn
+from knowledge.documents.models import Answer, Citation, Turn
 
 
 def citation_json(citation: Citation) -> CitationJson:
@@ -28,7 +28,13 @@ def citation_json(citation: Citation) -> CitationJson:
         time=citation.timestamp.isoformat() if citation.timestamp else None,
         category=citation.category,
         commit=commit_of(citation.link),
+        marked=list(citation.marked) if citation.marked else None,
     )
+
+
+def nearest_json(answer: Answer) -> CitationJson | None:
+    """Return what comes nearest where nothing answers."""
+    return None if answer.nearest is None else citation_json(answer.nearest)
 
 
 def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:

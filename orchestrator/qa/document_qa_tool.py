@@ -17,7 +17,7 @@ from knowledge.documents.answering.profiles import KBConfig, metadata_of
 from knowledge.documents.answering.rendering import chunks_of, render_for_base, sources_of
 from knowledge.documents.models import Answer, Profile
 from knowledge.text.redaction import redact
-from orchestrator.qa.citations import citation_json, turns_of
+from orchestrator.qa.citations import citation_json, nearest_json, turns_of
 
 DEFAULT_K = 5
 MAX_K = 50
@@ -101,4 +101,7 @@ class DocumentQATool:
             extractive=answer.extractive,
             cached=answer.cached,
             error=answer.error,
+            missing_words=list(answer.lacking),
+            degraded=answer.degraded,
+            nearest=nearest_json(answer),
         )

@@ -20,7 +20,7 @@ from knowledge.documents.llm import LanguageModel, Message
 from knowledge.documents.models import Answer, AnswerStatus, Profile, Query
 from knowledge.documents.ports import Finder
 from knowledge.settings import KnowledgeSettings
-from orchestrator.qa.citations import citation_json, turns_of
+from orchestrator.qa.citations import citation_json, nearest_json, turns_of
 from orchestrator.qa.lookups import LIST_TOOL, Documents, Lookups, get_tool_schema
 from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry
 from orchestrator.qa.tool_loop import Arguments, Handler, OfferedTool, ToolLoop
@@ -108,7 +108,10 @@ class DocumentSelection:
         if lookups.found or not fallback:
             finder: Finder = SelectedFinder(lookups)
         else:
-            finder = ThresholdFinder(self.answering, self.settings.fallback_similarity_threshold)
+            drafts = (
+                await self.answering.main() is not None
+            )  # without a model the reader's own rule refuses, at every door
+            finder = ThresholdFinder(self.answering, self.settings.fallback_similarity_threshold if drafts else 0.0)
         answer = await self.answering.answerer.answer(request, scope, PROFILE, finder)
         took = round((time.perf_counter() - began) * 1000, 1)
         answer = replace(answer, metrics={**answer.metrics, "latency_ms": took})
@@ -188,6 +191,9 @@ class DocumentSelection:
             answer_id=str(answer_id),
             extractive=answer.extractive,
             latency_ms=answer.metrics.get("latency_ms", 0.0),
+            missing_words=list(answer.lacking),
+            degraded=answer.degraded,
+            nearest=nearest_json(answer),
         )
 
 

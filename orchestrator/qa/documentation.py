@@ -17,7 +17,7 @@ from knowledge.documents.answering.pipeline import Request, check_request
 from knowledge.documents.answering.rendering import GUIDANCE, render_with_guidance
 from knowledge.documents.journal import NewEscalation
 from knowledge.documents.models import Answer, AnswerStatus, Profile
-from orchestrator.qa.citations import citation_json, turns_of
+from orchestrator.qa.citations import citation_json, nearest_json, turns_of
 from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry
 
 TOOL_NAME = "documentation_qa"
@@ -92,6 +92,9 @@ class DocumentationResponse(TypedDict):
     answer_id: str
     extractive: bool
     coverage_score: float
+    missing_words: list[str]
+    degraded: str | None
+    nearest: CitationJson | None
     error: NotRequired[ErrorJson]
 
 
@@ -235,6 +238,9 @@ def _response(request: DocumentationRequest, answer: Answer) -> DocumentationRes
         answer_id="",
         extractive=answer.extractive,
         coverage_score=answer.coverage or 0.0,
+        missing_words=list(answer.lacking),
+        degraded=answer.degraded,
+        nearest=nearest_json(answer),
     )
     if status == "error":
         response["error"] = ErrorJson(message=answer.error or "unknown", trace_id=_trace_id(answer) or "")

@@ -13,7 +13,7 @@ from knowledge.documents.answering.pipeline import Request, check_question
 from knowledge.documents.answering.rendering import NOT_IN_THE_KNOWLEDGE_BASE, render_strict
 from knowledge.documents.ingestion.url_policy import commit_of
 from knowledge.documents.models import Answer, AnswerStatus, Profile
-from orchestrator.qa.citations import turns_of
+from orchestrator.qa.citations import nearest_json, turns_of
 from orchestrator.qa.telemetry import QUESTION_ANSWERED, Telemetry
 
 QNA_SYSTEM_PROMPT = """You answer questions strictly from the documents of a knowledge base.
@@ -82,6 +82,9 @@ class KnowledgeBaseQuery:
             total_sources=len(sources),
             answer_id=str(answer_id),
             extractive=answer.extractive,
+            missing_words=list(answer.lacking),
+            degraded=answer.degraded,
+            nearest=nearest_json(answer),
         )
         if answer.status is AnswerStatus.ERROR:
             response["status"] = "error"

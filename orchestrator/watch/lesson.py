@@ -7,7 +7,7 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -87,8 +87,8 @@ class WatchedRun:
     project: str | None = None
 
 
-def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
-    """Remember a failure, or what mended it, and count the run. Raises OSError or SubprocessError."""
+def note_run(run: WatchedRun, log: FailureLog, now: datetime) -> RunResult:
+    """Remember a failure, or what mended it, and count the run. `now`: in UTC. Raises OSError or SubprocessError."""
     ended_well = run.ending.exit_code == 0
     if ended_well and not log.has_open():
         return RunResult.PASSED
@@ -119,12 +119,12 @@ def note_run(run: WatchedRun, log: FailureLog) -> RunResult:
                 exit_code=run.ending.shell_code,
                 output=output,
                 signature=error_signature(output),
-                failed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                failed_at=now.isoformat(timespec="seconds"),
             )
             remembered = _remember(failure, known, tree, run.ending.started_at)
             if remembered.snapshot is not None and log.withdraw(name, remembered.snapshot.tree):
                 log.count(RunResult.WITHDRAWN)
-            log.remember(remembered)
+            log.remember(remembered, now)
             result = RunResult.FAILED
         log.count(result)
     return result

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -111,10 +111,10 @@ class FailureLog:
         found = [self.find(path.name) for path in _files(self.folder / "open")]
         return sorted((each for each in found if each is not None), key=lambda each: each.failed_at, reverse=True)
 
-    def remember(self, failure: OpenFailure) -> None:
+    def remember(self, failure: OpenFailure, now: datetime) -> None:
         """Write an open failure over the one of its check, and drop what is too old or too many."""
         _write(self.folder / "open" / failure.key, failure.to_json())
-        oldest = (datetime.now(UTC) - MAX_AGE).isoformat()
+        oldest = (now - MAX_AGE).isoformat()
         for place, each in enumerate(self.list_open()):
             if place >= MAX_OPEN or each.failed_at < oldest:
                 self.forget(each.key)

@@ -44,7 +44,6 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
-_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start")
 _SEALED = (
     "knowledge_staging",
     "patterns",
@@ -57,11 +56,15 @@ _SEALED = (
     "deeds",
     "workspaces",
 )
+_PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start", "tags")
 BEFORE_COUNTERS = (
     *(f"ALTER TABLE {table} DROP COLUMN seal" for table in _SEALED),
     "DROP TABLE seal_chains, seal_heads",
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
-    "DROP TABLE counters, entry_versions, deeds, pattern_maps, pattern_places, webhook_events",
+    "DROP VIEW entry_search",
+    "DROP FUNCTION store_words, delete_words, search_query, search_words CASCADE",
+    "DROP TABLE entry_words, ended_sessions, webhook_events, pattern_maps, pattern_places",
+    "DROP TABLE deeds, entry_versions, counters",
     "ALTER TABLE workspaces DROP COLUMN profile_rules, DROP COLUMN profiled_until",
     f"DROP INDEX {', '.join(_INDEXES)}",
     f"ALTER TABLE patterns {', '.join(f'DROP COLUMN {name}' for name in _PATTERN_COLUMNS)}",

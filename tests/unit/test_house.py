@@ -19,8 +19,10 @@ REGISTRIES = ("client", "ports", "routes", "commands", "importers", "models", "v
 """Folders that hold one module for each thing of a kind; Alembic's versions only ever grow."""
 APART = {
     "hardwon/programs.py": "a script, which starts programs",
+    "knowledge/adapters/files/readers/formats.py": "loaded once the limits of its process are set",
     "knowledge/adapters/llm/client.py": "what it loads is loaded with its first use",
     "orchestrator/cli/support/logging.py": "loads nothing of a server",
+    "knowledge/formats/notebooks.py": "a format of its own",
     "orchestrator/context/rendering.py": "the design's format, and nothing else",
     "orchestrator/hooks.py": "a name that programs import",
 }
@@ -29,7 +31,7 @@ SHARED_NAMES = {"__init__", "__main__", "service", "ports", "models", "access"}
 MIN_SINGLE_IMPORTER_LINES = 80
 MAX_FUNCTION_LINES = 60
 MAX_PARTICIPLE_SHARE = 0.03
-MAX_DOCUMENT_PATTERNS = 130
+MAX_DOCUMENT_PATTERNS = 137
 MAX_TEST_MODULES = 30
 BROAD_EXCEPTS = {
     "hardwon/blocking.py": 2,
@@ -215,7 +217,9 @@ def test_everything_is_caught_only_where_this_list_says_so() -> None:
 
 def test_documents_are_read_with_few_regular_expressions() -> None:
     compiled = sum(
-        (ROOT / path).read_text().count("re.compile(") for path in modules() if path.startswith("knowledge/documents/")
+        (ROOT / path).read_text().count("re.compile(")
+        for path in modules()
+        if path.startswith(("knowledge/documents/", "knowledge/formats/"))
     )
     assert compiled <= MAX_DOCUMENT_PATTERNS
 

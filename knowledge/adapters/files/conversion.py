@@ -1,4 +1,4 @@
-"""Conversion of PDF, Office, HTML and mail to text, by kreuzberg in a process of its own with limits.
+"""Conversion of PDF, Office, HTML and mail to text, by `readers` and kreuzberg in a process of its own with limits.
 
 A file can be made to take all memory or time of the process that opens it. This one has a limit of each, no network if
 the system allows that, none of our environment, and is killed after ten seconds at the latest.
@@ -191,6 +191,7 @@ def _to_converted(answer: bytes) -> ConvertedDocument:
     fields = json.loads(answer)
     text, pages, page_count, unread = fields["text"], fields["pages"], fields["of_pages"], fields["unread"]
     notes = [f"Attachments that are not read: {', '.join(unread)[:300]}."] if unread else []
+    notes += [note[:300] for note in fields["notes"]]
     starts: list[int] = []
     if page_count > 1 and sum(map(_count_letters, pages)) >= _SHARE_OF_PAGES * _count_letters(text):
         at, parts = 0, []

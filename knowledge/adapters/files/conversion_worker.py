@@ -1,7 +1,8 @@
 """Run by `conversion.py` in a process of its own: a file on standard input, its text as JSON on standard output.
 
-Independent of hardwon. Arguments: the suffix of the file, and limits: seconds, bytes, characters of its text and, once
-more, of all its pages together. `text_cut` and `pages_cut` say that there were more, `of_pages` is the number of pages.
+Of hardwon it loads the readers of formats alone. Arguments: the suffix of the file, and limits: seconds, bytes,
+characters of its text and, once more, of all its pages together. `text_cut` and `pages_cut` say that there were more,
+`of_pages` is the number of pages.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ _TYPES = {
     ".epub": "application/epub+zip",
 }
 
-_PAGE = "text/html"
+_PAGES = frozenset({".html", ".htm", ".xhtml"})
+_HEADING_SIGNS = re.compile(r"(?m)^#{1,6} ")
+_ESCAPED_NUMBER = re.compile(r"(?m)^(\d{1,9})\\([.)])")
+_MAX_RECURSION = 5000
 _MAIL = "message/rfc822"
 _CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
 _SEARCHED_BYTES = 4096
@@ -54,43 +58,78 @@ def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    sys.setrecursionlimit(_MAX_RECURSION)
+    content = sys.stdin.buffer.read()
+    output = _read_exactly(ending, content) or _read_by_library(ending, content)
+    text, pages = output.pop("text"), output.pop("pages")
+    first_pages = first(pages, characters)
+    title = output.pop("title")
+    output |= {
+        "text": text[:characters],
+        "pages": first_pages,
+        "of_pages": len(pages),
+        "text_cut": len(text) > characters,
+        "pages_cut": sum(map(len, first_pages)) < sum(map(len, pages)),
+        "title": html.unescape(title[:_MAX_NAME]) if isinstance(title, str) else None,
+    }
+    sys.stdout.write(json.dumps(output))
+
+
+def _read_exactly(ending: str, content: bytes) -> dict[str, Any] | None:
+    """Return a file as its reader shows it, None for a format without one."""
+    from knowledge.adapters.files.readers.formats import read_exactly  # noqa: PLC0415 - after the limits are set
+
+    page = in_utf8(content).decode("utf-8", "replace") if ending in _PAGES else None
+    read = read_exactly(ending, content, page)
+    if read is None:
+        return None
+    return {"text": read.text, "pages": read.pages, "title": read.title, "unread": [], "notes": read.notes}
+
+
+def _read_by_library(ending: str, content: bytes) -> dict[str, Any]:
+    """Return a file as kreuzberg reads it."""
     import kreuzberg  # noqa: PLC0415 - only after the limits are set
 
-    def read(content: bytes, kind: str, written: str = "markdown") -> Any:
-        config = kreuzberg.ExtractionConfig(
-            use_cache=False,
-            output_format=written,
-            pages=kreuzberg.PageConfig(extract_pages=True),
-        )
-        return kreuzberg.extract_bytes_sync(in_utf8(content) if kind == _PAGE else content, kind, config)
-
     kind = _TYPES.get(ending) or mimetypes.guess_type(f"file{ending}")[0] or "application/octet-stream"
-    content = sys.stdin.buffer.read()
     if kind == _MAIL:
-        content = _replace_html_bodies(content, lambda page: str(read(page, _PAGE, "plain").content))
-    result = read(content, kind)
+        content = _replace_html_bodies(content, _as_plain)
+    if kind == _TYPES[".rtf"]:
+        content = _rewrite_rtf(content)
+    pages_wanted = kreuzberg.PageConfig(extract_pages=True)
+    config = kreuzberg.ExtractionConfig(use_cache=False, output_format="markdown", pages=pages_wanted)
+    result = kreuzberg.extract_bytes_sync(content, kind, config)
     pages = [_content(page) for page in result.pages or ()]
     metadata = result.metadata or {}
     title = metadata.get("subject" if kind == _MAIL else "title")
     inside = list(_attachments(result))
     read_names = {name for name, _ in inside}
-    text = "\n\n".join([result.content, *(f"## {name}\n\n{text}" for name, text in inside)])
-    first_pages = [] if inside else first(pages, characters)
+    body = _ESCAPED_NUMBER.sub(r"\1\2", result.content) if kind == _TYPES[".rtf"] else result.content
+    text = "\n\n".join([body, *(f"## {name}\n\n{text}" for name, text in inside)])
     unread = [
         name[:_MAX_NAME]
         for name in map(_one_line, metadata.get("attachments") or ())
         if name not in read_names and not _READ_WITH_TEXT.fullmatch(name)
     ]
-    output = {
-        "text": text[:characters],
-        "pages": first_pages,
-        "of_pages": 0 if inside else len(pages),
-        "text_cut": len(text) > characters,
-        "pages_cut": not inside and sum(map(len, first_pages)) < sum(map(len, pages)),
-        "title": html.unescape(title[:_MAX_NAME]) if isinstance(title, str) else None,
+    return {
+        "text": text,
+        "pages": [] if inside else pages,
+        "title": title,
         "unread": unread[:_MAX_NAMES],
+        "notes": [],
     }
-    sys.stdout.write(json.dumps(output))
+
+
+def _as_plain(page: str) -> str:
+    """Return an HTML page as text without the signs of headings."""
+    from knowledge.adapters.files.readers.html import read_html  # noqa: PLC0415 - after the limits are set
+
+    return _HEADING_SIGNS.sub("", read_html(page)[0])
+
+
+def _rewrite_rtf(content: bytes) -> bytes:
+    from knowledge.adapters.files.readers.rtf import rewrite_rtf  # noqa: PLC0415 - after the limits are set
+
+    return rewrite_rtf(content)
 
 
 def first(pages: Sequence[str], characters: int) -> list[str]:
@@ -105,7 +144,12 @@ def first(pages: Sequence[str], characters: int) -> list[str]:
 
 
 def in_utf8(page: bytes, charset: str | None = None) -> bytes:
-    """Return an HTML page in UTF-8, the only encoding the library reads: from `charset`, or the declared one."""
+    """Return an HTML page in UTF-8: from `charset`, the declared encoding, or the one that is recognised.
+
+    Raises UnknownEncoding.
+    """
+    from knowledge.formats.encodings import decode_text  # noqa: PLC0415 - after the limits are set
+
     try:
         page.decode()
     except UnicodeDecodeError:
@@ -115,13 +159,13 @@ def in_utf8(page: bytes, charset: str | None = None) -> bytes:
         elif charset is None and declared:
             charset = declared[1].decode("ascii", "replace")
         try:
-            return page.decode(charset or "cp1252", "replace").encode("utf-8", "replace")
-        except (LookupError, UnicodeError):
-            return page.decode("cp1252", "replace").encode()
+            return (page.decode(charset, "replace") if charset else decode_text(page)).encode("utf-8", "replace")
+        except LookupError:
+            return decode_text(page).encode("utf-8", "replace")
     return page
 
 
-def _replace_html_bodies(content: bytes, read: Callable[[bytes], str]) -> bytes:
+def _replace_html_bodies(content: bytes, read: Callable[[str], str]) -> bytes:
     """Return a mail with HTML parts alone as plain text: the library would join words across tags."""
     mail = email.message_from_bytes(content)
     bodies = [part for part in mail.walk() if part.get_content_maintype() == "text" and not _is_attachment(part)]
@@ -130,7 +174,7 @@ def _replace_html_bodies(content: bytes, read: Callable[[bytes], str]) -> bytes:
     for part in bodies:
         page = part.get_payload(decode=True)
         if part.get_content_subtype() == "html" and isinstance(page, bytes):
-            text = read(in_utf8(page, part.get_content_charset()))
+            text = read(in_utf8(page, part.get_content_charset()).decode("utf-8", "replace"))
             del part["Content-Transfer-Encoding"]
             part.set_type("text/plain")
             part.set_payload(text, "utf-8")

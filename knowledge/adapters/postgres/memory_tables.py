@@ -7,10 +7,11 @@ those a model made of them in `distillations`, which are deleted with them; ever
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR, UUID
 
 from knowledge.adapters.postgres.engine.counters import COUNTING
 from knowledge.adapters.postgres.engine.row_security import policies
+from knowledge.adapters.postgres.engine.search_words import WORDS
 from knowledge.models import ERROR_CODE, ERROR_NAME
 
 metadata = sa.MetaData(
@@ -298,6 +299,18 @@ entry_profiles = sa.Table(
 """The terms of an entry's texts as ranking reads them, packed (`memory.rules.entry_profile`): derived, and
 computed again by a query where it is missing or of older `rules`."""
 
+entry_words = sa.Table(
+    "entry_words",
+    metadata,
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("words", TSVECTOR, nullable=False),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""The words of an embedded entry's texts: written by triggers, read through `entry_search` (`engine.search_words`)."""
+sa.Index("ix_entry_words", entry_words.c.words, postgresql_using="gin")
+
 entry_versions = sa.Table(
     "entry_versions",
     metadata,
@@ -332,10 +345,13 @@ patterns = sa.Table(
     sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("problem_start", sa.Text, nullable=False, server_default=""),
     sa.Column("seal", sa.LargeBinary),
+    # a person's own words
+    sa.Column("tags", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
     sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
 )
-"""Ways of resolving a situation. Counts are derived from entries and outcomes, in the same transaction.
+"""Ways of resolving a situation, with the tags that people gave them. Counts are derived from entries and outcomes, in
+the same transaction.
 
 So are `last_seen_at`, the time of the last entry or outcome, `trusted`, and the names that up to 50 of its entries'
 technologies, types of agents and projects have, and `problem_start`, the beginning of the problem that is shown of it.
@@ -507,7 +523,7 @@ before deletes and moves entries too, and knows nothing of distillations."""
 
 @sa.event.listens_for(metadata, "after_create")
 def _create_triggers_and_policies(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
-    for statement in (*FORGETTING, *COUNTING, *policies()):
+    for statement in (*FORGETTING, *COUNTING, *policies(), *WORDS):
         connection.execute(sa.text(statement))
 
 
@@ -706,6 +722,7 @@ deeds = sa.Table(
     sa.Column("ended_by", sa.String(200)),
     sa.Column("error", sa.Text),
     sa.Column("seal", sa.LargeBinary),
+    sa.Column("key_id", sa.String(100)),
     sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
     sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
 )
@@ -799,6 +816,14 @@ api_keys = sa.Table(
 
 `first_key`: for a key made by a rotation, the first key of the chain of rotations; it may be gone.
 """
+
+ended_sessions = sa.Table(
+    "ended_sessions",
+    metadata,
+    sa.Column("session_id", sa.String(100), primary_key=True),
+    sa.Column("ends_at", TIME, nullable=False),
+)
+"""Sessions of the pages that somebody ended before their time; a row is deleted when its session would be over."""
 
 audit_log = sa.Table(
     "audit_log",

@@ -25,8 +25,12 @@ def compose_answer(
     *,
     extractive: bool,
     dropped: int,
+    nearest: Verified | None = None,
 ) -> Answer:
-    """Return a verified draft as an answer with its citations; `dropped`: claims of the first draft that failed."""
+    """Return a verified draft as an answer with its citations; `dropped`: claims of the first draft that failed.
+
+    `nearest`: what comes nearest, verified as well, where nothing answers.
+    """
     citations = _citations(verified.claims, verified, evidence)
     passages = tuple(each.passage for each in evidence)
     cited = {citation.passage_id for citation in citations}
@@ -48,6 +52,10 @@ def compose_answer(
         found=passages,
         searched=finding.searched,
         missing=draft.missing or None,
+        lacking=() if verified.claims else draft.lacking,
+        nearest=None
+        if verified.claims or nearest is None
+        else next(iter(_citations(nearest.claims, nearest, evidence)), None),
         confidence=round(mean(relevance), 4) if relevance else 0.0,
         coverage=finding.coverage,
         extractive=extractive,
@@ -63,14 +71,17 @@ def _citations(claims: Sequence[Claim], verified: Verified, evidence: Sequence[E
     cited: dict[tuple[str, str], Citation] = {}
     for claim in claims:
         for quote in claim.quotes:
+            marked = claim.marked if quote == claim.quotes[-1] else None
             number = numbers.setdefault(str(quote.passage_id), len(numbers) + 1)
             each = by_id[quote.passage_id]
             span = verified.spans[quote.passage_id, quote.text]
-            cited.setdefault((str(quote.passage_id), quote.text), _citation(number, each, quote.text, span.start))
+            cited.setdefault(
+                (str(quote.passage_id), quote.text), _citation(number, each, quote.text, span.start, marked)
+            )
     return tuple(cited.values())
 
 
-def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
+def _citation(number: int, evidence: Evidence, quote: str, start: int, marked: tuple[int, int] | None) -> Citation:
     passage = evidence.passage
     first, last, timestamp = evidence.place(start, quote)
     return Citation(
@@ -91,4 +102,5 @@ def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citati
         timestamp=timestamp,
         severity=passage.severity,
         version=passage.version,
+        marked=marked,
     )

@@ -1,6 +1,6 @@
 """Entailment check by a model: do claims follow from their quotes? The rules of `verifying` do not prove that.
 
-Optional: each answer costs one more call, and the model may be wrong either way.
+Each answer whose claims are not quoted word for word costs one more call, and the model may be wrong either way.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hardwon.event_log import get_logger
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
+from knowledge.documents.models import Claim
 from knowledge.documents.verification.verify import Verified
 
 log = get_logger(__name__)
@@ -42,32 +44,47 @@ class _Verdict(BaseModel):
     follow: list[int]
 
 
+class Judge(Protocol):
+    """Drops claims that do not follow from their quotes."""
+
+    @property
+    def degraded(self) -> str | None:
+        """Why claims were not judged, None if they were."""
+
+    async def drop_unsupported(self, question: str, verified: Verified) -> Verified:
+        """Return the verified claims without those that do not follow."""
+
+
 @dataclass(frozen=True, slots=True)
-class Entailment:
+class Entailment(Judge):
     """Asks a model which claims follow from their quotes."""
 
     language_model: LanguageModel
 
+    @property
+    def degraded(self) -> str | None:
+        """Return None: a model that does not answer is an error."""
+        return None
+
     async def drop_unsupported(self, question: str, verified: Verified) -> Verified:
         """Return the verified claims without those that do not follow. Raises what the model raises.
 
-        If the verdict cannot be parsed twice, all claims are dropped: the check is required if it is configured.
+        A claim that is nothing but its quotes follows from them. If the verdict on the others cannot be parsed twice,
+        they are dropped: the check is required if it is configured.
         """
-        if not verified.claims:
+        asked = [claim for claim in verified.claims if claim.text not in _texts_quoted(claim)]
+        if not asked:
             return verified
-        follow = await self._ask_verdict(question, verified)
-        supported = tuple(claim for number, claim in enumerate(verified.claims, 1) if number in follow)
-        faults = [
-            f"it does not follow from what it quotes: {claim.text[:80]!r}"
-            for number, claim in enumerate(verified.claims, 1)
-            if number not in follow
-        ]
+        follow = await self._ask_verdict(question, asked)
+        dropped = [claim for number, claim in enumerate(asked, 1) if number not in follow]
+        faults = [f"it does not follow from what it quotes: {claim.text[:80]!r}" for claim in dropped]
+        supported = tuple(claim for claim in verified.claims if claim not in dropped)
         return Verified(claims=supported, spans=verified.spans, faults=(*verified.faults, *faults))
 
-    async def _ask_verdict(self, question: str, verified: Verified) -> frozenset[int]:
+    async def _ask_verdict(self, question: str, asked: Sequence[Claim]) -> frozenset[int]:
         claims = [
             {"claim": number, "text": claim.text, "quotes": [quote.text for quote in claim.quotes]}
-            for number, claim in enumerate(verified.claims, 1)
+            for number, claim in enumerate(asked, 1)
         ]
         payload = json.dumps({"question": question, "claims": claims}, ensure_ascii=False)
         messages: Sequence[Message] = [Message(role="system", content=PROMPT), Message(role="user", content=payload)]
@@ -83,3 +100,9 @@ class Entailment:
             return frozenset(verdict.follow)
         log.warning("verdict_not_read", model=self.language_model.model)
         return frozenset()
+
+
+def _texts_quoted(claim: Claim) -> tuple[str, ...]:
+    """Return the quotes of a claim, and all of them together as they are shown in place of a claim."""
+    quotes = [quote.text for quote in claim.quotes]
+    return (*quotes, "\n".join(quotes).strip())

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hardwon.models.documents import Passage, PassageKind
 from knowledge.documents.answering.prompts import (
     ANSWER_SCHEMA,
     MAX_REQUEST_TOKENS,
@@ -17,6 +18,7 @@ from knowledge.documents.answering.prompts import (
     instructions,
     question_with_sources,
 )
+from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Profile, Turn
 from knowledge.documents.verification.verify import DraftClaim, Evidence
@@ -41,7 +43,10 @@ class DraftRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A drafted answer; `sure`: probability that the passages answer the question by `signs`, if computed."""
+    """A drafted answer; `sure`: probability that the passages answer the question by `signs`, if computed.
+
+    Where nothing answers, `lacking` are the question's words that nothing found holds, `nearest` what comes nearest.
+    """
 
     claims: tuple[DraftClaim, ...] = ()
     missing: str = ""
@@ -49,6 +54,8 @@ class Draft:
     signs: Mapping[str, float] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     model_calls: int = 0
+    lacking: tuple[str, ...] = ()
+    nearest: DraftClaim | None = None
 
 
 class Drafter(Protocol):
@@ -62,14 +69,29 @@ class Drafter(Protocol):
     def extractive(self) -> bool:
         """True if no model writes: the draft consists of sentences of the passages."""
 
+    @property
+    def degraded(self) -> str | None:
+        """Why the reranker took no part in the draft, None if it did or there is none."""
+
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash that changes whenever the same passages might get another answer."""
+
+    async def widen(self, passages: Sequence[Passage], question: str) -> Sequence[Passage]:  # noqa: ARG002
+        """Return the passages as the draft of an answer needs them: these, wider ones, or in another order."""
+        return passages
 
     async def draft(self, request: DraftRequest) -> Draft:
         """Write a draft. Raises Unavailable or ChatRejected."""
 
     async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
         """Write a better draft, given the faults; None if that would change nothing."""
+
+
+class WordGate(Protocol):
+    """Refuses questions with words that have to stand in what answers, and stand nowhere."""
+
+    async def refuse(self, request: DraftRequest) -> Draft | None:
+        """Return a draft that names the words that nothing found holds, None where a model may be asked."""
 
 
 class _Quote(BaseModel):
@@ -154,9 +176,11 @@ def _as_claim(found: object) -> _Claim | None:
 
 @dataclass(frozen=True, slots=True)
 class ModelDrafter(Drafter):
-    """Drafts with a language model, in the role of synthesis."""
+    """Drafts with a language model, in the role of synthesis, what the same gate lets through as without a model."""
 
     language_model: LanguageModel
+    gate: WordGate | None = None
+    reranking: Reranking | None = None
 
     @property
     def model(self) -> str:
@@ -168,14 +192,28 @@ class ModelDrafter(Drafter):
         """Return False."""
         return False
 
+    @property
+    def degraded(self) -> str | None:
+        """Why the reranker did not order the passages."""
+        return None if self.reranking is None else self.reranking.degraded
+
     def prompt_hash(self, profile: Profile) -> str:
-        """Return a hash of the prompt and its settings, without the passages."""
-        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}"
+        """Return a hash of the prompt and its settings, without the passages, and of whether questions are refused."""
+        prompt = f"{_system(profile)}\n{profile.temperature}\n{profile.max_tokens}\n{self.gate is not None}"
         return hashlib.sha256(prompt.encode()).hexdigest()
 
+    async def widen(self, passages: Sequence[Passage], question: str) -> Sequence[Passage]:
+        """Return facts that were computed, then passages in the order of the reranker."""
+        found = [each for each in passages if each.kind is not PassageKind.COMPUTED]
+        if self.reranking is None or not found:
+            return passages
+        order = await self.reranking.order(question, [f"{each.title}\n{each.text}" for each in found])
+        return [*(each for each in passages if each.kind is PassageKind.COMPUTED), *(found[at] for at in order)]
+
     async def draft(self, request: DraftRequest) -> Draft:
-        """Ask the model."""
-        return await self._ask_model(request, [])
+        """Ask the model, unless the documents lack words of the question."""
+        refused = await self.gate.refuse(request) if self.gate is not None else None
+        return await self._ask_model(request, []) if refused is None else refused
 
     async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
         """Ask the model again, naming the faults."""

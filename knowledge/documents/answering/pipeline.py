@@ -21,7 +21,7 @@ from hardwon.validation import check_characters
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, cache_key, dump_answer, load_answer
 from knowledge.documents.answering.compose import compose_answer, status_without_answer
-from knowledge.documents.answering.entailment import Entailment
+from knowledge.documents.answering.entailment import Judge
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
 from knowledge.documents.answering.prompts import block
 from knowledge.documents.answering.query_rewriting import Rewriter
@@ -75,7 +75,7 @@ class GroundedAnswerer:
     drafter: Callable[[Scope], Awaitable[Drafter]]
     rewriter: RewriterProvider
     cache: AnswerCache | None = None
-    entailment: Callable[[], Awaitable[Entailment | None]] | None = None
+    entailment: Callable[[], Awaitable[Judge | None]] | None = None
     redaction: bool = True
     settings: str = ""
 
@@ -128,7 +128,8 @@ class GroundedAnswerer:
             )
         answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=await asyncio.to_thread(profile.render or plain_text, answer))
-        cacheable = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and complete)
+        sure = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and complete)
+        cacheable = sure and answer.degraded is None
         if cache is not None and cacheable:
             try:
                 await cache.put(key, dump_answer(answer), versions, lifetime=profile.cache_ttl)
@@ -150,7 +151,7 @@ class GroundedAnswerer:
 
         Also return whether the draft was free of faults; if not, the model may do better next time.
         """
-        evidence = await self._evidence(finding.passages, scope, request.describe)
+        evidence = await self._evidence(await drafter.widen(finding.passages, searched), scope, request.describe)
         draft_request = DraftRequest(
             question=request.question,
             searched=searched,
@@ -169,6 +170,7 @@ class GroundedAnswerer:
         if not drafter.extractive:
             verified = await asyncio.to_thread(add_listings, verified, evidence, request.question)
         draft = replace(draft, missing=accept_missing(draft.missing, request.question))
+        nearest = None if draft.nearest is None else await check(Draft(claims=(draft.nearest,)))
         answer = await asyncio.to_thread(
             compose_answer,
             request.question,
@@ -178,7 +180,9 @@ class GroundedAnswerer:
             finding,
             extractive=drafter.extractive,
             dropped=dropped,
+            nearest=nearest,
         )
+        answer = replace(answer, degraded=drafter.degraded or (judge.degraded if judge is not None else None))
         return answer, not (draft.faults or verified.faults)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
@@ -193,9 +197,7 @@ class GroundedAnswerer:
 
         return await asyncio.to_thread(read)
 
-    async def _verify(
-        self, draft_request: DraftRequest, scope: Scope, judge: Entailment | None, draft: Draft
-    ) -> Verified:
+    async def _verify(self, draft_request: DraftRequest, scope: Scope, judge: Judge | None, draft: Draft) -> Verified:
         """Verify a draft against the documents as they are now: drafting may have taken a while."""
         if not draft.claims:
             return Verified(claims=(), spans={}, faults=())

@@ -123,7 +123,14 @@ class KBConfig(ABC):
             case AnswerStatus.ERROR:
                 return "The question could not be answered: a part of the service does not work at the moment."
             case _:
-                return f"{self.unsaid} Missing: {answer.missing}" if answer.missing else self.unsaid
+                unsaid = f"{self.unsaid} {lacking_words(answer)}".rstrip()
+                return f"{unsaid} Missing: {answer.missing}" if answer.missing else unsaid
+
+
+def lacking_words(answer: Answer) -> str:
+    """Return the sentence that names the words of the question that nothing found holds; "" if there are none."""
+    words = ", ".join(f'"{word}"' for word in answer.lacking)
+    return f"Nothing here says {words}." if words else ""
 
 
 def metadata_of(passage: Passage | Citation, partition: str = "") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Rewrite a follow-up question to be self-contained, for the search only; the answer uses the user's own words.
 
-A question without references stays as it is. So does one whose rewriting fails, takes too long, is empty, or drops or
-adds a number or a name of code.
+A question without references stays as it is. So does one whose rewriting fails, takes too long, is empty, drops or
+adds a number or a name of code, or shares no word with the question and its conversation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hardwon.errors import ChatRejected, Unavailable
 from hardwon.event_log import get_logger
 from knowledge.documents.llm import ChatOptions, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Turn
-from knowledge.text.bm25 import has_unspaced_script, words_and_wholes
+from knowledge.text.bm25 import has_unspaced_script, terms, words_and_wholes
 from knowledge.text.names import find_invented
 
 log = get_logger(__name__)
@@ -69,7 +69,7 @@ def prompt(question: str, conversation: Sequence[Turn]) -> str:
 
 
 def accept_rewrite(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | None:
-    """Return a rewriting that may be searched for, None if it lost or added a name or number."""
+    """Return a rewriting that may be searched for, None if it lost or added a name or number, or shares no word."""
     line = _LABEL.sub("", without_thinking(rewritten).strip()).splitlines()
     text = line[0].strip().strip("\"'\u201c\u201d").strip() if line else ""
     if not text or len(text) > _MAX_CHARS:
@@ -79,7 +79,7 @@ def accept_rewrite(rewritten: str, question: str, conversation: Sequence[Turn]) 
         find_invented(text.replace('"', " "), source), None
     ):
         return None
-    return text
+    return text if not set(terms(text)).isdisjoint(terms(source)) else None
 
 
 def fold_question(question: str, conversation: Sequence[Turn]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from knowledge.documents.answering.profiles import KBConfig, metadata_of
+from knowledge.documents.answering.profiles import KBConfig, lacking_words, metadata_of
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Claim
 
 NOT_IN_THE_KNOWLEDGE_BASE = "I don't have information about this in the knowledge base"
@@ -87,7 +87,7 @@ def render_with_guidance(answer: Answer, guidance: str = GUIDANCE) -> str:
         case AnswerStatus.INDEXING:
             return STILL_INDEXING
         case AnswerStatus.NOT_FOUND | AnswerStatus.ERROR:
-            return guidance
+            return f"{lacking_words(answer)} {guidance}".lstrip()
 
 
 def render_selected(answer: Answer) -> str:

@@ -35,6 +35,8 @@ SHOWN_TOKENS = 24_000
 """Tokens of all documents that the strict knowledge base shows a model, about, ours: most models of today read 32,000
 and more, and the question and the answer need the rest."""
 LOGGED = 10
+SECONDS_BESIDE_FACTS = 1.0
+"""How long an answer with exact facts waits for passages beside them."""
 _MAX_CHUNKS = 12
 _MAX_QUERY_CHARS = 1_000
 _RELEVANCE_WEIGHT = 2.0
@@ -56,14 +58,24 @@ class DirectFinder(Finder):
     logs: LogQuery | None = None
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - one search is all
-        """Return facts, then passages."""
-        found = await self.searcher.search(query, scope)
-        if self.evidence is None or found.empty_scope:
-            return found
+        """Return facts, then passages. Facts need no embedding: they do not wait long for what is still embedded."""
+        if self.evidence is None:
+            return await self.searcher.search(query, scope)
         asked = query.question if query.original is None else words_for_logs(query.original, query.question)
         facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
+        if not facts.passages:
+            found = await self.searcher.search(query, scope)
+            lines = await self.evidence.lines_naming(query.question, scope, found.passages) if found.passages else []
+            return replace(found, passages=(*found.passages, *lines))
+        try:
+            async with asyncio.timeout(SECONDS_BESIDE_FACTS):
+                found = await self.searcher.search(query, scope)
+        except (TimeoutError, Unavailable, EmbedderRejected) as error:
+            log.warning("search_beside_facts_failed", error=type(error).__name__)
+            found = Finding(searched=(query.question,), trace=("the passages beside the facts were not searched",))
         return replace(
             found,
+            empty_scope=False,
             passages=(*facts.passages, *found.passages),
             trace=(*found.trace, *facts.trace),
             notes=(*found.notes, *facts.notes),

@@ -8,9 +8,9 @@ document.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -49,6 +49,8 @@ MAX_CONCURRENT_DOCUMENTS: Final = 3
 """Documents indexed at once: while one is written, others are embedded. A query waits for two texts of each."""
 HUGE_BYTES: Final = 1_000_000
 """Texts of this size are indexed at most two at once, over all partitions: one takes minutes, others a second. Ours."""
+PARTS: Final = 100
+"""Steps of the progress of one document: a large one takes minutes."""
 _POLL_SECONDS: Final = 0.2
 _EMBEDDING_BATCH: Final = 64
 _COUNTING_BATCH: Final = 32
@@ -101,6 +103,8 @@ class _Run:
     taken: int = 0
     reason: str | None = None
     done: Counter[str] = field(default_factory=Counter)
+    parts: dict[DocumentId, float] = field(default_factory=dict)
+    """How much of each document is embedded that is being indexed, 0..1."""
 
     @property
     def is_over(self) -> bool:
@@ -114,12 +118,25 @@ class _Run:
         self.taken += 1
         return True
 
-    def note(self, partition: str, outcome: str) -> None:
-        """Count the outcome of a document of a partition, and report progress."""
-        if self.visible_partitions is None or partition in self.visible_partitions:
+    def note(self, job: IndexingJob, outcome: str) -> None:
+        """Count the outcome of a document, and report progress."""
+        self.parts.pop(job.document_id, None)
+        if self._is_visible(job):
             self.done[outcome] += 1
-            if self.progress:
-                self.progress(self.done.total(), None)
+            self._report()
+
+    def note_part(self, job: IndexingJob, share: float) -> None:
+        """Report how much of a document is embedded."""
+        if self._is_visible(job):
+            self.parts[job.document_id] = share
+            self._report()
+
+    def _is_visible(self, job: IndexingJob) -> bool:
+        return self.visible_partitions is None or job.partition in self.visible_partitions
+
+    def _report(self) -> None:
+        if self.progress:
+            self.progress(PARTS * self.done.total() + int(PARTS * sum(self.parts.values())), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +165,7 @@ class DocumentIndexing:
 
         With `wait`, also wait until the documents that others have leased are done, or their leases expire. `only`:
         index and wait for these documents alone. `visible_partitions`: the partitions that the report and the progress
-        cover, all if None.
+        cover, all if None. `progress` gets hundredths of documents.
 
         A document that fails is recorded with the reason and does not stop the others. If the database, index or
         embedder does not respond, or rejects every text (a wrong key, a spent quota, a workspace that is local only),
@@ -184,13 +201,13 @@ class DocumentIndexing:
                 run.taken -= 1
                 return
             if outcome := await self._index_or_fail(jobs[0], run):
-                run.note(jobs[0].partition, outcome)
+                run.note(jobs[0], outcome)
 
     async def _index_or_fail(self, job: IndexingJob, run: _Run) -> str | None:
         """Index a document; return the outcome, None if another run has its lease by now, or it was deleted."""
         try:
             async with self._keep_lease(job):
-                shown = await self._index(job)
+                shown = await self._index(job, functools.partial(run.note_part, job))
         except (TextRejected, StorageRejected) as error:  # caused by this text
             await self._fail(job, error, None)
             return "failed"
@@ -215,10 +232,10 @@ class DocumentIndexing:
         with suppress(HardwonError):  # if Postgres fails: the lease expires, another run retries
             await self.store.fail(job, str(error), retry_after=retry_after)
 
-    async def _index(self, job: IndexingJob) -> bool:
+    async def _index(self, job: IndexingJob, progress: Callable[[float], None]) -> bool:
         """Write a generation and show it; return False if the lease was lost."""
         active = await self.active_space()
-        indexed, lexical, vectors = await self._prepare(job, active)
+        indexed, lexical, vectors = await self._prepare(job, active, progress)
         if not await self.store.write(job, indexed):
             return False
         points = [
@@ -252,9 +269,10 @@ class DocumentIndexing:
         return True
 
     async def _prepare(
-        self, job: IndexingJob, active: ActiveSpace
+        self, job: IndexingJob, active: ActiveSpace, progress: Callable[[float], None]
     ) -> tuple[IndexedGeneration, list[dict[int, int]], Vector]:
-        lines, chunks, notes = await asyncio.to_thread(self._split, job, active.space)
+        stored = await self.store.lines(job) if job.parsed.document_type is DocumentType.LOG else ()
+        lines, chunks, notes = await asyncio.to_thread(self._split, job, active.space, stored)
         if summary := await self._summary(job):
             chunks = (*chunks, _summary_chunk(summary, len(chunks)))
         texts = [text_to_embed(job.title, chunk) for chunk in chunks]
@@ -263,7 +281,7 @@ class DocumentIndexing:
             counts += [dict(term_counts(text)) for text in texts[start : start + _COUNTING_BATCH]]
             await yield_to_loop()
         hashes = [text_hash(text) for text in texts]
-        vectors, refused = await self._embed(active, dict(zip(hashes, texts, strict=True)))
+        vectors, refused = await self._embed(active, dict(zip(hashes, texts, strict=True)), progress)
         if refused:
             kept = [number for number, each in enumerate(hashes) if each not in refused]
             if not kept:
@@ -283,14 +301,13 @@ class DocumentIndexing:
         return indexed, counts, dense
 
     def _split(
-        self, job: IndexingJob, space: EmbeddingSpace
+        self, job: IndexingJob, space: EmbeddingSpace, lines: tuple[LogLine, ...]
     ) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
-        lines: tuple[LogLine, ...] = ()
         # an earlier version may have added these notes; keep those of parsing
         notes = tuple(note for note in job.parsed.notes if not _is_of_indexing(note))
         if job.parsed.document_type is DocumentType.LOG:
             text = job.parsed.text
-            lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MAX_LINES))
+            lines = lines or tuple(read_lines(text, now=self.clock.now(), most=MAX_LINES))
             line_count = text.count("\n") + (not text.endswith("\n"))
             if line_count > MAX_LINES:
                 notes += (f"{_NOTE_START}{MAX_LINES:,} of {line_count:,} lines are counted and{_NOTE_END}",)
@@ -306,7 +323,7 @@ class DocumentIndexing:
         return await self.summariser.summarise(job.title, job.parsed.text)
 
     async def _embed(
-        self, active: ActiveSpace, texts: dict[bytes, str]
+        self, active: ActiveSpace, texts: dict[bytes, str], progress: Callable[[float], None]
     ) -> tuple[dict[bytes, Vector], dict[bytes, TextRejected]]:
         """Return the embeddings of texts by their hashes, and the refusals of the others; stored ones are reused."""
         refused: dict[bytes, TextRejected] = {}
@@ -317,6 +334,7 @@ class DocumentIndexing:
             new = await _embed_accepted(active.embedder, {each: texts[each] for each in some}, refused)
             await self.store.keep_vectors(active.space, new)
             vectors |= new
+            progress(1 - (len(missing) - start - len(some)) / len(texts))
         return vectors, refused
 
     async def remove_stale(self) -> int:

@@ -12,10 +12,10 @@ from typing import Final
 
 from hardwon.errors import HardwonError, InvalidInput, NoAccess, reason_of
 from hardwon.event_log import get_logger
-from hardwon.models.documents import AddedDocument, Document, DocumentId, DocumentType, NewDocument
+from hardwon.models.documents import AddedDocument, Document, DocumentId, DocumentType, LogLine, NewDocument
 from hardwon.validation import as_id, as_integer, check_texts, kind_of
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
-from knowledge.documents.ingestion.queue import Summariser
+from knowledge.documents.ingestion.queue import MAX_LINES, Summariser
 from knowledge.documents.parsing.decode import (
     MAX_NAME_CHARS,
     MAX_TAGS,
@@ -25,15 +25,16 @@ from knowledge.documents.parsing.decode import (
     parse_text,
     read,
 )
+from knowledge.documents.parsing.log_lines import read_lines
 from knowledge.documents.ports import Converter, DocumentStore, ParsedDocument, ReceivedDocument
-from knowledge.ports import ChatModel
+from knowledge.ports import ChatModel, Clock
 from knowledge.runtime.scheduling import gather_all
 from knowledge.text.redaction import redact
 
 log = get_logger(__name__)
 MAX_BYTES: Final = 15_000_000
 """Maximum size of a file: a larger one is hardly read, and its passages would crowd out those of others."""
-_READER: Final = "4"
+_READER: Final = "5"
 """Part of the content hash: raised when files are parsed differently than before."""
 _MAX_URI_CHARS: Final = 1000
 _MAX_PRINCIPAL_CHARS: Final = 200
@@ -48,6 +49,7 @@ class DocumentLibrary:
     documents: DocumentStore
     access: AccessPolicy
     converter: Converter
+    clock: Clock
     redaction: bool = True
     max_bytes: int = MAX_BYTES
     case_retention: timedelta = timedelta(0)
@@ -71,6 +73,7 @@ class DocumentLibrary:
             return AddedDocument(document=await self.documents.get_by_uri(partition, redacted.uri), changed=False)
         if converted:  # conversion is slow: only for changed content
             parsed, refused = await self._try_read(new)
+        lines = [] if parsed is None else await asyncio.to_thread(self._read_lines, parsed)
         received = ReceivedDocument(
             uri=redacted.uri,
             title=redacted.title,
@@ -82,10 +85,17 @@ class DocumentLibrary:
             content_hash=content_hash,
             parsed=parsed,
             refused=refused,
+            lines=tuple(lines),
         )
         document, changed = await self.documents.put(partition, received)
         log.info("document_added", document_id=str(document.document_id), changed=changed, status=document.status)
         return AddedDocument(document=document, changed=changed)
+
+    def _read_lines(self, parsed: ParsedDocument) -> list[LogLine]:
+        """Return the lines of a log, none of another document."""
+        if parsed.document_type is not DocumentType.LOG:
+            return []
+        return read_lines(parsed.text, now=self.clock.now(), most=MAX_LINES)
 
     async def _try_read(self, new: NewDocument) -> tuple[ParsedDocument | None, str | None]:
         """Return the parsed file, or why it cannot be read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
@@ -35,10 +36,15 @@ from knowledge.documents.logs.passages import (
     listing_passage,
     text_passage,
 )
-from knowledge.documents.parsing.log_lines import zone_of
+from knowledge.documents.parsing.log_lines import lacks_year, zone_of
 from knowledge.documents.ports import LogStore
 
 NEIGHBOURS = 2
+GUESSED_FROM: Final = 20
+"""First lines that are looked at for a year."""
+MOST_OF_LINES: Final = 0.9
+"""Words that more lines hold than this share of all do not select: others are not dropped for them."""
+TIMES: Final = frozenset({"day", "hour", "minute"})
 _ANY_STATUS = "xxx"
 _ALL_LINES = LineFilter()
 _WORST_FIRST = tuple(reversed(list(Severity)))
@@ -65,10 +71,12 @@ class LogAnswers:
             only = await self._filter(query)
         except _UnansweredError as reason:
             return [text_passage(self.log, str(reason))] if addressed else []
-        if not query.selects and not query.listed:
+        if not query.selects and not query.listed and query.field is None:
             return [await self._overview(query)]
         filters = await self._filters(query, only)
-        return [passage for each in filters for passage in await self._answer_filter(query, each, addressed=addressed)]
+        found = [passage for each in filters for passage in await self._answer_filter(query, each, addressed=addressed)]
+        guessed = await self._guessed_year() if found else []
+        return found + [text_passage(self.log, each) for each in guessed]
 
     async def look_up_lines(self, numbers: Sequence[int]) -> list[Passage]:
         """Return a passage for each line number: the line with its neighbours, or a note that there is none."""
@@ -124,6 +132,12 @@ class LogAnswers:
             raise _UnansweredError(f"{self.log.name}: the time range ends before it begins.")
         return LineFilter(severities=severities, since=since, until=until)
 
+    async def _guessed_year(self) -> list[str]:
+        """Return the sentence that says so if the times of a log have no year, else nothing."""
+        _, lines = await self._lines(_ALL_LINES, GUESSED_FROM)
+        guess = next((line.timestamp for line in lines if line.timestamp and lacks_year(line.text)), None)
+        return [] if guess is None else [f"{self.log.name}: its times name no year; {guess.year} is a guess."]
+
     async def _zone(self, since: datetime) -> tzinfo:
         """Return the zone of the first line since a moment, UTC if it has none."""
         _, lines = await self.logs.select(self.log.document_id, self.scope, LineFilter(since=since), limit=1)
@@ -160,6 +174,8 @@ class LogAnswers:
                 only = narrowed
             elif only.terms or only.status:
                 note = f"; none of these lines holds {lacking}"
+            elif addressed and (rarer := await self._find_rare_words(only, query.words)):
+                only, note = replace(only, terms=rarer), f"; none of these lines holds {lacking}"
             else:
                 told = f"{self.log.name}: no line holds {lacking}: other wordings are not counted."
                 return [text_passage(self.log, told)] if addressed else []
@@ -176,7 +192,9 @@ class LogAnswers:
             lines.sort(key=lambda line: line.line)
             listing = listing_passage(self.log, what, total, lines, end=query.order)
             return [counted, listing] if query.selects else [listing]
-        told = "\n".join(await self._groups(query, only))
+        told = "\n".join(
+            await self._groups(query, only) if query.field is None else await self._fields(query, only, total)
+        )
         return [counted, text_passage(self.log, told)] if told else [counted]
 
     async def _lines(self, only: LineFilter, limit: int, *, last_first: bool = False) -> tuple[int, list[LogLine]]:
@@ -192,6 +210,32 @@ class LogAnswers:
             return ""
         lacking = [each for each in words if not await self._count(replace(named, terms=(*named.terms, each)))]
         return " or ".join(map(repr, lacking)) or f"{join_words(words)} together"
+
+    async def _find_rare_words(self, only: LineFilter, words: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that lines have together, as whole words, if most lines lack them; else none."""
+        named = LineFilter(severities=only.severities)
+        held = tuple([each for each in words if await self._count(replace(named, terms=(each,)))])
+        lines = await self._lines(replace(only, terms=held), MAX_LISTED) if held else (0, [])
+        exact = lines[1] and all(
+            re.search(rf"(?i)(?<![^\W_]){re.escape(word)}(?:s|es|ed|ing)?(?![^\W_])", line.text)
+            for line in lines[1]
+            for word in held
+        )
+        return held if exact and lines[0] <= MOST_OF_LINES * await self._count(_ALL_LINES) else ()
+
+    async def _fields(self, query: LogQuery, only: LineFilter, total: int) -> list[str]:
+        """Return the most frequent values of a field, with how many there are and how many lines name none."""
+        field, top = str(query.field), query.top or (TOP if query.field not in TIMES else MAX_LISTED)
+        first, _ = await self.logs.span(self.log.document_id, self.scope)
+        zone = await self._zone(first) if first else UTC
+        found = await self.logs.fields(self.log.document_id, self.scope, only, field, zone=zone, limit=top)
+        if not found.counts:
+            return [f"{self.log.name}: none of these lines names a field {field!r}."]
+        values = f"{found.values} different {'value' if found.values == 1 else 'values'} of {field!r}"
+        told = [f"{self.log.name}: {values} in {plain_count_of(found.lines, 'line')}."]
+        if total > found.lines:
+            told.append(f"{self.log.name}: {plain_count_of(total - found.lines, 'line')} without one.")
+        return told + [f"{value}: {number} {describe_filter(number, only)}." for value, number in found.counts]
 
     async def _groups(self, query: LogQuery, only: LineFilter) -> list[str]:
         log, top, told = self.log.document_id, query.top or TOP, list[str]()
@@ -224,6 +268,7 @@ class LogAnswers:
             told.append(
                 f"First entry {format_time(first.astimezone(zone))}, last entry {format_time(last.astimezone(zone))}."
             )
+            told += await self._guessed_year()
         kinds = await self.logs.templates(log, self.scope, _ALL_LINES, limit=query.top or TOP)
         told += [f"{number} times: {template}" for template, number in kinds if number > 1]
         return text_passage(self.log, "\n".join(told))

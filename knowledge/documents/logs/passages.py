@@ -92,3 +92,19 @@ def build_passage(
         relevance=1.0,
         score=1.0,
     )
+
+
+def line_passage(log: Document, line: LogLine, start: int) -> Passage:
+    """Return a line of a log as it stands at its offset in the text."""
+    passage_id = text_passage_id(log.document_id, log.generation or 0, f"line {line.line}")
+    return replace(
+        Passage.of(log, passage_id, PassageKind.CHUNK, line.text),
+        line_start=line.line,
+        line_end=line.line,
+        char_start=start,
+        char_end=start + len(line.text),
+        timestamp=line.timestamp,
+        until=line.timestamp,
+        severity=line.severity,
+        score=1.0,
+    )

@@ -56,6 +56,44 @@ _KINDS: Final = (
     r"(?:(?:\w+\s)?(?:errors?|warnings?|messages?|lines?|entries|kinds?|types?|templates?|severit(?:y|ies)|levels?"
     r"|paths?|endpoints?|routes?|urls?|events?)|(?-i:[A-Z]{4,9}s?))\b"
 )
+_NAMES_OF_FIELDS: Final[Mapping[str, str]] = {
+    "address": r"(?:(?:source|remote|client|ip|peer) )?(?:ip|address(?:e)?|client|visitor)",
+    "host": r"host(?:name)?|server|node|machine",
+    "user": r"user(?:name)?|account|login",
+    "program": r"program|process(?:e)?|service|component|app|application|daemon|module",
+    "method": r"(?:http )?method|verb",
+    "status": r"(?:http )?(?:status(?:e)?|(?:status|response) code)",
+    "exception": r"exception",
+    "thread": r"thread",
+    "class": r"class(?:e)?|logger",
+    "hour": r"hour",
+    "minute": r"minute",
+    "day": r"day",
+}
+_KNOWN: Final = "|".join(rf"(?P<{name}>{words})" for name, words in _NAMES_OF_FIELDS.items())
+_FIELD: Final = rf"(?:(?:{_KNOWN})s?(?![\w-])|(?!{_KINDS})(?P<key>[a-z_][\w-]*))"
+_FIELD_KNOWN: Final = rf"(?:{_KNOWN})s?(?![\w-])"
+_MOST_OF_IT: Final = r"(?=[^?!]*\b(?:most|top|highest|largest|biggest)\b)"
+_GROUPED: Final = tuple(
+    rf"(?i){each}"
+    for each in (
+        rf"\b(?:per|for (?:each|every)|of each|(?:group(?:ed)?|split|(?:broken |break)down) by(?: each)?) {_FIELD}",
+        rf"\bby (?:each )?{_FIELD_KNOWN}",
+        rf"\b(?:which|what) {_FIELD_KNOWN}{_MOST_OF_IT}",
+        rf"\b(?:which|what) (?!is\b|are\b|was\b|were\b){_FIELD}{_MOST_OF_IT}(?=[^?!]*\bmost\b)",
+        rf"\btop (?:(?P<top>\d{{1,3}}) )?{_FIELD}",
+        rf"\b(?P<top>\d{{1,3}}) {_FIELD_KNOWN}{_MOST_OF_IT}",
+        rf"(?:\b(?P<top>\d{{1,3}}) )?\bmost (?:active|frequent|common|noisy) {_FIELD_KNOWN}",
+        rf"\b(?P<user>who)\b{_MOST_OF_IT}",
+        rf"\b(?:distinct|different|unique) {_FIELD_KNOWN}",
+        rf"\bwhich {_FIELD_KNOWN} (?:ha(?:s|ve|d)|with|got|shows?|showed|logs?|logged|reports?|reported)\b",
+    )
+)
+"""How questions ask for counts by a field; a word that is no known field is a key of the lines."""
+_RANKED: Final = (
+    r"(?i)\b(?:with |ha(?:s|ve|d) )?(?:the )?(?:most|highest|largest|biggest|top)\b(?: number of)?|\b(?:most )?often\b"
+)
+
 _QUANTITY: Final = re.compile(
     r"(?i)\b(?:how many|how often|number of|counts?|counted|total|frequen\w+|distribution|breakdown|most common"
     r"|summar\w+|overview|statistics)\b"
@@ -132,7 +170,7 @@ _STOP: Final = re.compile(
     r"|logs?|logfiles?|files?|logging|lines?|entries|entry|records?|rows?|messages?|events?|requests?|responses?|errors?"
     r"|warnings?|status(?:es)?|codes?|hits?|calls?|cases?|occasions?|severit(?:y|ies)|levels?|kinds?|types?|sorts?|templates?"
     r"|time(?:s|stamps?|line)?|start(?:s|ed)?|beg[aiu]n|begins|stop(?:s|ped)?|end(?:s|ed)?|come|comes|came|go|goes|went|gone"
-    r"|made|make|makes|seen|visible|present|available|encountered|thrown|raised|generated|emitted|produced|listed|displayed"
+    r"|made|make|makes|sen[dt]s?|used?|seen|visible|present|available|encountered|thrown|raised|generated|emitted|produced|listed|displayed"
     r"|printed|found|wrong|can|api|can|will|\w)"
 )
 """Words that do not select lines."""
@@ -159,7 +197,11 @@ _UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2
 def may_ask_logs(question: str) -> bool:
     """Return whether a question has any word that a question about logs may have: only then it is worth parsing."""
     cues = (_QUANTITY, _WHEN, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
-    return any(_listing_words(question)) or any(each.search(question) for each in cues)
+    return bool(
+        any(_listing_words(question))
+        or any(each.search(question) for each in cues)
+        or any(re.search(each, question) for each in _GROUPED)
+    )
 
 
 def addresses_logs(question: str) -> bool:
@@ -197,10 +239,11 @@ class _Reading:
 
     def plan(self, query: LogQuery, *, addressed: bool) -> LogQuery | None:
         question = self.rest
-        ends = self._take(_TOP)
+        field, highest = self._take_field()
+        ends = [] if field else self._take(_TOP)
         statuses = [_CLASSES.get((each[2] or "").lower(), each[1] or "").lower() for each in self._take(_STATUS)]
         by_path = bool(self._take(_PATHS))
-        counted = bool(_QUANTITY.search(question)) or (by_path and bool(self._take(_MOST_OF_PATHS)))
+        counted = bool(field) or bool(_QUANTITY.search(question)) or (by_path and bool(self._take(_MOST_OF_PATHS)))
         self._take(_MOST)
         terms = [*self.quoted, *self._take_terms(numbers=False)]
         if _UNREAD.search(_SEVERITY.sub(" ", self.rest)):
@@ -217,13 +260,15 @@ class _Reading:
         which = any(listing) or (addressed and not plain and not when and bool(listing))
         timed = not when and (query.since is not None or query.until is not None)
         listed = bool(ends) or (not counted and bool(timed or (named and which)))
-        if not (counted or when or sought or listed) or not (addressed or (named and (counted or when or listed))):
+        if not (counted or when or sought or listed) or not (
+            addressed or (named and (counted or when or listed)) or (field and len(self._words()) > 1)
+        ):
             return None
         groups: tuple[Group, ...] = (Group.SEVERITY,) if len(severities) > 1 and not when else ()
         if by_path and not named:
             groups = (Group.PATH,)
         elif plain and (counted or sought):
-            groups = tuple(Group)
+            groups = (Group.SEVERITY, Group.TEMPLATE, Group.PATH)
         return replace(
             query,
             severities=tuple(dict.fromkeys(severities)),
@@ -231,11 +276,25 @@ class _Reading:
             terms=tuple(dict.fromkeys(terms)),
             any_term=any_term,
             words=self._words(),
-            listed=listed,
-            group_by=() if listed else groups,
-            top=max(1, min(int(ends[0][2] or ends[0][3] or 1), MAX_LISTED)) if ends else None,
+            listed=listed and field is None,
+            group_by=() if listed or field else groups,
+            field=field,
+            top=max(1, min(int(ends[0][2] or ends[0][3] or 1), MAX_LISTED)) if ends else highest,
             order=Order.LAST if ends and ends[0][1].lower() in _LAST else Order.FIRST,
         )
+
+    def _take_field(self) -> tuple[str | None, int | None]:
+        """Return the field by which a question counts, and how many of its values it asks for; remove both."""
+        for pattern in _GROUPED:
+            found = re.search(pattern, self.rest)
+            if found is None:
+                continue
+            named = {name: text for name, text in found.groupdict().items() if text}
+            top = int(named.pop("top", 0)) or None
+            name, text = next(iter(named.items()))
+            self.rest = re.sub(_RANKED, " ", f"{self.rest[: found.start()]} , {self.rest[found.end() :]}")
+            return (_singular(text.lower()) if name == "key" else name), min(top, MAX_LISTED) if top else None
+        return None, None
 
     def _take(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         """Return the matches in the rest, and remove them from it."""
@@ -274,6 +333,12 @@ def _singular(word: str) -> str:
 def _listing_words(question: str) -> list[str]:
     """Return the words that ask for lines; empty for each that does so only in a question about logs."""
     return _LISTING.findall(question)
+
+
+def identifiers_in(question: str) -> list[str]:
+    """Return the identifiers that a question names, such as the number of an order."""
+    found = [each[0].rstrip("./:") for each in _EXACT.finditer(question)]
+    return [each for each in dict.fromkeys(found) if re.search(r"\d\d|_|-", each) and re.search(r"\d", each)]
 
 
 def severities_in(question: str) -> Iterator[Severity]:

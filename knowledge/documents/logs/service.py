@@ -15,11 +15,12 @@ from hardwon.models.log_query import LogQuery
 from knowledge.documents.access import Scope
 from knowledge.documents.llm import LanguageModel
 from knowledge.documents.logs.executor import NEIGHBOURS, LogAnswers, plan_by_model
-from knowledge.documents.logs.passages import build_passage, format_lines
-from knowledge.documents.logs.questions import addresses_logs, may_ask_logs, parse_log_question
+from knowledge.documents.logs.passages import build_passage, format_lines, line_passage
+from knowledge.documents.logs.questions import addresses_logs, identifiers_in, may_ask_logs, parse_log_question
 from knowledge.documents.ports import LogStore, PassageStore
 
 _MAX_LOGS: Final = 50
+_MAX_NAMING: Final = 3
 _MAX_LOOKUPS: Final = 100
 """Maximum lines looked up by number, over all documents."""
 
@@ -49,7 +50,7 @@ class LogEvidence:
         """
         if query is None and not may_ask_logs(question):
             return Finding()
-        visible = await self.passages.documents(scope)
+        visible = await self.logs.documents(scope)
         among = [each for each in visible if documents is None or each.document_id in documents]
         logs = [each for each in among if each.document_type is DocumentType.LOG]
         telling = [
@@ -73,6 +74,20 @@ class LogEvidence:
         if found:
             notes = [*(note for log in logs for note in log.notes), *notes]
         return Finding(passages=tuple(found), searched=(question,) if found else (), notes=tuple(notes))
+
+    async def lines_naming(self, question: str, scope: Scope, found: Sequence[Passage]) -> list[Passage]:
+        """Return lines of logs that hold the identifiers of a question which no passage found holds.
+
+        A log is embedded by its kinds of entries: what stands in a single line is found by this.
+        """
+        named = identifiers_in(question)
+        if not named or any(all(each.lower() in passage.text.lower() for each in named) for passage in found):
+            return []
+        logs = {each.document_id: each for each in await self.passages.documents(scope)}
+        if all(each.document_type is not DocumentType.LOG for each in logs.values()):
+            return []
+        lines = await self.logs.holding(scope, named, limit=_MAX_NAMING)
+        return [line_passage(logs[log], line, at) for log, line, at in lines if log in logs]
 
     async def _plan(
         self, question: str, visible: Sequence[Document], *, logs: bool, addressed: bool

@@ -8,25 +8,23 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import chain, islice
 from typing import Final
 
 from hardwon.models.documents import DocumentType, LogLine, Severity
 from knowledge.documents.models import Chunk
-from knowledge.documents.parsing.csv_tables import tables
 from knowledge.documents.parsing.decode import MAX_NAME_CHARS, front_matter_end
-from knowledge.documents.parsing.headings import BELOW, headings, text_lines
 from knowledge.documents.ports import ParsedDocument
+from knowledge.formats.csv_tables import tables
+from knowledge.formats.headings import BELOW, headings, text_lines
 
 CHUNK_TOKENS: Final = 512
 OVERLAP_TOKENS: Final = 128
 _PROSE_CHARS_PER_TOKEN: Final = 4
 _DENSE_CHARS_PER_TOKEN: Final = 3
-_BURST = timedelta(seconds=60)
-"""A pause this long in a log begins another passage, unless the current one is short."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
@@ -36,6 +34,7 @@ _DEFINITION = re.compile(
 )
 _DECORATIONS = ("@", "#", "//", "/*", "*", "--")
 _BRACKETED = re.compile(r"^\[++([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
+_DOCUMENT = re.compile(r"---(?:\s|$)")
 _SECTION = re.compile(r"\[++([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
 _CutPoints = Callable[[str], Iterator[tuple[int, bool]]]
@@ -50,6 +49,10 @@ class _Block:
     end: int
     section: str | None = None
     function: str | None = None
+    whole: bool = False
+    """It ends a document of several in a file."""
+    lines: Sequence[LogLine] = ()
+    """The lines of a log that it stands for."""
 
 
 def split_document(
@@ -57,13 +60,14 @@ def split_document(
 ) -> tuple[Chunk, ...]:
     """Return the passages of a document, or the first `most`, at most `tokens` long each, in the order of the text.
 
-    `lines` are those of a log. Together the passages hold the whole text, except for white space between them and the
-    front matter of Markdown.
+    `lines` are those of a log, which has a passage for each template of its entries: the first one of that kind, with
+    the times of all. Other passages hold together the whole text, except for white space between them and the front
+    matter of Markdown.
     """
     text = parsed.text
     match parsed.document_type:
         case DocumentType.LOG:
-            spans = _bursts(text, lines, tokens * _DENSE_CHARS_PER_TOKEN)
+            spans = _kinds_of_entries(lines, tokens * _DENSE_CHARS_PER_TOKEN)
         case DocumentType.MARKDOWN:
             spans = _split_long_blocks(text, _sections(text), tokens * _PROSE_CHARS_PER_TOKEN, _sentences_and_rows)
         case DocumentType.CODE:
@@ -74,10 +78,10 @@ def split_document(
             )
         case DocumentType.TEXT:
             spans = _split_long_blocks(text, [_Block(0, len(text))], tokens * _PROSE_CHARS_PER_TOKEN, _sentences)
-    return tuple(islice(_chunks(parsed, spans, lines), most))
+    return tuple(islice(_chunks(parsed, spans), most))
 
 
-def _chunks(parsed: ParsedDocument, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:
+def _chunks(parsed: ParsedDocument, spans: Iterable[_Block]) -> Iterator[Chunk]:
     text = parsed.text
     line, at, ordinal, page = 1, 0, 0, 0
     columns = _columns(parsed)
@@ -100,7 +104,7 @@ def _chunks(parsed: ParsedDocument, spans: Iterable[_Block], lines: Sequence[Log
             function=block.function or columns(start),
             page=page or None,
         )
-        yield _with_times(chunk, lines[line - 1 : last]) if lines else chunk
+        yield _with_times(chunk, block.lines) if block.lines else chunk
         ordinal += 1
 
 
@@ -240,6 +244,11 @@ def _settings(text: str) -> Iterator[_Block]:
     start, name = 0, None
     bracketed = _BRACKETED.search(text) is not None
     for at, line in text_lines(text):
+        if _DOCUMENT.match(line):  # another document of the same file begins: nothing of it belongs to the one before
+            if text[start:at].strip():
+                yield _Block(start, at, section=name, whole=True)
+            start, name = at, None
+            continue
         found = _SECTION.match(line)
         inner = name is not None and line.startswith(" ") and found is not None and not found[3]
         if found is None or inner or (bracketed and not found[1]):
@@ -258,7 +267,7 @@ def _merge_small(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
     pending: list[_Block] = []
     for block in blocks:
         pending.append(block)
-        if block.end - pending[0].start >= enough:
+        if block.whole or block.end - pending[0].start >= enough:
             yield _merge_blocks(pending)
             pending = []
     if pending:
@@ -270,22 +279,32 @@ def _merge_blocks(blocks: Sequence[_Block]) -> _Block:
     return _Block(blocks[0].start, blocks[-1].end, section=", ".join(names) or None)
 
 
-def _bursts(text: str, lines: Sequence[LogLine], longest: int) -> Iterator[_Block]:
-    """Yield bursts of whole log lines without a longer pause, as far as they fit into a passage."""
+def _kinds_of_entries(lines: Sequence[LogLine], longest: int) -> Iterator[_Block]:
+    """Yield the first entry of each kind, with the lines of all that are like it, in the order of the text."""
+    kinds: dict[tuple[str, ...], tuple[int, int]] = {}
+    alike: dict[tuple[str, ...], list[LogLine]] = defaultdict(list)
+    for start, entry in _entries(lines):
+        kind = tuple(line.template for line in entry[:2])
+        kinds.setdefault(kind, (start, start + sum(len(line.text) + 1 for line in entry) - 1))
+        alike[kind] += entry
+    for kind, (start, end) in kinds.items():
+        for at in range(start, end, longest):  # an entry may be longer than a passage
+            yield _Block(at, min(at + longest, end), lines=alike[kind])
+
+
+def _entries(lines: Sequence[LogLine]) -> Iterator[tuple[int, list[LogLine]]]:
+    """Yield the entries of a log with their offsets: a line with a time, and those below it without one.
+
+    Where most lines have no time, each line is an entry.
+    """
+    timed = 2 * sum(line.timestamp is not None for line in lines) > len(lines)
+    entry: list[LogLine] = []
     start = at = 0
-    before = None
     for line in lines:
-        end = at + len(line.text) + 1
-        pause = line.timestamp is not None and before is not None and line.timestamp - before > _BURST
-        if at > start and (end - start > longest or (pause and at - start >= longest // 4)):
-            yield from _split(text, start, at, longest)
-            start = at
-        before = line.timestamp or before
-        at = end
-    yield from _split(text, start, min(at, len(text)), longest)
-
-
-def _split(text: str, start: int, end: int, longest: int) -> Iterator[_Block]:
-    """Yield a span in pieces of at most `longest` characters: only a single line can be longer."""
-    for at in range(start, end, longest):
-        yield _Block(at, min(at + longest, end, len(text)))
+        if entry and (line.timestamp is not None or not timed):
+            yield start, entry
+            entry, start = [], at
+        entry.append(line)
+        at += len(line.text) + 1
+    if entry:
+        yield start, entry

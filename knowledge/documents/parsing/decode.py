@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
+import zlib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from hardwon.errors import HardwonError
 from hardwon.models.documents import DocumentType
-from knowledge.documents.parsing.csv_tables import SEPARATED, as_rows
-from knowledge.documents.parsing.headings import headings
 from knowledge.documents.parsing.log_lines import looks_like_log
-from knowledge.documents.parsing.markup import MARKUPS, as_markdown
 from knowledge.documents.ports import ParsedDocument
+from knowledge.formats.csv_tables import SEPARATED, as_rows
+from knowledge.formats.encodings import UnknownEncoding, as_utf16, decode_text
+from knowledge.formats.headings import headings
+from knowledge.formats.html_tables import with_pipe_tables
+from knowledge.formats.man_pages import MAN_NAME, convert_man, is_man_page
+from knowledge.formats.markup import MARKUPS, as_markdown, looks_like_asciidoc
+from knowledge.formats.notebooks import read_notebook
 from knowledge.text.redaction import redact
 
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd"}) | MARKUPS
@@ -40,7 +46,7 @@ _CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf 
 CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
 """Formats without line numbers, which are converted."""
 
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n)\1[ \t]*(?:\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
 MAX_NAME_CHARS: Final = 300
 """Maximum characters of a title, heading, category or tag: each is stored with every passage."""
@@ -48,8 +54,11 @@ MAX_NAME_CHARS: Final = 300
 MAX_TAGS: Final = 100
 
 _SNIFFED_BYTES = 8_192
-_AS_1252 = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
-"""Windows-1252 characters of bytes that are not UTF-8, by their `surrogateescape` code points."""
+_GZIP = b"\x1f\x8b"
+MAX_UNPACKED: Final = 15_000_000
+"""Bytes that a gzip file may unpack to."""
+_C1 = "\x80"
+"""Where control characters end in bytes, which may be letters above it."""
 
 
 class Unreadable(HardwonError):
@@ -67,7 +76,7 @@ def suffix(uri: str) -> str:
 def is_readable(path: str) -> bool:
     """Return whether a file of a folder or repository is read, judging by its name."""
     name, ending = PurePosixPath(path).name.lower(), suffix(path)
-    text = ending == ".txt" or ending in SEPARATED
+    text = ending in {".txt", ".ipynb"} or ending in SEPARATED or MAN_NAME.fullmatch(name) is not None
     return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES | _TEXT_NAMES
 
 
@@ -89,35 +98,76 @@ def decode(content: bytes) -> str:
     """
     if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         text = content.decode("utf-16", "replace")
-    elif b"\0" in content[:_SNIFFED_BYTES]:
-        raise Unreadable("not a text file, and not a supported format")
     else:
         try:
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:  # replaces only those bytes: a broken one in a log affects no other line
-            text = content.decode("utf-8-sig", "surrogateescape").translate(_AS_1252)
+        except UnicodeDecodeError:
+            text = _decode_legacy(content)
+        if "\0" in text[:_SNIFFED_BYTES]:
+            text = as_utf16(content) or text
+            if "\0" in text[:_SNIFFED_BYTES]:
+                raise Unreadable("not a text file, and not a supported format")
     if _is_binary(text):
         raise Unreadable("not a text file, and not a supported format")
     text = text.replace("\r\n", "\n").replace("\0", "\ufffd")
     return text.replace("\r", " " if "\n" in text else "\n")
 
 
-def _is_binary(text: str) -> bool:
+def _decode_legacy(content: bytes) -> str:
+    """Return the text of bytes that are not UTF-8. Raises Unreadable, first of all for what is no text."""
+    if wide := as_utf16(content):
+        return wide
+    if b"\0" in content[:_SNIFFED_BYTES] or _is_binary(content[:_SNIFFED_BYTES].decode("latin-1"), _C1):
+        raise Unreadable("not a text file, and not a supported format")
+    try:
+        return decode_text(content)
+    except UnknownEncoding as error:
+        raise Unreadable(str(error)) from None
+
+
+def _is_binary(text: str, end: str = "\xa0") -> bool:
     """Return whether more than one in fifty characters at the beginning are control characters."""
     head = text[:_SNIFFED_BYTES]
-    control = sum((char < " " and char not in "\t\n\r\f\b\x1b") or "\x7f" <= char < "\xa0" for char in head)
+    control = sum((char < " " and char not in "\t\n\r\f\b\x1b") or "\x7f" <= char < end for char in head)
     return control * 50 > len(head)
+
+
+def _unpack(content: bytes) -> bytes:
+    """Return what a gzip file holds. Raises Unreadable if it is broken or holds too much."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        unpacked = unpacker.decompress(content, MAX_UNPACKED)
+    except zlib.error:
+        raise Unreadable("it is a broken gzip file") from None
+    if unpacker.unconsumed_tail:
+        raise Unreadable(f"it would unpack to more than {MAX_UNPACKED // 1_000_000} MB")
+    if not unpacker.eof:
+        raise Unreadable("it is a broken gzip file: its end is missing")
+    return unpacked
 
 
 def read(uri: str, content: bytes, *, redacting: bool) -> ParsedDocument:
     """Return a text file as a document. Raises Unreadable."""
+    if content[:2] == _GZIP:
+        uri, content = uri.removesuffix(".gz"), _unpack(content)
     text = decode(content)
     if not text.strip():
         raise Unreadable("there is no text in it")
+    if suffix(uri) == ".ipynb":
+        cells = read_notebook(text)
+        if not cells:
+            raise Unreadable("it is no notebook, or one without any text")
+        return parse_text(cells, DocumentType.MARKDOWN, redacting=redacting)
+    if MAN_NAME.fullmatch(PurePosixPath(uri).name) and is_man_page(text):
+        return parse_text("\n".join(convert_man(text.split("\n"))), DocumentType.MARKDOWN, redacting=redacting)
     ending, kind = suffix(uri), _detect_type(uri, text)
     if ending in SEPARATED and kind is DocumentType.TEXT:
         rows = as_rows(ending, text)
         return parse_text(rows or text, DocumentType.MARKDOWN if rows else kind, redacting=redacting)
+    if kind is DocumentType.TEXT and looks_like_asciidoc(text):
+        return parse_text(as_markdown(".adoc", text) or text, DocumentType.MARKDOWN, redacting=redacting)
+    if kind is DocumentType.MARKDOWN and ending not in MARKUPS:
+        text = with_pipe_tables(text)
     return parse_text(as_markdown(ending, text) or text, kind, redacting=redacting)
 
 
@@ -185,11 +235,13 @@ def front_matter_end(text: str) -> int:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Return the front matter: `key: value`, `key: [a, b]`, or a list below the key. Other YAML is ignored."""
+    """Return the front matter: `key: value`, `key: [a, b]`, or a list below the key; other YAML is ignored. Or TOML."""
     found = _FRONT.match(text)
+    if found and found[1] == "+++":
+        return _toml(found[2])
     values_by_key: dict[str, list[str]] = {}
     last = ""
-    for line in found[1].split("\n") if found else ():
+    for line in found[2].split("\n") if found else ():
         item = line.strip()
         key, colon, value = line.partition(":")
         if item.startswith("-") and item[1:2].isspace():
@@ -198,6 +250,15 @@ def _front_matter(text: str) -> dict[str, str]:
             last, value = key.rstrip().lower(), value.strip()
             values_by_key[last] = value.strip("[]").split(",") if value.startswith("[") else [value]
     return {name: ", ".join(filter(None, map(_plain, values))) for name, values in values_by_key.items()}
+
+
+def _toml(front: str) -> dict[str, str]:
+    try:
+        values = tomllib.loads(front)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    lists = {key.lower(): value if isinstance(value, list) else [value] for key, value in values.items()}
+    return {key: ", ".join(each for each in value if isinstance(each, str)) for key, value in lists.items()}
 
 
 def _plain(value: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone
+from itertools import islice
 from typing import Final
 
 from hardwon.models.documents import LogLine, Severity
@@ -90,6 +92,14 @@ _VARIABLE = re.compile(
     r"|\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b"
     r"|\d+(?:[.:,]\d+)*"
 )
+
+_ALIKE: Final = 8
+"""Templates that differ in one word alone, from which on that word is variable. Ours: a log has fewer verbs."""
+_MERGES: Final = 3
+"""Variable words of a template that are found."""
+_MERGED_WORDS: Final = 40
+_MAX_MERGED: Final = 20_000
+"""Lines and templates above this are not compared: it would take seconds."""
 
 
 def severity_named(name: str) -> Severity | None:
@@ -202,14 +212,14 @@ def severity(line: str) -> Severity | None:
     Else in any case, right after the timestamp or in a column of its own.
     """
     head = _head(line)
-    if found := _KEYED.search(head):
+    klog = _KLOG.match(head)
+    names = re.search(_NAME, head, re.IGNORECASE) is not None  # most lines of some logs have none
+    if names and (found := _KEYED.search(head) or _UPPER.search(head)):
         return _NAMES[found[1].upper()]
-    if found := _UPPER.search(head):
-        return _NAMES[found[1]]
-    if found := _BRACKETED.search(head):
+    if names and (found := _BRACKETED.search(head)):
         return _NAMES[(found[1] or found[2]).upper()]
-    if found := _KLOG.match(head):
-        return _KLOG_LEVELS[found["level"]]
+    if klog or not names:
+        return _KLOG_LEVELS[klog["level"]] if klog else None
     when = _first(head) if _HAS_CLOCK.search(head) else None
     if (when and (found := _BEHIND.match(head, when.end()))) or (found := _COLUMN.search(head)):
         return _NAMES[found[1].upper()]
@@ -242,26 +252,58 @@ def lines_of(text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
-    """Yield the lines of a log."""
-    for number, line in enumerate(lines_of(text), 1):
-        yield LogLine(
+def read_lines(text: str, *, now: datetime, most: int | None = None) -> list[LogLine]:
+    """Return the lines of a log, or the first `most` of them."""
+    lines = list(islice(lines_of(text), most))
+    templates = [template(line) for line in lines]
+    merged = merge_templates(set(templates))
+    return [
+        LogLine(
             line=number,
             text=line,
             timestamp=moment(line, now=now),
             severity=severity(line),
-            template=template(line),
+            template=merged.get(alike, alike),
         )
+        for number, (line, alike) in enumerate(zip(lines, templates, strict=True), 1)
+    ]
 
 
-def _yearless(line: str) -> bool:
-    """Return whether a line begins with a timestamp without a year."""
+def merge_templates(templates: Collection[str]) -> dict[str, str]:
+    """Return the templates that many others equal but for one word, by the template that they have in common.
+
+    So a name that differs from line to line is variable, too. The idea is that of Drain and Logram: a word is constant
+    where its neighbours say so; here it is only taken for variable after `_ALIKE` different ones.
+    """
+    merged: dict[str, str] = {}
+    left = {each: tuple(each.split(" ")) for each in templates}
+    if len(left) > _MAX_MERGED:
+        return merged
+    for _ in range(_MERGES):
+        alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for each, words in left.items():
+            if 4 <= len(words) <= _MERGED_WORDS:
+                for at, word in enumerate(words):
+                    if "<*>" not in word:
+                        alike[(*words[:at], "<*>", *words[at + 1 :])].append(each)
+        found = {each: " ".join(words) for words, group in alike.items() if len(group) >= _ALIKE for each in group}
+        if not found:
+            break
+        merged = found | {each: found.get(into, into) for each, into in merged.items()}
+        left = {each: words for each, words in left.items() if each not in found}
+        left |= {into: tuple(into.split(" ")) for into in found.values()}
+    return merged
+
+
+def lacks_year(line: str) -> bool:
+    """Return whether a line begins with a timestamp without a year, so that its year is a guess."""
     head = _head(line)
-    return _SYSLOG.match(head) is not None or _KLOG.match(head) is not None
+    found = _KLOG.match(head) or _SYSLOG.match(head)
+    return found is not None and not _FORMS[-1].match(head, found.start("month"))
 
 
 def looks_like_log(text: str) -> bool:
     """Return whether most of the first lines begin with a timestamp."""
     head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
-    timed = sum(moment(line) is not None or _yearless(line) for line in head)
+    timed = sum(moment(line) is not None or lacks_year(line) for line in head)
     return len(head) >= 3 and timed >= 0.6 * len(head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge.documents.parsing.headings import text_lines
+from knowledge.formats.headings import text_lines
 from knowledge.text.alignment import FULL_STOPS, Span
 
 _ABBREVIATED = (

@@ -15,10 +15,12 @@ from knowledge.documents.ports.index import IndexingJob as IndexingJob
 from knowledge.documents.ports.index import IndexingStore as IndexingStore
 from knowledge.documents.ports.index import ReceivedDocument as ReceivedDocument
 from knowledge.documents.ports.index import StaleGeneration as StaleGeneration
+from knowledge.documents.ports.search import FieldCounts as FieldCounts
 from knowledge.documents.ports.search import Finder as Finder
 from knowledge.documents.ports.search import LogStore as LogStore
 from knowledge.documents.ports.search import PassageIndex as PassageIndex
 from knowledge.documents.ports.search import PassageStore as PassageStore
+from knowledge.documents.ports.search import Reranker as Reranker
 from knowledge.documents.ports.search import Searcher as Searcher
 from knowledge.documents.ports.sources import Repositories as Repositories
 from knowledge.documents.ports.sources import Repository as Repository

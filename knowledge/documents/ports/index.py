@@ -30,6 +30,8 @@ class ReceivedDocument:
     content_hash: str
     parsed: ParsedDocument | None
     refused: str | None = None
+    lines: tuple[LogLine, ...] = ()
+    """The lines of a log: they are counted as soon as they are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,10 @@ class IndexingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedGeneration:
-    """A generation as written before it is shown. `passage_ids`, `terms` and `text_hashes` belong to the chunks."""
+    """A generation as written before it is shown. `passage_ids`, `terms` and `text_hashes` belong to the chunks.
+
+    `lines` are written where none are stored yet: those of what an older release or an archive left to be indexed.
+    """
 
     chunks: tuple[Chunk, ...]
     passage_ids: tuple[PassageId, ...]
@@ -136,6 +141,9 @@ class IndexingStore(Protocol):
 
     async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
         """Extend a lease; return False if it was lost."""
+
+    async def lines(self, job: IndexingJob) -> tuple[LogLine, ...]:
+        """Return the stored lines of the generation to index, in their order."""
 
     async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
         """Write passages and lines next to the shown ones; return False, and write nothing, if the lease was lost.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from typing import Protocol
 
 from hardwon.models.documents import Document, DocumentId, Finding, LogLine, Passage, PassageId
@@ -37,6 +38,28 @@ class Searcher(Protocol):
 
         Raises Unavailable if the database, index or embedder does not respond.
         """
+
+
+class Reranker(Protocol):
+    """A model that scores pairs of texts. One that `ranks` scores texts for a question, higher is better.
+
+    One that `judges` says how surely a claim, the query, follows from a text, 0..1.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the model; part of the cache key of an answer."""
+
+    @property
+    def ranks(self) -> bool:
+        """True if its scores order texts by how well they answer."""
+
+    @property
+    def judges(self) -> bool:
+        """True if its scores say whether claims follow."""
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the score of each text. Raises RerankerUnavailable."""
 
 
 class PassageStore(Protocol):
@@ -76,8 +99,23 @@ class PassageStore(Protocol):
         """Store the measured cosines of relevance 0 and 1."""
 
 
+@dataclass(frozen=True, slots=True)
+class FieldCounts:
+    """The most frequent values of a field, hours and days in their order; of `values` different ones in `lines`."""
+
+    counts: tuple[tuple[str, int], ...]
+    values: int
+    lines: int
+
+
 class LogStore(Protocol):
-    """Lines of a log that is visible in a scope, selected and counted by the database."""
+    """Lines of a log in a scope, selected and counted by the database as soon as they are stored."""
+
+    async def documents(self, scope: Scope) -> list[Document]:
+        """Return the documents of the scope that are shown, and logs whose lines are stored.
+
+        `generation` is the one whose lines are counted: the latest, though it may still wait to be indexed.
+        """
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
         """Return the number of matching lines by severity; lines without one count as ''."""
@@ -95,6 +133,14 @@ class LogStore(Protocol):
 
     async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
         """Return the paths, such as /api/payment, that matching lines name first, with counts, most frequent first."""
+
+    async def fields(
+        self, log: DocumentId, scope: Scope, only: LineFilter, field: str, *, zone: tzinfo, limit: int
+    ) -> FieldCounts:
+        """Return what matching lines name as a field: address, host, user, an hour in a zone, or a key of theirs."""
+
+    async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
+        """Return the first lines of shown logs that hold all terms, with their logs and their offsets in these."""
 
     async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         """Return the line with this number and `neighbours` lines on each side."""

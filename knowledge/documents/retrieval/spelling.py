@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from rapidfuzz.distance import OSA
+
 from knowledge.text.bm25 import stem
 from knowledge.text.names import LETTERS
 
@@ -25,6 +27,7 @@ _MIN_LETTERS_CHANGED: Final = 8
 _MAX_READ: Final = 40_000
 """Characters of each result to look at: a whole document may have millions."""
 _QUESTION_WORD = re.compile(r"(?<![\w./:@#\\'`\"-])[A-Za-z][a-z]{4,29}(?![\w/:@#\\'`\"-]|\.\w)")
+_DOUBLED = re.compile(r"(.)\1")
 _WORD_LENGTHS: Final = range(4, 31)
 """Letters of the words of texts that a misspelt word may be read as."""
 
@@ -65,28 +68,14 @@ def _is_misspelling_of(word: str, candidate: str, known: IsWord) -> bool:
     lower = word.lower()
     if lower[0] != candidate[0] or abs(len(lower) - len(candidate)) > 1 or lower == candidate:
         return False
-    if _is_swap(lower, candidate) or _is_doubling(lower, candidate) or _is_doubling(candidate, lower):
+    if OSA.distance(lower, candidate) != 1:
+        return False
+    if sorted(lower) == sorted(candidate) or (_single(lower) == _single(candidate) and len(lower) != len(candidate)):
         return True
     least = _MIN_LETTERS_CHANGED if len(lower) == len(candidate) else _MIN_LETTERS_ADDED
-    plain = word.islower() and not word.endswith("ing") and len(word) >= least
-    return plain and _one_edit(lower, candidate) and known(candidate)
+    return word.islower() and not word.endswith("ing") and len(word) >= least and known(candidate)
 
 
-def _is_swap(one: str, other: str) -> bool:
-    return len(one) == len(other) and any(
-        one[:at] + one[at + 1] + one[at] + one[at + 2 :] == other for at in range(1, len(one) - 1)
-    )
-
-
-def _is_doubling(short: str, long: str) -> bool:
-    """Return whether `long` is `short` with one letter doubled."""
-    return len(long) == len(short) + 1 and any(
-        short[: at + 1] + short[at] + short[at + 1 :] == long for at in range(len(short))
-    )
-
-
-def _one_edit(one: str, other: str) -> bool:
-    """Return whether two words differ in one added, missing or replaced letter."""
-    at = next((at for at, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs), len(one))
-    rest = one[at + (len(one) >= len(other)) :], other[at + (len(other) >= len(one)) :]
-    return rest[0] == rest[1]
+def _single(word: str) -> str:
+    """Return a word with each doubled letter once."""
+    return _DOUBLED.sub(r"\1", word)

@@ -1,7 +1,8 @@
 """Verify the claims of a draft against their sources; pure.
 
 This proves that a quote is real, that every number, code, path and name of a claim occurs in the quoted source, and
-that the claim shares most of its words with it. It does not prove that the claim follows from the quote.
+that each of its words stands in the quoted sentences in some form, and a negation in both or in neither; else those
+sentences are shown instead of the claim. It does not prove that the claim follows from the quote.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from knowledge.documents.models import Claim, Quote
 from knowledge.documents.parsing.log_lines import moment
 from knowledge.documents.parsing.sentences import sentences
 from knowledge.documents.verification.injection import gives_orders, without_orders
-from knowledge.documents.verification.negation import NEGATIONS, ParsedSentence, parse_sentence, stems_of
 from knowledge.text.alignment import NormalizedText, Span, align
 from knowledge.text.bm25 import stem, words_and_wholes
 from knowledge.text.names import LETTERS, find_invented, normalize_typography
@@ -28,6 +28,19 @@ MIN_SHARED_WORDS = 0.5
 
 MAX_CLAIM_CHARS = 1_200
 """A claim is a sentence or a list item, not an essay."""
+
+MAX_QUOTE_CHARS = 4_000
+"""What a claim may have at most that is nothing but its quotes."""
+
+_MIN_PREFIX = 5
+"""Letters that two stems must share from their beginning on where one begins the other."""
+_CONNECTING_STEMS = (
+    "accord also although another because between both come each either etc ever follow get give go henc howev make"
+    " may might must need onli other per same say shall sinc state still such then there therefor thus upon use via"
+    " when whenev wherea whether while within yet"
+)
+_CONNECTING = frozenset(_CONNECTING_STEMS.split())
+"""Stems of words that only connect what a claim says, and of verbs that say little."""
 
 REDACTED_ORDER = "(left out: it reads like an order)"
 """Replaces the text of a log line that gives orders."""
@@ -39,8 +52,9 @@ _NUMBERS = (
 _TENS = "thirty forty fifty sixty seventy eighty ninety"
 _DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS.split()[:19], 2)}
 _DIGITS |= {word: str(number * 10) for number, word in enumerate(_TENS.split(), 3)}
+_DIGITS_OF_STEMS = {stem(word): digits for word, digits in _DIGITS.items()}
 _NUMBER_WORDS = frozenset(_NUMBERS.split())
-_NEGATION_DROPPED = "it leaves out that this is denied where it quotes from"
+_NEGATION = re.compile(r"\b(?:not|no|never|none|nothing|neither|nor|cannot|without)\b|n't\b", re.IGNORECASE)
 _FENCE = re.compile(r"`{3,}\w*")
 _MARKS = re.compile(r"\*\*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s|(?<=\d)T(?=\d)|(?<=\d)Z(?:\b|(?=__\s))")
 """Markup, and the letters within and behind a time."""
@@ -52,10 +66,15 @@ _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftClaim:
-    """A claim of a draft: its text, and its quotes by source number."""
+    """A claim of a draft: its text, its quotes by source number, and the span that matched best in its last quote.
+
+    `names` are words that its quote has by where it stands, such as names of columns; they stand in the source, too.
+    """
 
     text: str
     quotes: tuple[tuple[int, str], ...]
+    names: str = ""
+    marked: tuple[int, int] | None = None
 
 
 class Evidence:
@@ -92,9 +111,19 @@ class Evidence:
         return frozenset(stems_of(self.context_text))
 
     @cached_property
-    def sentences(self) -> Sequence[ParsedSentence]:
-        """The sentences of the text with their negations."""
-        return [parse_sentence(_normalize(self.text[span.start : span.end]), span) for span in sentences(self.text)]
+    def sentences(self) -> Sequence[Span]:
+        """The spans of its sentences."""
+        return list(sentences(self.text))
+
+    def whole_sentences(self, span: Span) -> Span:
+        """Return a span widened to the sentences that it is part of."""
+        own = [each for each in self.sentences if each.start < span.end and span.start < each.end]
+        whole = Span(min([span.start, *(each.start for each in own)]), max([span.end, *(each.end for each in own)]))
+        return whole if whole.end - whole.start <= MAX_QUOTE_CHARS else span
+
+    def quoted_text(self, span: Span) -> str:
+        """Return the normalized sentences that a span is part of, and the names of the document and its sections."""
+        return _normalize(f"{self._beside}\n{self.text[slice(*self.whole_sentences(span))]}")
 
     def find_quote(self, quote: str) -> Span | None:
         """Return the span of a quote in the text, None if it is absent or not evidence."""
@@ -187,13 +216,76 @@ def verify(written: Sequence[DraftClaim], evidence: Sequence[Evidence], question
         if fault is not None:
             faults.append(f"claim {at}: {fault}")
             continue
+        told = claim.text if _is_said(claim, cited) else None
+        cited = cited if told is not None else [(source, source.whole_sentences(span)) for source, span in cited]
         quotes: dict[Quote, None] = {}
         for source, span in cited:
             quote = Quote(passage_id=source.passage.passage_id, text=source.text[span.start : span.end])
             quotes[quote] = None
             spans[quote.passage_id, quote.text] = span
-        claims.append(Claim(text=" ".join(claim.text.split(" ")).strip(), quotes=tuple(quotes)))
+        text = "\n".join(quote.text for quote in quotes) if told is None else told
+        marked = _marked_in(claim, [quote.text for quote in quotes])
+        claims.append(Claim(text=text.strip(), quotes=tuple(quotes), marked=marked))
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
+
+
+def _is_said(claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]]) -> bool:
+    """Return whether each word of a claim stands in the sentences it quotes, or in the names of their document.
+
+    Else it may say the opposite with a true quote: promoted where that says demoted. So it may if one of them denies
+    something alone. A block of a document, and what was counted, are what they are.
+    """
+    repeats = _repeats(claim.text, cited)
+    if (repeats and claim.marked) or any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited):
+        return True
+    whole = "\n".join(source.text[slice(*source.whole_sentences(span))] for source, span in cited)
+    if _denies(claim.text) is not _denies(whole):
+        return False
+    if repeats:
+        return True
+    quoted = "\n".join(source.quoted_text(span) for source, span in cited)
+    known = frozenset[str]().union(*(source.words for source, _ in cited))
+    stems = frozenset(stems_of(quoted)) | (known & frozenset(stems_of(claim.names)))
+    joined = _words_only(quoted).replace(" ", "")
+    return all(
+        each in stems or each in _CONNECTING or each in joined or each.isdigit() or _has_form(each, stems)
+        for each in stems_of(_normalize(claim.text))
+    )
+
+
+def _denies(text: str) -> bool:
+    return _NEGATION.search(normalize_typography(text)) is not None
+
+
+def _has_form(word: str, stems: frozenset[str]) -> bool:
+    if _DIGITS_OF_STEMS.get(word, "") in stems:
+        return True
+    return len(word) >= _MIN_PREFIX and any(
+        len(each) >= _MIN_PREFIX and (each.startswith(word) or word.startswith(each)) for each in stems
+    )
+
+
+def _repeats(text: str, cited: Sequence[tuple[Evidence, Span]]) -> bool:
+    """Return whether a claim is nothing but what it quotes."""
+    quoted = [source.text[span.start : span.end] for source, span in cited]
+    if text in quoted or text == "\n".join(quoted):
+        return True
+    plain = [_without_edges(each) for each in (text, *quoted)]  # quotation marks at its ends are no part of a quote
+    return plain[0] in plain[1:] or plain[0] == _without_edges("\n".join(quoted))
+
+
+def _without_edges(text: str) -> str:
+    return NormalizedText(text).text.strip("\"'. ")
+
+
+def _marked_in(claim: DraftClaim, quotes: Sequence[str]) -> tuple[int, int] | None:
+    """Return where the sentence that matched best stands in the last quote as it was found."""
+    if claim.marked is None or not quotes:
+        return None
+    quote = quotes[-1]
+    shift = max(claim.quotes[-1][1].find(quote), 0)
+    start, end = (min(max(each - shift, 0), len(quote)) for each in claim.marked)
+    return (start, end) if start < end else None
 
 
 def accept_missing(missing: str, question: str) -> str:
@@ -225,48 +317,22 @@ def _faults(
     claim: DraftClaim, cited: Sequence[tuple[Evidence, Span]], missing: Sequence[str], question_stems: frozenset[str]
 ) -> Iterator[str]:
     """Yield the faults of a claim, the gravest first."""
-    if not claim.text.strip() or len(claim.text) > MAX_CLAIM_CHARS:
-        yield f"its text has {len(claim.text)} characters, of at most {MAX_CLAIM_CHARS}"
+    most = MAX_QUOTE_CHARS if _repeats(claim.text, cited) else MAX_CLAIM_CHARS
+    if not claim.text.strip() or len(claim.text) > most:
+        yield f"its text has {len(claim.text)} characters, of at most {most}"
     if not cited:
         yield missing[0] if missing else "it has no quote"
         return
     if gives_orders(claim.text):
         yield "it reads like an order to a model"
-    if any(source.text[span.start : span.end] == claim.text for source, span in cited):
-        listed = any(source.passage.kind is PassageKind.COMPUTED for source, _ in cited)
-        if not listed and _drops_negation(_normalize(claim.text), cited):
-            yield _NEGATION_DROPPED
+    if _repeats(claim.text, cited):
         return  # the claim is its quote; checking each line against a whole list takes seconds
     text = _normalize(claim.text)
     yield from _find_unsupported(text, cited)
-    if NEGATIONS.search(text) and not any(NEGATIONS.search(source.context_text) for source, _ in cited):
-        yield "it denies what is not denied where it quotes from"
-    elif _drops_negation(text, cited):
-        yield _NEGATION_DROPPED
     stems = stems_of(text)
     shared = question_stems.union(*(source.words for source, _ in cited))
     if stems and sum(each in shared for each in stems) < MIN_SHARED_WORDS * len(stems):
         yield "it says other things than what it quotes"
-
-
-def _drops_negation(text: str, cited: Sequence[tuple[Evidence, Span]]) -> bool:
-    """Return whether a claim asserts what its sources only negate.
-
-    Either it is most of each sentence that has all its words, or a quoted sentence negates it, and so does every
-    sentence that has as many of its words.
-    """
-    if NEGATIONS.search(text) or not any(NEGATIONS.search(source.context_text) for source, _ in cited):
-        return False
-    stems = frozenset(stems_of(text))
-    sources = list(dict.fromkeys(source for source, _ in cited))
-    every = [each for source in sources for each in source.sentences]
-    whole = [each for each in every if stems and stems <= each.stems]
-    if whole and all(each.repeats(stems) for each in whole):
-        return True
-    quoted = [each for source, span in cited for each in source.sentences if each.overlaps(span)]
-    most = max((len(each.stems & stems) for each in quoted if each.denies(stems)), default=0)
-    alike = [each for each in every if len(each.stems & stems) >= most]
-    return most > MIN_SHARED_WORDS * len(stems) and all(each.denies(stems) for each in alike)
 
 
 def _find_unsupported(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]:
@@ -289,6 +355,11 @@ def _normalize(text: str) -> str:
     plain = _FENCE.sub(" ", normalize_typography(visible_text(text))).replace("``", '"').replace("''", '"')
     plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _MARKS.sub(" ", plain)))
+
+
+def stems_of(text: str) -> list[str]:
+    """Return the stems of the words of a text, in order."""
+    return [stem(word) for word in words_and_wholes(text)[0]]
 
 
 def _words_only(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Corrections of an entry's texts by a person: a new version, while the old one stays in the history."""
+"""Corrections of an entry's texts by people, with a history of what they replaced, and tags of patterns."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,14 +10,16 @@ from hardwon.coercion import coerce_arguments
 from hardwon.errors import Conflict, HardwonError, InvalidInput, reason_of
 from hardwon.event_log import get_logger
 from hardwon.models.entries import EntryDetails
+from hardwon.models.patterns import MAX_TAGS
 from hardwon.validation import as_id
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.redaction import clean_text
 from knowledge.memory.checkpoint.service import CheckpointEmbeddingService
 from knowledge.memory.curation.stored_secrets import make_rewrite
 from knowledge.memory.index.reconcile import settle_if_possible
-from knowledge.memory.rules.validation import validate
-from knowledge.models import CheckpointType, Entry, EntryId, EntryStatus
+from knowledge.memory.query.service import get_live, to_pattern
+from knowledge.memory.rules.validation import normalise_tag, validate
+from knowledge.models import CheckpointType, Entry, EntryId, EntryStatus, Pattern, PatternId
 from knowledge.ports import Stores
 from knowledge.runtime.scheduling import run_in_thread_if_long
 
@@ -29,7 +32,7 @@ _NOT_CORRECTED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectionService:
-    """Corrects the entries of one workspace."""
+    """Corrects the entries of one workspace, and tags its patterns."""
 
     stores: Stores
     checkpoints: CheckpointEmbeddingService
@@ -88,6 +91,25 @@ class CorrectionService:
         return EntryDetails.of(
             await self.stores.entries.get(entry_id), tuple(await self.stores.corrections.history(entry_id))
         )
+
+    @coerce_arguments
+    async def tag(self, pattern_id: PatternId, tags: Sequence[str]) -> Pattern:
+        """Replace the tags of a live pattern, or of the one it was joined to; return it. Idempotent.
+
+        Tags are short words of a person, in small letters, each once; redacted as texts are. Raises NotFound, or
+        InvalidInput (field `tags`), quoting the tag that is wrong.
+        """
+        pattern = await get_live(self.stores, PatternId(as_id("pattern_id", pattern_id)))
+        clean = {normalise_tag("tags", each, clean=self._clean_tag) for each in tags}
+        if len(clean) > MAX_TAGS:
+            raise InvalidInput("tags", f"are {len(clean)}, more than the {MAX_TAGS} that a pattern may have")
+        if clean != set(pattern.tags):
+            await self.stores.corrections.tag(pattern.pattern_id, sorted(clean))
+            await self.audit.record("pattern tagged", pattern=str(pattern.pattern_id), tags=len(clean))
+        return replace(to_pattern(pattern), tags=tuple(sorted(clean)))
+
+    def _clean_tag(self, tag: str) -> str:
+        return clean_text("tags", tag, redaction=self.redaction)
 
     def _clean(self, entry: Entry, texts: dict[str, str]) -> dict[str, str]:
         """Return the texts that differ from the entry's, redacted. Raises InvalidInput."""

@@ -13,11 +13,12 @@ from hardwon.errors import Conflict, HardwonError, InvalidInput, NotFound, Unava
 from hardwon.event_log import get_logger
 from hardwon.models.deeds import Deed, DeedId, DeedKind, DeedState
 from hardwon.validation import as_id, as_integer
+from knowledge.access.keys import KeyStore, is_revoked
 from knowledge.access.provenance import NO_AUDIT, Auditor
 from knowledge.memory.capture.service import KnowledgeCaptureService
 from knowledge.memory.curation.merge_split import PatternGroupingService
 from knowledge.memory.curation.review_queue import ReviewService, id_of_texts
-from knowledge.models import Entry, EntryId, EntryStatus, PatternId
+from knowledge.models import TRUSTED, Entry, EntryId, EntryStatus, PatternId, Provenance
 from knowledge.ports import DeedStore, Stores
 
 log = get_logger(__name__)
@@ -45,6 +46,8 @@ class DeedService:
     reviews: ReviewService
     grouping: PatternGroupingService
     capture: KnowledgeCaptureService
+    keys: KeyStore
+    by: Provenance = TRUSTED
     audit: Auditor = NO_AUDIT
 
     async def decide(
@@ -120,6 +123,7 @@ class DeedService:
     async def perform_due(self) -> int:
         """Do what is due; return the number of deeds done. A deed that cannot be done is marked as failed.
 
+        So is one whose key was revoked since; one whose key has expired or was rotated stands.
         Replay-safe: what a process that died has begun is done again. A store that does not answer leaves it to later.
         """
         done = 0
@@ -139,6 +143,8 @@ class DeedService:
 
     async def _perform(self, deed: Deed) -> None:
         """Do a deed in the name of who decided it."""
+        if deed.key_id is not None and await is_revoked(self.keys, deed.key_id):
+            raise Conflict(f"key {deed.key_id} was revoked before what it decided was done")
         audit = replace(self.audit, who=deed.who)
         reviews, grouping = replace(self.reviews, audit=audit), replace(self.grouping, audit=audit)
         capture = replace(self.capture, audit=audit)
@@ -171,6 +177,7 @@ class DeedService:
             decided_at=now,
             due_at=now + GRACE,
             state=DeedState.WAITING,
+            key_id=self.by.key_id,
         )
         stored = await self.deeds.add(deed)
         if (stored.kind, stored.others, stored.who) != (deed.kind, deed.others, deed.who):

@@ -106,8 +106,8 @@ class PatternGroupingService:
         """Move entries, and all with the same words, from their pattern to a new one, permanently.
 
         Outcomes of contexts that showed none of the other entries move along, so that a join is undone with its counts.
-        The two are never proposed as twins again. Idempotent, so that a call whose response was lost can be retried.
-        Raises NotFound or InvalidInput (field `entry_ids`).
+        Both have the tags. The two are never proposed as twins again. Idempotent, so that a call whose response was
+        lost can be retried. Raises NotFound or InvalidInput (field `entry_ids`).
         """
         entry_ids = [EntryId(as_id("entry_ids", entry_id)) for entry_id in entry_ids]
         now = self.stores.clock.now()
@@ -161,6 +161,7 @@ class PatternGroupingService:
             entry_type=members.entry_type,
             match_key=embedding_text.pattern_key(new),
             founded_at=now,
+            tags_of=old,
         )
         await regrouping.split_contexts(
             old,

@@ -26,6 +26,7 @@ from hardwon.models.reports import Lift
 from hardwon.validation import as_id, as_integer, check_characters, check_flag, check_text, kind_of
 from knowledge.memory.query.service import get_live, to_pattern
 from knowledge.memory.rules.hints import to_lift
+from knowledge.memory.rules.validation import normalise_tag
 from knowledge.models import Entry, EntryId, EntryStatus, EntryType, LiftCounts, Pattern, PatternId
 from knowledge.ports import DayCounts, EntryQuery, PatternQuery, Stores
 
@@ -36,7 +37,7 @@ MAX_PROJECTS: Final = 12
 _OF_PROJECTS: Final = frozenset(field.name for field in fields(ProjectTrend)) - {"project_id"}
 _ATTEMPTS: Final = _OF_PROJECTS - {"captured"}
 MAX_WORDS: Final = 8
-"""Words of a search; ours: each is looked for in every text."""
+"""Words of a search; ours."""
 MAX_SEARCH_CHARS: Final = 200
 _LISTED: Final = tuple(status for status in EntryStatus if status is not EntryStatus.QUARANTINED)
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -64,7 +65,8 @@ class ListService:
     ) -> list[Entry]:
         """Return entries, the latest first, those behind `after`; what waits for a review is not among them.
 
-        `q`: words that each occur in a text of the entry. Raises InvalidInput, naming the argument, or NotFound.
+        `q`: words that each begin a word of the entry, in any case, with the signs within. Raises InvalidInput, naming
+        the argument, or NotFound.
         """
         limit = as_integer("limit", limit, least=1, most=MAX_LISTED)
         query = EntryQuery(
@@ -91,13 +93,14 @@ class ListService:
         agent_type: str | None = None,
         project_id: str | None = None,
         trust: str | None = None,
+        tag: str | None = None,
         facets: bool = False,
         limit: int = 20,
         after: PatternId | None = None,
     ) -> PatternList:
         """Return live patterns in an order, those behind `after`.
 
-        `q`: words that each occur in the texts of one of its entries. `facets`: with the counts of all pages. Raises
+        `q`: words that each begin a word of one of its entries. `facets`: with the counts of all pages. Raises
         InvalidInput, naming the argument, or NotFound.
         """
         limit = as_integer("limit", limit, least=1, most=MAX_RESULTS)
@@ -108,6 +111,7 @@ class ListService:
             agent_type=parse_optional("agent", agent_type, check_text),
             project_id=parse_optional("project", project_id, check_text),
             trust=parse_choice("trust", trust, TrustLevel),
+            tag=None if tag is None else normalise_tag("tag", tag),
             words=parse_words("q", q),
         )
         page = await self.stores.lists.patterns(
@@ -176,7 +180,7 @@ def parse_choice(
 
 
 def parse_words(field: str, text: str | None) -> tuple[str, ...]:
-    """Return the words of a search. Raises InvalidInput, naming the field, for too many."""
+    """Return the words of a search. Raises InvalidInput, naming the field, for too many, or signs alone."""
     if text is None:
         return ()
     if not isinstance(text, str):
@@ -187,6 +191,8 @@ def parse_words(field: str, text: str | None) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(text.split()))
     if len(words) > MAX_WORDS:
         raise InvalidInput(field, f"has {len(words)} words, more than the {MAX_WORDS} allowed")
+    if words and not any(char.isalnum() or not char.isascii() for char in text):
+        raise InvalidInput(field, "has no letter and no digit to look for")
     return words
 
 

@@ -481,6 +481,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
         source=words.source,
         founded_at=evidence.founded_at,
         rivals=evidence.rivals,
+        tags=evidence.tags,
         distilled=evidence.distilled,
         verify=embedding_text.verifying_command(words),
     )

@@ -1,15 +1,17 @@
-"""Validation of new entries, done in full before anything is stored."""
+"""Validation of new entries, done in full before anything is stored, and of tags."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from hashlib import sha256
 
 from hardwon.errors import InvalidInput
 from hardwon.models.entries import TEXT_FIELDS
-from hardwon.validation import check_flag, check_text, kind_of
+from hardwon.models.patterns import MAX_TAG_CHARS
+from hardwon.validation import check_characters, check_flag, check_text, kind_of
 from knowledge.memory.rules.conditions import check_conditions
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
@@ -114,3 +116,30 @@ def content_hash(entry: NewEntry) -> str:
     if entry.applies_when is not None:
         content["applies_when"] = asdict(entry.applies_when)
     return sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+_SHOWN_CHARS = 30
+"""Characters of a refused tag that its error quotes, ours."""
+
+
+def normalise_tag(field: str, tag: object, *, clean: Callable[[str], str] = str) -> str:
+    """Return a tag in small letters, composed, with single spaces; `clean` redacts it before its length is checked.
+
+    Raises InvalidInput, naming the field and quoting the tag: for a blank or long one, with an invisible character, or
+    with a comma, which lists of tags are split at.
+    """
+    if not isinstance(tag, str):
+        raise InvalidInput(field, f"has {kind_of(tag)}: each tag must be a text")
+    check_characters(field, tag)
+    shown = f"{tag[:_SHOWN_CHARS]}…" if len(tag) > _SHOWN_CHARS else tag
+    words = " ".join(tag.split())
+    if not words:
+        raise InvalidInput(field, "has a blank tag: give a word, or leave it out")
+    if not words.isprintable():
+        raise InvalidInput(field, f"has an invisible character in {shown!r}")
+    if "," in words:
+        raise InvalidInput(field, f"has a comma in {shown!r}: give each tag by itself")
+    normal = unicodedata.normalize("NFC", " ".join(clean(words).split()).lower())
+    if len(normal) > MAX_TAG_CHARS:
+        raise InvalidInput(field, f"has {shown!r} of {len(normal)} characters, more than the {MAX_TAG_CHARS} of a tag")
+    return normal

@@ -233,27 +233,33 @@ def delete(
     team: Team = None,
     source: Annotated[UUID | None, typer.Option(help="A repository with all its documents.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All documents of the user, or of the case.")] = False,
+    close: Annotated[bool, typer.Option("--close", help="Close the case too: it takes no more documents.")] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete documents for good. A case that is deleted with --all is closed and takes no more."""
+    """Delete documents for good. A case takes more documents after --all, unless it is closed with --close."""
     from hardwon.models.documents import SourceId
-    from orchestrator.cli.files.kb_client import document_ids
+    from orchestrator.cli.files.kb_client import delete_everything, document_ids
     from orchestrator.cli.reports.kb_report import print_deleted
     from orchestrator.cli.support.session import open_workspace
 
     base, scope_id = select_base(case, user, team)
     if (everything and scope_id is None) or (everything and base == "team"):
         raise typer.BadParameter("goes with --case or --user", param_hint="--all")
+    if close and not (everything and base == "case"):
+        raise typer.BadParameter("goes with --all and --case", param_hint="--close")
     if not (ids or source or everything):
         raise typer.BadParameter("name what to delete", param_hint="IDS, --source or --all")
 
     async def work() -> None:
         missing = 0
         async with open_workspace(workspace, as_json=as_json) as knowledge:
-            if everything and scope_id is not None:
-                close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
-                deleted = await close(scope_id)
+            if everything and scope_id is not None and base == "user":
+                deleted = await knowledge.kb.delete_user(scope_id)
+            elif close and scope_id is not None:
+                deleted = await knowledge.kb.close_case(scope_id)
+            elif everything:
+                deleted = await delete_everything(knowledge.kb, base, scope_id)
             elif source is not None:
                 deleted = await knowledge.kb.forget_source(base, scope_id, SourceId(source))
             else:
@@ -262,7 +268,7 @@ def delete(
                 deleted = await knowledge.kb.delete(base, scope_id, found)
                 missing -= deleted
             await knowledge.kb.remove_stale()
-        closed = scope_id if everything and base == "case" else None
+        closed = scope_id if close else None
         print_deleted(deleted, missing, closed=closed, as_json=as_json)
         if missing:
             raise typer.Exit(1)

@@ -23,7 +23,7 @@ def _text(description: str, *flags: str) -> Any:
 PROJECT = _text("Only those of this project.", "--project")
 AGENT = _text("Only those of this type of agent.", "--agent", "--agent-type")
 TECHNOLOGY = _text("Only those of this technology.", "--technology")
-WORDS = _text("Words that each occur in the texts.", "--text", "-q")
+WORDS = _text("Words, or their beginnings, that each occur in the texts.", "--text", "-q")
 
 
 entries = typer.Typer(help="See and correct single entries.", no_args_is_help=True)

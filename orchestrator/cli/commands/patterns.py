@@ -1,4 +1,4 @@
-"""The commands of patterns: likely twins to join, and entries to split off."""
+"""The commands of patterns: likely twins to join, entries to split off, tags to find them by."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.commands.lists import AGENT, PROJECT, TECHNOLOGY, WORDS
 from orchestrator.cli.support.one_call import OperationCommand, add_command
 
-patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)
+patterns = typer.Typer(help="See, join, split and tag patterns.", no_args_is_help=True)
 
 add_command(
     patterns,
@@ -41,6 +41,7 @@ add_command(
             "project_id": PROJECT,
             "facets": Annotated[bool, typer.Option("--facets", help="Count all of them, and the values of filters.")],
             "trust": Annotated[str | None, typer.Option(help="Only trusted ones, or those of low_trust.")],
+            "tag": Annotated[str | None, typer.Option(help="Only those with this tag.")],
         },
     ),
 )
@@ -76,6 +77,19 @@ add_command(
         "Give entries a pattern of their own, for good. Entries with the same words go along.",
         options={
             "entry_ids": Annotated[list[UUID], typer.Argument(help="The entries that are to leave, of one pattern.")]
+        },
+    ),
+)
+add_command(
+    patterns,
+    "tag",
+    OperationCommand(
+        "corrections.tag",
+        "pattern_report:print_tags",
+        "Give a pattern tags, in place of those it has. Short words to find it by; without any it has none.",
+        options={
+            "pattern_id": Annotated[UUID, typer.Argument(help="The pattern's id.")],
+            "tags": Annotated[list[str], typer.Argument(default_factory=list, help="Its tags.")],
         },
     ),
 )

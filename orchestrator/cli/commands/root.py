@@ -116,7 +116,12 @@ def main() -> None:
 @app.command()
 def demo(*, as_json: Json = False) -> None:
     """Show in half a minute what memory does. A story with tests that run, then figures over real violations."""
-    from orchestrator.cli.reports.evaluation_report import print_demo, print_story_begin, print_story_step
+    from orchestrator.cli.reports.evaluation_report import (
+        print_demo,
+        print_story_begin,
+        print_story_step,
+        print_story_total,
+    )
     from orchestrator.cli.support.session import connect
     from orchestrator.cli.support.terminal import stages
     from orchestrator.evaluation.demo import run_demo
@@ -132,6 +137,7 @@ def demo(*, as_json: Json = False) -> None:
                     repository=Path.cwd(),
                     progress=progress,
                     show=lambda step: None if as_json else print_story_step(next(numbers), step),
+                    show_total=lambda steps: None if as_json else print_story_total(steps),
                 )
         print_demo(report, as_json=as_json)
 

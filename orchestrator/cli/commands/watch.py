@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -68,7 +69,8 @@ def _learn(command: list[str], folder: Path, ending: Ending, project: str | None
     for descriptor in (1, 2):
         os.dup2(silence, descriptor)
     log = FailureLog(_home())
-    note_run(WatchedRun(command=command, folder=folder, ending=ending, project=project), log)
+    run = WatchedRun(command=command, folder=folder, ending=ending, project=project)
+    note_run(run, log, datetime.now(UTC))
     if log.list_pending() or log.list_withdrawn():
         import asyncio
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from knowledge.documents.service import KnowledgeBases
     from orchestrator.observability.progress import Stages
 
+_PARTS = 100
+"""Steps of the progress of one document."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
@@ -94,12 +97,12 @@ class Base:
         return [each.document_id for each in await self._list_documents() if each.waiting]
 
     async def index(self, documents: Collection[DocumentId], changed: int) -> IndexReport:
-        """Index these documents; the total of the progress is `changed`, or more if more were waiting."""
+        """Index these documents; the progress is in hundredths of `changed`, or of more if more were waiting."""
         progress = self.progress.stage("Indexing")
 
         def report(done: int, _total: int | None) -> None:
             if progress:
-                progress(done, max(done, changed))
+                progress(done, max(done, _PARTS * changed))
 
         return await self.bases.index(documents=documents, progress=progress and report)
 
@@ -139,3 +142,13 @@ def _parse_id(name: str) -> DocumentId | None:
         return DocumentId(UUID(name))
     except ValueError:
         return None
+
+
+async def delete_everything(kb: KnowledgeBases | RemoteKnowledgeBases, base: str, scope_id: str | None) -> int:
+    """Delete all documents of a base, and its repositories; return their number. The base takes new ones."""
+    deleted = 0
+    for source in await kb.sources(base, scope_id):
+        deleted += await kb.forget_source(base, scope_id, source.source_id)
+    while found := await kb.list_documents(base, scope_id, limit=500, after=None):
+        deleted += await kb.delete(base, scope_id, [each.document_id for each in found])
+    return deleted

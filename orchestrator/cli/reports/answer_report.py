@@ -77,6 +77,8 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
     fields: Mapping[str, Any] = answer
     for place in dict.fromkeys(_place(citation) for citation in fields.get("citations", ())):
         notes.print(sanitize(place))
+    if (nearest := fields.get("nearest")) is not None:
+        notes.print(sanitize(f"nearest, no answer: {_place(nearest)}\n{nearest['quote']}"))
     if answer["status"] in _NEXT:
         notes.print(_NEXT[answer["status"]])
     if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(fields):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,27 +50,38 @@ def print_story_step(number: int, step: StoryStep) -> None:
     print_text(f"   => without memory {without}, with memory {with_memory}\n\n")
 
 
+def print_story_total(steps: Sequence[StoryStep]) -> None:
+    """Print what memory saved in all steps of the story, and what that shows."""
+    without, with_memory = sum(step.without for step in steps), sum(step.with_memory for step in steps)
+    print_text(
+        f"Together: {without} attempts and proposals without memory, {with_memory} with it. The agent is scripted:\n"
+        "this shows how memory works, not how much a model saves; hardwon stats measures that on your tasks.\n\n"
+    )
+
+
 def print_demo(report: DemoReport, *, as_json: bool) -> None:
     """Print the figures of the demo, beside keywords, and where to see what was learned in the story."""
     if as_json:
         print_json(report)
         return
-    without = sum(step.without for step in report.story)
-    with_memory = sum(step.with_memory for step in report.story)
+    kinds = f"rules{' and fix commits' if report.commits else ''}"
+    patterns = count_of(report.patterns, "pattern")
     print_text(
-        f"Together: {without} tries without memory, {with_memory} with it. The agent is scripted: this shows how\n"
-        "memory works, not how much a model saves. hardwon stats measures that on your own tasks.\n\n"
         f"Beyond the story, on input that nobody wrote for it: {report.violations:,} real violations of lint rules\n"
-        "in installed packages, the rule's name removed. Which of"
-        f" {count_of(report.patterns, 'pattern')} (rules{' and fix commits' if report.commits else ''}) fits?\n"
-        f"  right one first       hardwon {report.hit_at_1:6.1%}   keywords (BM25) {report.keyword_hit_at_1:6.1%}\n"
-        f"  among the first three hardwon {report.hit_at_3:6.1%}   keywords (BM25) {report.keyword_hit_at_3:6.1%}\n"
-        f"  told to an agent: {report.hints} of {report.contexts}, {report.right_hints} of them right; while no outcome"
-        f" is known it speaks\n  only where it is sure. Answered in {report.query_p50_ms:.0f} ms (p50)\n\n"
-        "See it all, with the evidence of each pattern:"
+        f"in installed packages, the rule's name removed. Which of {patterns} ({kinds}) fits?\n"
+        f"  right one first       {_beside_keywords(report.hit_at_1, report.keyword_hit_at_1)}\n"
+        f"  among the first three {_beside_keywords(report.hit_at_3, report.keyword_hit_at_3)}\n"
+        f"  an answer takes {report.query_p50_ms:.0f} ms. Of the first {report.contexts}, an agent would be told"
+        f" {report.hints}, {report.right_hints} of them right:\n"
+        "  what no task has tried yet is told only where it is near beyond doubt\n\n"
+        "See what the second step was told, with its evidence, and all the rest from there:"
     )
     shown = next((step.pattern_id for step in report.story if step.pattern_id), None)
     print_text(f"  {_program_name()} serve, then http://127.0.0.1:8420/w/{report.workspace}/patterns/{shown or ''}")
+
+
+def _beside_keywords(share: float, keywords: float) -> str:
+    return f"hardwon {share:6.1%}   keyword search (BM25) {keywords:6.1%}"
 
 
 def _program_name() -> str:

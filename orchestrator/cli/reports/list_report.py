@@ -99,6 +99,7 @@ def print_patterns(patterns: Sequence[ListedPattern], *, as_json: bool) -> None:
             pattern.entry_type,
             one_line(pattern.technology or "-", 16),
             *([] if pattern.trusted else ["by agents' keys alone"]),
+            *([f"tags: {one_line(', '.join(pattern.tags))}"] if pattern.tags else []),
         ]
         print_text(f"{pattern.pattern_id}  {'  '.join(figures)}")
         for name, text in (("Problem", pattern.problem), ("Solution", pattern.solution)):

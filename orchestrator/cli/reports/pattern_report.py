@@ -59,6 +59,16 @@ def print_grouped(pattern: Pattern, *, as_json: bool) -> None:
     _print_pattern(pattern)
 
 
+def print_tags(pattern: Pattern, *, as_json: bool) -> None:
+    """Print a pattern with its tags."""
+    if as_json:
+        print_json(pattern)
+        return
+    _print_pattern(pattern)
+    if not pattern.tags:
+        out.print("     it has no tags")
+
+
 def _print_pattern(pattern: Pattern) -> None:
     out.print(
         f"   {pattern.pattern_id}  worked {pattern.success_count} of {pattern.attempt_count} times"
@@ -66,6 +76,8 @@ def _print_pattern(pattern: Pattern) -> None:
     )
     for name, text in (("Problem", pattern.problem), ("Solution", pattern.solution)):
         out.print(f"     {name}: {one_line(text, _MAX_TEXT_CHARS)}")
+    if pattern.tags:
+        out.print(f"     Tags: {one_line(', '.join(pattern.tags), _MAX_TEXT_CHARS)}")
 
 
 def _print_entry(entry: Entry) -> None:

@@ -15,11 +15,16 @@ from orchestrator.cli.support.terminal import add_to_json, notes
 _TIMEOUT_SECONDS = 1.0
 """Seconds that a command waits for this check, which is not part of its own work; ours."""
 
+_PATIENCE_SECONDS = 600.0
+"""Seconds that a command waits for an owner that is busy; whoever typed it sees what it waits for, and can end it."""
+
 
 @asynccontextmanager
 async def connect(workspace: str = DEFAULT_WORKSPACE) -> AsyncIterator[KnowledgeClient]:
     """Connect for a command, which waits until there is an answer, and says so if that takes seconds."""
-    async with connection.connect(workspace=workspace, on_wait=_tell, warm=False) as knowledge:
+    async with connection.connect(
+        workspace=workspace, on_wait=_tell, patience=_PATIENCE_SECONDS, warm=False
+    ) as knowledge:
         yield knowledge
 
 

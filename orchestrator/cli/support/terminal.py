@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBars
 
     from hardwon.models.reports import Progress
+
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 class Printer:
@@ -140,35 +143,39 @@ def _format_cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-class _Bars(Stages):
-    """Stages on a terminal: a progress bar each."""
+class _Line(Stages):
+    """Stages on a terminal: one line that moves, with a bar for the stage that goes on."""
 
     def __init__(self, bars: ProgressBars) -> None:
         self._bars = bars
+        self._task = bars.add_task("", total=None, visible=False)
 
     def stage(self, name: str) -> Progress:
-        bars = self._bars
-        for task in bars.tasks:
-            bars.update(task.id, total=task.total or 1, completed=task.total or 1)
-        current = bars.add_task(name, total=None)
+        self._bars.reset(self._task, description=name, total=None, visible=True)
 
         def report(done: int, total: int | None) -> None:
-            bars.update(current, completed=done, total=total)
+            self._bars.update(self._task, completed=done, total=total)
 
         return report
 
 
 class _Lines(Stages):
-    """Stages where standard error is a file: a line at the beginning of each and one after every tenth."""
+    """Stages where standard error is a file: a line at the beginning of each, and where they last a line now and then.
+
+    Such a line comes after a tenth, not sooner than `_SECONDS_BETWEEN_LINES` after the last.
+    """
 
     def stage(self, name: str) -> Progress:
         notes.print(name)
-        tenths = 0
+        tenths, noted = 0, time.monotonic()
 
         def report(done: int, total: int | None) -> None:
-            nonlocal tenths
-            if total and total > 1 and done * 10 // total > tenths:
-                tenths = done * 10 // total
+            nonlocal tenths, noted
+            if not total or done * 10 // total <= tenths:
+                return
+            tenths = done * 10 // total
+            if (now := time.monotonic()) - noted >= _SECONDS_BETWEEN_LINES:
+                noted = now
                 notes.print(f"  {done:,} of {total:,}")
 
         return report
@@ -187,8 +194,7 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
     from rich.progress import Progress as ProgressBars
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with ProgressBars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes.console) as bars:
-        progress = _Bars(bars)
-        yield progress
-        progress.stage("done")
-        bars.remove_task(bars.tasks[-1].id)
+    with ProgressBars(
+        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=notes.console, transient=True
+    ) as bars:
+        yield _Line(bars)

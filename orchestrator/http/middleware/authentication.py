@@ -31,16 +31,19 @@ from orchestrator.http.middleware.page_sessions import (
     REFUSAL,
     SEALER,
     SESSION,
+    SESSIONS,
     SIGN_IN_PATH,
     SIGN_OUT_PATH,
     SessionSealer,
     find_cookie,
     is_page,
+    is_part_of_foreign_page,
 )
 from orchestrator.http.middleware.problems import problem_response
 
 PRINCIPAL = "hardwon.principal"
 """The key of the principal in the ASGI scope of a request."""
+_IS_LOCAL = "hardwon.is_local"
 _Result = TypeVar("_Result")
 _CONTEXT_PATHS = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
 _MAX_LATE_SECONDS = 5.0
@@ -108,6 +111,7 @@ class OwnerAuthentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        scope[_IS_LOCAL] = True
         try:
             scope[PRINCIPAL] = _as_reporter(OWNER, scope)
         except HardwonError as error:
@@ -148,6 +152,7 @@ class KeyAuthentication:
             return
         try:
             principal = await self._authenticate_in_time(scope)
+            scope[_IS_LOCAL] = principal is ANYONE
             scope[PRINCIPAL] = _as_reporter(principal, scope)
         except _UnauthenticatedError as error:
             response = problem_response(
@@ -163,6 +168,7 @@ class KeyAuthentication:
     async def _admit_page(self, scope: Scope) -> None:
         """Put the principal of a page's request into the scope, or the error that the page shows in its place."""
         scope[SEALER] = self._sealer
+        scope[SESSIONS] = self._auth.authenticator.sessions
         scope[CHECK_KEY] = functools.partial(self._check_typed_key, scope=scope)
         try:
             scope[PRINCIPAL] = _as_reporter(await self._authenticate(scope), scope)
@@ -287,6 +293,8 @@ class KeyAuthentication:
         session = self._sealer.open(cookie)
         if session is None:
             raise _UnauthenticatedError("your session is over: sign in again")
+        if await self._look_up(scope, self._auth.authenticator.sessions.has_ended(session.session_id)):
+            raise _UnauthenticatedError("you signed out: sign in again")
         scope[SESSION] = session
         if session.key_id == OPERATOR_KEY_ID:
             return OPERATOR_PRINCIPAL
@@ -318,8 +326,9 @@ class KeyAuthentication:
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Return why a server without keys refuses a request as foreign, None if it does not.
 
-        A page of another site may post here, with its Origin; or have its own name resolve to this machine (DNS
-        rebinding), which shows in Host. A proxy on this machine forwards requests of anybody.
+        A page of another site may post here, with its Origin; load something from here, such as a picture; or have its
+        own name resolve to this machine (DNS rebinding), which shows in Host. A proxy on this machine forwards requests
+        of anybody.
         """
         decoded = [(name, value.decode("latin-1").lower()) for name, value in headers]
         if any(name in _PROXY_HEADERS for name, _ in decoded):
@@ -328,6 +337,8 @@ class KeyAuthentication:
         for host in hosts:
             if not self._is_own_host(host):
                 return f"this server has no key, so it answers to its own names only, not to {host!r}: {_KEY_ADVICE}"
+        if is_part_of_foreign_page({name.decode("latin-1"): value for name, value in decoded}):
+            return f"this server has no key, so it refuses what a page of another site loads from it: {_KEY_ADVICE}"
         for origin in (value for name, value in decoded if name == b"origin"):
             if origin not in {f"http://{host}" for host in hosts}:
                 return f"this server has no key, so it refuses pages of {origin!r}: {_KEY_ADVICE}"
@@ -379,6 +390,14 @@ class Unauthenticated(AccessDenied):
 
 class _UnauthenticatedError(Exception):
     """No valid credentials: 401, where a key without the permission is 403."""
+
+
+def is_local_caller(scope: Scope) -> bool:
+    """Return whether a caller is on this machine: it owns the data directory, or the server has no keys.
+
+    A caller with a key may be anywhere, so that a path it names is one of another machine.
+    """
+    return bool(scope.get(_IS_LOCAL, False))
 
 
 def client_address(scope: Scope) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Protocol
@@ -23,6 +23,8 @@ CHECK_KEY: Final = "hardwon.check_key"
 """The key of the function in the ASGI scope of a sign-in that returns the principal of a typed key."""
 SEALER: Final = "hardwon.sealer"
 """The key of the `SessionSealer` in the ASGI scope of a sign-in."""
+SESSIONS: Final = "hardwon.sessions"
+"""The key of the `PageSessions` in the ASGI scope of a request for a page."""
 LIFETIME: Final = timedelta(hours=12)
 """Longest session, ours: a working day; the browser forgets the cookie when it is closed."""
 SIGN_IN_PATH: Final = "/session"
@@ -40,7 +42,9 @@ class _Clock(Protocol):
 class Session:
     """A session that was begun with a key. `form_token` is bound to it: a form without it is refused."""
 
+    session_id: str
     key_id: str
+    ends_at: datetime
     form_token: str
 
 
@@ -60,7 +64,7 @@ class SessionSealer:
     def seal(self, key_id: str) -> str:
         """Return the cookie of a new session."""
         ends = int(self.now().timestamp() + LIFETIME.total_seconds())
-        body = f"{key_id}.{ends}.{secrets.token_hex(8)}"
+        body = f"{key_id}.{ends}.{secrets.token_hex(16)}"
         return f"{body}.{self._sign(body, key_id)}"
 
     def open(self, cookie: str) -> Session | None:
@@ -69,9 +73,15 @@ class SessionSealer:
         key_id, _, rest = body.partition(".")
         if not cookie.isascii() or not hmac.compare_digest(signature, self._sign(body, key_id)):
             return None
-        if int(rest.partition(".")[0]) < self.now().timestamp():
+        ends, _, session_id = rest.partition(".")
+        if int(ends) < self.now().timestamp():
             return None
-        return Session(key_id=key_id, form_token=self._sign(f"form {cookie}", key_id))
+        return Session(
+            session_id=session_id,
+            key_id=key_id,
+            ends_at=datetime.fromtimestamp(int(ends), UTC),
+            form_token=self._sign(f"form {cookie}", key_id),
+        )
 
     def _sign(self, text: str, key_id: str) -> str:
         secret = hmac.digest(self.pepper().value, _PURPOSE, sha256)
@@ -95,6 +105,23 @@ def find_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 def is_page(path: str) -> bool:
     """Return whether a path is that of a page, which shows a refusal itself."""
     return path in {"/", SIGN_IN_PATH, SIGN_OUT_PATH} or path.startswith(PAGES_PREFIX)
+
+
+def is_from_another_site(headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another origin made the browser send this, by a link or otherwise.
+
+    By the header Sec-Fetch-Site, which no script can set; browsers send it to https and to this machine.
+    """
+    return headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+
+
+def is_part_of_foreign_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a page of another origin loads this into itself: a picture, a frame, a script's request.
+
+    A link to a page of ours is none: its answer is shown alone.
+    """
+    is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_from_another_site(headers) and not is_link
 
 
 def is_same_origin(origin: str | None, host: str) -> bool:

@@ -132,6 +132,10 @@ class PageRequest:
         """Return a parameter of the address; None where it is missing or blank."""
         return self.request.query_params.get(name, "").strip() or None
 
+    def notice(self, notices: Mapping[str, str]) -> str | None:
+        """Return the notice of the form that led to this page, None where none did."""
+        return notices.get(self.parameter("done") or "")
+
     def segment_id(self, place: int) -> UUID:
         """Return an id of the path, which the table of views has checked to be one."""
         return UUID(self.path[place])

@@ -16,8 +16,9 @@ from hardwon.errors import AccessDenied, HardwonError, InvalidInput, NotFound
 from hardwon.event_log import get_logger
 from hardwon.validation import check_text
 from knowledge.access.principals import Principal, Trust
+from knowledge.access.sessions import PageSessions
 from knowledge.models import DEFAULT_WORKSPACE
-from orchestrator.http.middleware.authentication import PRINCIPAL, Unauthenticated
+from orchestrator.http.middleware.authentication import PRINCIPAL, Unauthenticated, client_address
 from orchestrator.http.middleware.page_sessions import (
     ASSETS_PREFIX,
     CHECK_KEY,
@@ -25,10 +26,13 @@ from orchestrator.http.middleware.page_sessions import (
     PAGES_PREFIX,
     REFUSAL,
     SEALER,
+    SESSIONS,
     SIGN_IN_PATH,
     SIGN_OUT_PATH,
     SessionSealer,
+    find_cookie,
     is_page,
+    is_part_of_foreign_page,
 )
 from orchestrator.http.middleware.problems import problem_response
 from orchestrator.http.operation_route import caller_knowledge
@@ -61,6 +65,7 @@ VIEWS: Final[Mapping[tuple[str, Sequence[str]], View]] = {
     ("GET", ("patterns", ID)): pattern.show_pattern,
     ("POST", ("patterns", ID, "join")): pattern.join,
     ("POST", ("patterns", ID, "split")): pattern.split,
+    ("POST", ("patterns", ID, "tags")): pattern.tag,
     ("POST", ("patterns", ID, "delete")): pattern.delete,
     ("GET", ("waiting",)): waiting.show_waiting,
     ("POST", ("waiting", ID, "approve")): waiting.approve,
@@ -132,6 +137,8 @@ async def show_page(request: Request) -> Response:
         refusal: HardwonError | None = request.scope.get(REFUSAL)
         if refusal is not None:
             raise refusal
+        if request.method == "GET" and is_part_of_foreign_page(request.headers):
+            raise AccessDenied("a page of another site loads this into itself: open it by its address")
         workspace, path = _split_path(request)
         knowledge = caller_knowledge(request, workspace)
         page = PageRequest(request=request, knowledge=knowledge, workspace=workspace, path=path)
@@ -231,7 +238,7 @@ async def sign_in(request: Request) -> Response:
             return show_sign_in(
                 request, status=401, field_error="this is no key: one has only plain letters and digits"
             )
-        principal: Principal = await request.scope[CHECK_KEY](key)
+        principal = await _check_key(request, key)
     except Unauthenticated as error:
         return show_sign_in(request, status=401, field_error=str(error))
     except HardwonError as error:
@@ -250,10 +257,34 @@ async def sign_in(request: Request) -> Response:
     return response
 
 
+async def _check_key(request: Request, key: str) -> Principal:
+    """Return the principal of a typed key; sign-in and refusal are audited. Raises Unauthenticated."""
+    sessions: PageSessions = request.scope[SESSIONS]
+    address = client_address(request.scope)
+    try:
+        principal: Principal = await request.scope[CHECK_KEY](key)
+    except Unauthenticated:
+        await sessions.record_refusal(key, address)
+        raise
+    if principal.key_id is not None:
+        await sessions.record_sign_in(principal.key_id, address)
+    return principal
+
+
 async def sign_out(request: Request) -> Response:
-    """Answer `POST /session/end`: forget the session."""
+    """Answer `POST /session/end`: end the session, so that a copy of its cookie opens nothing either."""
     try:
         check_origin(request)
+        cookie = find_cookie(request.scope["headers"])
+        session = None if cookie is None or SEALER not in request.scope else request.scope[SEALER].open(cookie)
+        if session is not None:
+            sessions: PageSessions = request.scope[SESSIONS]
+            await sessions.end(
+                session.session_id,
+                key_id=session.key_id,
+                ends_at=session.ends_at,
+                address=client_address(request.scope),
+            )
     except HardwonError as error:
         return show_error(request, error)
     response = RedirectResponse(SIGN_IN_PATH, 303, HEADERS)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cachetools import LRUCache
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from hardwon.context.context_blocks import find_block
@@ -29,11 +29,12 @@ from orchestrator.agent_hooks.questions import (
     session_of,
 )
 from orchestrator.context.builder import OrchestratorContextBuilder
+from orchestrator.http.middleware.authentication import is_local_caller
 from orchestrator.http.operation_route import CallerKnowledge, performs
 from orchestrator.importers.fields import key
 from orchestrator.importers.repository import open_repository
 from orchestrator.importers.sessions.checks import read_check, split_named
-from orchestrator.importers.sessions.lessons.entries import task_id_of
+from orchestrator.importers.sessions.lessons.entries import name_of_folder, task_id_of
 
 DEADLINE = timedelta(milliseconds=250)
 """Longest time for a context of a hook, which itself waits for 300 ms; ours."""
@@ -77,11 +78,13 @@ def add_hook_contexts(app: FastAPI) -> None:
 
     @app.post("/v1/hooks/{tool}/{event}", include_in_schema=False)
     @performs("contexts.record", problems=(409,))
-    async def answer_hook(tool: str, event: str, payload: dict[str, Any], knowledge: CallerKnowledge) -> Response:
+    async def answer_hook(
+        tool: str, event: str, payload: dict[str, Any], knowledge: CallerKnowledge, request: Request
+    ) -> Response:
         """Return the context for a hook's moment, as its tool reads it; nothing where there is none."""
         block = None
         if tool in TOOLS:
-            moments = _Moments(handed, knowledge.workspace, tool)
+            moments = _Moments(handed, knowledge.workspace, tool, opens_folders=is_local_caller(request.scope))
             if event in _SUB_AGENTS:
                 block = moments.block_for_sub_agent(payload)
             else:
@@ -99,6 +102,7 @@ class _Moments:
     handed: _Handed
     workspace: str
     tool: str
+    opens_folders: bool
 
     async def find_block(
         self, question: HookQuestion, builder: OrchestratorContextBuilder, checks: Sequence[str]
@@ -109,7 +113,8 @@ class _Moments:
         """
         if not self._is_first(question.session, question.once):
             return None
-        context = await builder.build_context_for_task(await _as_task(question, checks), "coder")
+        task = await _as_task(question, checks, opens_folder=self.opens_folders)
+        context = await builder.build_context_for_task(task, "coder")
         if context.degraded is not None and not context.patterns:
             self.handed.forget(self.workspace, self.tool, question.session, question.once)  # it may ask again
         block = find_block(context.text) if context.patterns else None
@@ -130,22 +135,30 @@ class _Moments:
         return self.handed.is_first(self.workspace, self.tool, session, moment)
 
 
-async def _as_task(question: HookQuestion, checks: Sequence[str]) -> Task:
+async def _as_task(question: HookQuestion, checks: Sequence[str], *, opens_folder: bool) -> Task:
     """Return a question as the task that the session's lesson will be of: the check that failed, in the same words."""
     check = read_check(question.command, named=checks, root=question.folder)
     facts = {} if question.error is None else {"error": question.error}
     return Task(
         description=question.text,
         type="bugfix" if question.error is not None else None,
-        project_id=await asyncio.to_thread(_project, question.folder[-_MAX_FOLDER_CHARS:]) if question.folder else None,
+        project_id=await _project(question.folder, opens_folder=opens_folder),
         task_id=None if check is None else task_id_of(check.key, question.folder),
         run_id=question.session or None,
         facts=facts,
     )
 
 
+async def _project(folder: str | None, *, opens_folder: bool) -> str | None:
+    """Return the project of a folder; of a caller from afar it is the folder's name, as for what its run teaches."""
+    if not folder:
+        return None
+    folder = folder[-_MAX_FOLDER_CHARS:]
+    return await asyncio.to_thread(_project_of_repository, folder) if opens_folder else name_of_folder(folder)
+
+
 @lru_cache(maxsize=1000)
-def _project(folder: str) -> str | None:
+def _project_of_repository(folder: str) -> str | None:
     """Return the project of a folder of this machine; a folder that is not there is of another one."""
     if not os.path.isabs(folder):  # noqa: PTH117 - it is a text of a caller
         return None

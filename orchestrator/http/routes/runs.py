@@ -13,6 +13,7 @@ from hardwon.client.runs import RemoteRuns
 from hardwon.models.entries import CaptureOutcome, CaptureResult
 from hardwon.models.runs import LearnedRun, ToolCall
 from knowledge.wiring.open import Knowledge
+from orchestrator.http.middleware.authentication import is_local_caller
 from orchestrator.http.operation_route import CallerKnowledge
 from orchestrator.http.table_routes import add_rows
 from orchestrator.importers.sessions.checks import split_named
@@ -29,6 +30,7 @@ class _CallerRuns:
     knowledge: Knowledge
     learning: CallerServices
     lock: asyncio.Lock
+    is_local: bool
 
     @property
     def _marks_name(self) -> str:
@@ -51,7 +53,7 @@ class _CallerRuns:
         settings = self.knowledge.settings
         named = [*split_named(settings.check_commands), *(checks or ())]
         session = make_session(framework, session_id, calls, folder=folder, contexts=contexts or ())
-        reader = SessionReader(project=project_id, named=named)
+        reader = SessionReader(project=project_id, named=named, opens_folders=self.is_local)
         results: list[CaptureResult] = []
         lessons = await asyncio.to_thread(reader.find_lessons, session)
         async with self.lock:
@@ -71,7 +73,8 @@ class _CallerRuns:
 async def _runs(knowledge: CallerKnowledge, request: Request) -> _CallerRuns:
     app = request.app
     workspace = app.state.knowledge.in_workspace(knowledge.workspace)
-    return _CallerRuns(knowledge, CallerServices(workspace, knowledge.principal), app.state.runs)
+    learning = CallerServices(workspace, knowledge.principal)
+    return _CallerRuns(knowledge, learning, app.state.runs, is_local_caller(request.scope))
 
 
 def add_runs(app: FastAPI) -> None:

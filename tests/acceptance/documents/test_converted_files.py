@@ -36,7 +36,14 @@ class Waits(SubprocessConverter):
         self.most = max(self.most, self.at_once)
         await asyncio.sleep(0.05)
         self.at_once -= 1
-        told = {"text": f"{ending} {len(content)}", "title": None, "pages": (), "of_pages": 0, "unread": ()}
+        told = {
+            "text": f"{ending} {len(content)}",
+            "title": None,
+            "pages": (),
+            "of_pages": 0,
+            "unread": (),
+            "notes": (),
+        }
         return json.dumps({**told, "text_cut": False, "pages_cut": False}).encode()
 
 

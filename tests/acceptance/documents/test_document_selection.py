@@ -160,7 +160,9 @@ async def test_a4_06_a4_20_f8_seed_defect_the_picked_one_of_a_hundred_documents_
         for number in range(100):
             text = f"# Rules {number}\n\nThe offside position of a player in an offside position, part {number}.\n"
             await knowledge.documents.library.add(NewDocument(uri=f"{number}.md", content=text.encode()), scope)
-        hidden = b"# Hidden rules\n\nWhat nobody told of flags and offside.\n"
+        hidden = (
+            b"# Hidden rules\n\nWhat nobody told of flags: a player who is offside, in such a position, is penalised.\n"
+        )
         await knowledge.documents.library.add(NewDocument(uri="hidden.md", content=hidden), scope)
         await knowledge.documents.indexing.run()
         told = await ask(knowledge)

@@ -40,7 +40,7 @@ class Judging:
     def __call__(self, instructions: str, text: str) -> str:
         if instructions == PROMPT:
             self.judged.append(json.loads(text))
-            return self.verdicts.pop(0) if self.verdicts else '{"follow": [1]}'
+            return self.verdicts.pop(0) if self.verdicts else '{"follow": []}'
         self.written += 1
         return answered(RIGHT, TURNED)
 
@@ -77,7 +77,7 @@ async def test_a_claim_that_does_not_follow_is_dropped_though_its_quote_is_real(
     assert judging.written == 2, "the model is told why, once"
     (first, *_) = judging.judged
     assert first["question"] == "Who restores the backup of Bob?"
-    assert first["claims"][1] == {"claim": 2, "text": TURNED[0], "quotes": [RIGHT[0]]}
+    assert first["claims"] == [{"claim": 1, "text": TURNED[0], "quotes": [RIGHT[0]]}], "the other is what it quotes"
 
 
 async def test_what_was_asked_for_is_not_passed_over_where_the_verdict_cannot_be_read(
@@ -86,7 +86,8 @@ async def test_what_was_asked_for_is_not_passed_over_where_the_verdict_cannot_be
     server.says = Judging("hm", '{"follow": [1, 2, 9]}')
     assert len((await ask(knowledge)).claims) == 2, "asked once more"
     server.says = Judging(*["hm"] * 9)
-    assert (await ask(knowledge, "Who restores backups?")).status is AnswerStatus.NOT_FOUND
+    answer = await ask(knowledge, "Who restores backups?")
+    assert [claim.text for claim in answer.claims] == [RIGHT[0]]
 
 
 async def test_nothing_is_judged_unless_it_is_asked_for_and_no_answer_of_before_is_given_after(

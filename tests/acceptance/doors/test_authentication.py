@@ -19,7 +19,8 @@ from knowledge.access import authentication
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import KeyHash, KeyService, Pepper
 from knowledge.access.principals import Principal, Trust
-from knowledge.adapters.postgres.admin.access import PostgresKeys
+from knowledge.access.sessions import PageSessions
+from knowledge.adapters.postgres.admin.access import PostgresKeys, PostgresSessions
 from knowledge.text.redaction import redact
 from tests.conftest import SetClock
 from tests.support.cases import over
@@ -57,7 +58,14 @@ class Ring:
         self.keys = KeyService(store=self.store, pepper=lambda: PEPPER, clock=self.clock, cache=self.doors)
 
     def another_process(self, pepper: Pepper = PEPPER) -> Authenticator:
-        return Authenticator(store=self.store, pepper=lambda: pepper, clock=self.clock, seconds=lambda: self.seconds)
+        sessions = PageSessions(store=PostgresSessions(self.store._engine), clock=self.clock)
+        return Authenticator(
+            store=self.store,
+            sessions=sessions,
+            pepper=lambda: pepper,
+            clock=self.clock,
+            seconds=lambda: self.seconds,
+        )
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.models import PRIOR_WEIGHTS
 from knowledge.wiring.open import Knowledge
-from orchestrator.cli.reports.evaluation_report import print_demo
+from orchestrator.cli.reports.evaluation_report import print_demo, print_story_total
 from orchestrator.evaluation import demo, story_tasks
 from orchestrator.evaluation.story import StoryStep, tell_story
 from orchestrator.observability.progress import Stages
@@ -76,10 +76,11 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
     assert (second.hit_at_1, second.hit_at_3) == (first.hit_at_1, first.hit_at_3)
     assert (await knowledge.stats()).entries == {}, "the demo keeps to a workspace of its own"
 
+    print_story_total(second.story)
     print_demo(second, as_json=False)
     printed = capsys.readouterr().out
-    assert "Together: 27 tries without memory, 16 with it." in printed
-    assert "keywords (BM25)" in printed
+    assert "Together: 27 attempts and proposals without memory, 16 with it." in printed
+    assert "keyword search (BM25)" in printed
     pattern = next(step.pattern_id for step in second.story if step.pattern_id)
     assert f".venv/bin/hardwon serve, then http://127.0.0.1:8420/w/demo-2/patterns/{pattern}\n" in printed
 
@@ -94,8 +95,8 @@ async def test_the_story_saves_attempts_and_a_rejection_and_a_wrong_hint_loses_i
         (15, 7, "attempt"),
         (0, 0, "hint"),
     ]
-    assert "`text.replace(',', '')`: fails" in steps[3].lines[1], "the wrong hint was believed once"
-    assert not any("`text.replace(',', '')`: fails" in line for line in steps[3].lines[2:])
+    assert "`text.replace(',', '')`: fails" in steps[3].lines[2], "the wrong hint was believed once"
+    assert not any("`text.replace(',', '')`: fails" in line for line in steps[3].lines[3:])
     assert [line.split(": ", 1)[1] for line in steps[4].lines[-2:]] == [
         "Open the file with another encoding: `encoding='cp1252'`. Worked 5 of 5 times",
         "Open the file with another encoding: `encoding='latin-1'`. Worked 2 of 3 times",

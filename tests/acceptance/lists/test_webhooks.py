@@ -1,4 +1,4 @@
-"""Word by webhook: to a real server on loopback that fails first, signed, once for each thing, without stored texts."""
+"""Messages by webhook: to a real server on loopback that fails first, signed, once for each thing, without texts."""
 
 from __future__ import annotations
 

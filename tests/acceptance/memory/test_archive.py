@@ -97,6 +97,7 @@ async def fill(knowledge: Knowledge) -> None:
     for project in ("a", "b"):
         await fail(knowledge, project_id=project)
     await knowledge.checkpoints.process_all()
+    await knowledge.corrections.tag((await knowledge.queries.query_for_failure(CART))[0].pattern_id, ["ours"])
     await learn(knowledge.in_workspace("other"), 5)
     await fail(knowledge, failure_description="still staged", dead_ends=["restart it"])
     await knowledge.capture.capture_gate_rejection(project_id="a", gate_type="review", human_feedback="no")

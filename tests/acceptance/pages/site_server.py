@@ -47,6 +47,13 @@ HOSTILE: Sequence[str] = (
     "| a | b |\n|---|---|\n| <svg onload=alert(1)> | `</code><script>` |\n\n```html\n<script>alert(1)</script>\n```",
     "[x]: javascript:alert(1)\n\n[x] **__bold__** <style>*{display:none}</style>",
 )
+HOSTILE_TAGS: Sequence[str] = (
+    "<img src=x onerror=alert(1)>",
+    "\"'><script>",
+    "{{ 7 * 7 }}",
+    "x" * 50,
+    "\u05e9\u05dc\u05d5\u05dd",
+)
 _TOLD = (
     ("postgres", "Deadlock when two imports update the same accounts", "Sort the accounts by id before updating them"),
     ("python", "TypeError in the cart total when a price is missing", "Treat a missing price as zero and log it"),
@@ -265,7 +272,10 @@ async def fill_hostile(knowledge: Knowledge) -> Sequence[PatternId]:
     for text in HOSTILE[:3]:
         task = Task(description=text, project_id="<b>p</b>", task_id="<i>t</i>", run_id="1")
         await builder.build_context_for_task(task, "<u>agent</u>")
-    return [pattern.pattern_id for pattern in await knowledge.lists.patterns(limit=100)]
+    ids = [pattern.pattern_id for pattern in await knowledge.lists.patterns(limit=100)]
+    for pattern_id in ids:
+        await knowledge.corrections.tag(pattern_id, HOSTILE_TAGS)
+    return ids
 
 
 _KEYS: Sequence[tuple[str, Sequence[str], str | None]] = (

@@ -440,6 +440,33 @@ async def test_a_person_corrects_a_text_and_its_history_keeps_the_old_one(knowle
         assert "typo" in after
 
 
+async def test_a_person_tags_a_pattern_and_filters_by_the_tag_and_a_reader_sees_it(knowledge: Knowledge) -> None:
+    (entry,) = await learn(knowledge, failure())
+    await learn(knowledge, failure(failure_description="Printer jams on labels"))
+    page = address(knowledge, f"patterns/{(await knowledge.capture.get(entry)).pattern_id}")
+    async with signed_in(knowledge, ["query", "review"]) as client, signed_in(knowledge, ["query"]) as reader:
+        token = {"form_token": token_of((await client.get(page)).text)}
+        bad = await client.post(f"{page}/tags", data=token | {"tags": "<b>x</b>, " + "y" * 51}, headers=_ORIGIN)
+        assert bad.status_code == 422
+        assert re.findall(r"id=\"f-([a-z_]+)-error", bad.text) == ["tags"]
+        assert f'value="&lt;b&gt;x&lt;/b&gt;, {"y" * 51}"' in bad.text
+        done = await client.post(f"{page}/tags", data=token | {"tags": "<b>X</b>, a&b,"}, headers=_ORIGIN)
+        assert (done.status_code, done.headers["location"]) == (303, f"{page}?done=tagged")
+        after = (await client.get(page)).text
+        links = re.findall(r'<a class="tag" href="([^"]+)" dir="auto">([^<]+)</a>', after)
+        assert [words for _, words in links] == ["&lt;b&gt;x&lt;/b&gt;", "a&amp;b"]
+        assert 'value="&lt;b&gt;x&lt;/b&gt;, a&amp;b"' in after
+        listed = (await reader.get(links[1][0])).text
+        assert (rows_of(listed), 'option value="a&amp;b" selected>a&amp;b (1)' in listed) == (
+            [rows_of(listed)[0]],
+            True,
+        )
+        seen = (await reader.get(page)).text
+        assert ("a&amp;b" in seen, 'name="tags"' in seen) == (True, False)
+        refused = await reader.post(f"{page}/tags", data={"tags": "mine"}, headers=_ORIGIN)
+        assert refused.status_code == 403
+
+
 async def test_an_outcome_is_told_on_the_page_of_a_context(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     async with http_of(knowledge) as client:

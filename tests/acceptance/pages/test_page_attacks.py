@@ -14,7 +14,9 @@ from orchestrator.http.app import make_app
 from orchestrator.http.middleware.admission import Admission
 from orchestrator.http.middleware.page_sessions import COOKIE
 from orchestrator.http.pages.rendering.markdown import highlight_code, render_markdown
+from tests.acceptance.pages.site_documents import fill_documents
 from tests.acceptance.pages.test_page_access import address, hold_back, http_of_browser, signed_in
+from tests.support.cases import over
 from tests.support.clients import auth_of, http_of
 
 
@@ -94,3 +96,55 @@ async def test_questions_and_jobs_of_pages_wait_with_the_long_work(knowledge: Kn
     for method, path in (("GET", "ask"), ("POST", "health/jobs/prune"), ("POST", "audit/verify")):
         assert admission.queue(method, address(knowledge, path)) is long
     assert admission.queue("GET", address(knowledge, "patterns")) is not long
+
+
+_QUESTION = "For how many days are backups kept?"
+_LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+_PARTS = {
+    "picture": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    "frame": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    "script": {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+}
+
+
+@over("part", list(_PARTS))
+async def test_no_other_site_has_a_question_asked_or_anything_loaded(knowledge: Knowledge, part: str) -> None:
+    await fill_documents(knowledge)
+    asks = [address(knowledge, "ask"), address(knowledge, "patterns"), "/api/search"]
+    async with http_of_browser(knowledge) as client:
+        for site in ("cross-site", "same-site"):
+            for path in asks:
+                foreign = await client.get(
+                    path, params={"q": _QUESTION}, headers=_PARTS[part] | {"Sec-Fetch-Site": site}
+                )
+                assert (foreign.status_code, "35 days" in foreign.text) == (403, False), (path, site)
+        own = await client.get(
+            asks[0], params={"q": _QUESTION}, headers=_PARTS[part] | {"Sec-Fetch-Site": "same-origin"}
+        )
+        assert (own.status_code, "<mark>" in own.text) == (200, True)
+
+
+async def test_a_link_of_another_site_opens_pages_and_asks_nothing(knowledge: Knowledge) -> None:
+    await fill_documents(knowledge)
+    async with http_of_browser(knowledge) as client:
+        assert (await client.get(address(knowledge, "patterns"), headers=_LINK)).status_code == 200
+        followed = await client.get(address(knowledge, "ask"), params={"q": _QUESTION}, headers=_LINK)
+        assert (followed.status_code, "<mark>" in followed.text) == (200, False)
+        assert f'value="{_QUESTION}"' in followed.text
+        assert "Press Ask to have it answered" in followed.text
+        typed = await client.get(
+            address(knowledge, "ask"), params={"q": _QUESTION}, headers=_LINK | {"Sec-Fetch-Site": "none"}
+        )
+        assert "<mark>" in typed.text
+
+
+async def test_a_picture_on_a_neighbouring_site_asks_nothing_with_somebodys_session(knowledge: Knowledge) -> None:
+    """`SameSite=Strict` lets the cookie along from another port of the same host, or another name of its domain."""
+    await fill_documents(knowledge)
+    async with signed_in(knowledge, ["query", "documents"]) as client:
+        target = address(knowledge, "ask")
+        foreign = await client.get(
+            target, params={"q": _QUESTION}, headers=_PARTS["picture"] | {"Sec-Fetch-Site": "same-site"}
+        )
+        assert (foreign.status_code, "35 days" in foreign.text) == (403, False)
+        assert (await client.get(target, params={"q": _QUESTION})).status_code == 200

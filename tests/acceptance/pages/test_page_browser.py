@@ -258,6 +258,17 @@ def test_no_page_scrolls_sideways_at_other_widths(look: Window, site: Site, widt
         check_page(window, path)
 
 
+def test_the_age_of_what_waits_is_whole_at_every_width(look: Window) -> None:
+    cut = "each => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().width < 10"
+    for width in (320, 390, 700, 1280):
+        window = look(width=width)
+        for workspace in ("default", "hostile"):
+            window.go(f"/w/{workspace}/waiting")
+            assert window.count(".item .spread > .nowrap") > 1
+            found = f"elements => elements.filter({cut}).map(each => each.textContent)"
+            assert window.page.locator(".item .spread > .nowrap").evaluate_all(found) == [], (width, workspace)
+
+
 def test_pages_are_light(look: Window, site: Site) -> None:
     window = look()
     sizes: dict[str, tuple[int, int]] = {}
@@ -312,5 +323,6 @@ def test_documents_are_asked_and_deleted_without_a_script(look: Window) -> None:
     row = page.locator("tr", has_text="Betriebshandbuch")
     row.locator("summary").click()
     row.get_by_role("button", name="Delete for good").click()
+    page.wait_for_url("**/documents?done=deleted")
     assert page.locator("tr", has_text="Betriebshandbuch").count() == 0
     assert page.locator("h1").count() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from hardwon.models.documents import DocumentStatus
@@ -77,10 +78,14 @@ async def test_a1_24_an_answer_is_that_of_the_api_and_marks_its_sentence_in_the_
         (marked,) = re.findall(r"<mark>(.*?)</mark>", shown.text, re.DOTALL)
         assert marked.strip() in RETENTION
         assert "35 days" in shown.text
-        assert told["citations"][0]["quote"] == marked
+        (citation,) = told["citations"]
+        start, end = citation["marked"] or (0, 0)
+        assert citation["quote"][start:end] == marked
+        assert citation["quote"] in html.unescape(shown.text.replace("<mark>", "").replace("</mark>", ""))
 
         silent = await client.get(_page(knowledge, "ask"), params={"q": "Which discount do resellers of shoes get?"})
         assert "Not in the documents" in silent.text
+        assert "Nothing found says <b>" in silent.text
         assert "<mark>" not in silent.text
         assert 'id="answer"' not in silent.text
         empty = await client.get(_page(knowledge, "ask"), params={"q": question, "kb": "case", "scope": "17"})

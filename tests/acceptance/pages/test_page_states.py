@@ -124,6 +124,9 @@ def test_hidden_characters_have_names_and_emoji_stay_whole() -> None:
     assert "RIGHT-TO-LEFT OVERRIDE" in show_text("a\u202eb")
     assert name_hidden("fine \u2764\ufe0f\ttext\n") == "fine \u2764\ufe0f\ttext\n"
     assert first_line("\n## **Deadlock** in `book`\nmore") == "Deadlock in book"
+    sections = "## What it does\nChecks for `x`.\n\n## Why is this bad?\nIt is slow."
+    assert (first_line(sections), first_line("## A\n## B")) == ("Checks for x.", "A")
+    assert first_line("# Title\n## What it does\nx\n## Why\ny") == "Title"
 
 
 def test_a_strip_names_its_record_and_draws_few_attempts_one_by_one() -> None:

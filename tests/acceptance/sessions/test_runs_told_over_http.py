@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hardwon.errors import InvalidInput
+from hardwon.models.access import Scope
 from hardwon.models.ids import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.models import EntryStatus
 from knowledge.wiring.open import Knowledge
@@ -162,3 +165,33 @@ async def test_no_key_hides_what_another_key_tells(knowledge: Knowledge) -> None
             for expected in ((1, 0), (0, 1)):
                 answer = await client.post("/v1/runs", json=told, headers={"Authorization": f"Bearer {key}"})
                 assert (answer.json()["captured"], answer.json()["known"]) == expected
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder of this machine whose repository has another name."""
+    folder = tmp_path / "named-by-folder"
+    folder.mkdir()
+    for command in ("init -q", "remote add origin https://example.org/named-by-repository.git"):
+        subprocess.run(["git", *command.split()], cwd=folder, check=True)
+    return folder
+
+
+async def test_a_caller_with_a_key_has_the_server_open_no_folder(knowledge: Knowledge, repository: Path) -> None:
+    """A key may be used from afar: what it names is no place of this machine, and no git runs there."""
+    made = await knowledge.keys.create([Scope.CAPTURE, Scope.QUERY], workspace=knowledge.workspace)
+    keyed = make_app(knowledge, auth=auth_of(knowledge))
+    told = {"framework": "langgraph", "calls": [FAIL], "folder": str(repository)}
+    payload = {"session_id": "h", "cwd": str(repository), "hook_event_name": "UserPromptSubmit", "prompt": FAILURE}
+    headers = {"Authorization": f"Bearer {made.secret}"}
+    async with http_of(keyed, headers=headers) as far, http_of(knowledge) as near:
+        for client, session in ((far, "far"), (near, "near")):
+            answer = await client.post("/v1/runs", json=told | {"session_id": session})
+            assert answer.json()["captured"] == 1, answer.text
+        found = {entry.project_id for entry in await knowledge.capture.unresolved()}
+        assert found == {"named-by-folder", "named-by-repository"}
+        for client, project in ((far, "named-by-folder"), (near, "named-by-repository")):
+            assert (await client.post("/v1/hooks/claude-code/UserPromptSubmit", json=payload)).status_code in {200, 204}
+            (record,) = await knowledge.contexts.list(project_id=project, limit=10)
+            assert record.project_id == project
+            payload["session_id"] = "i"

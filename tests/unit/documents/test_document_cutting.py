@@ -17,7 +17,6 @@ from knowledge.documents.parsing.log_lines import lines_of, moment, read_lines, 
 from knowledge.documents.ports import ParsedDocument
 from knowledge.documents.relevance import Scale, middle_sentence
 from knowledge.documents.retrieval.search import parse_conditions
-from knowledge.documents.segmentation.units import units
 from tests.support.cases import each_case, over
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -29,7 +28,10 @@ def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
     return split_document(ParsedDocument(text=text, document_type=kind), lines, tokens=tokens)
 
 
-@given(st.sampled_from(list(DocumentType)), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
+WHOLE = [each for each in DocumentType if each is not DocumentType.LOG]
+
+
+@given(st.sampled_from(WHOLE), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
 def test_passages_are_pieces_of_the_text_and_leave_nothing_out(
     kind: DocumentType, lines: list[str], tokens: int
 ) -> None:
@@ -86,10 +88,6 @@ def test_only_a_fence_of_its_own_kind_ends_a_fence_and_words_in_its_marks_begin_
     """As CommonMark has it: else all headings after them are lost, or lines of code are headings."""
     text = "# A\n\n```make ready``` makes it.\n\n## B\n\n````md\n```py\n# none\n```\n# none\n````\n\n## C\n\nSee.\n"
     assert [chunk.section for chunk in cut_as(DocumentType.MARKDOWN, text)] == ["A", "A > B", "A > C"]
-    assert [unit.read for unit in units("```make ready``` makes it ready.\n\nIt takes a minute.\n")] == [
-        "```make ready``` makes it ready.",
-        "It takes a minute.",
-    ]
 
 
 def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:
@@ -112,14 +110,27 @@ def test_a_long_configuration_is_cut_by_its_sections() -> None:
     assert [chunk.section for chunk in chunks] == [f"part{n}" for n in range(6)]
 
 
-def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None:
-    """A0-72: line_number, timestamp, severity."""
-    quiet = "".join(f"2025-10-19T14:00:{n:02}Z INFO fine and well {'x' * 30}\n" for n in range(10))
-    bad = "2025-10-19T15:00:00Z ERROR gone\n  at Pool.take\n"
+def test_a_log_has_a_passage_for_each_kind_of_entry_that_knows_the_times_and_severities_of_all() -> None:
+    """A0-72: line_number, timestamp, severity. An entry goes on below its first line, where the others have a time."""
+    quiet = "".join(f"2025-10-19T14:00:{n:02}Z INFO job {n} is fine and well\n" for n in range(10))
+    bad = "".join(f"2025-10-19T{hour}:00:00Z ERROR gone\n  at Pool.take\n" for hour in (15, 18))
     chunks = cut_as(DocumentType.LOG, quiet + bad, 256)
-    assert [(chunk.line_start, chunk.line_end) for chunk in chunks] == [(1, 10), (11, 12)]
+    assert [(chunk.line_start, chunk.line_end) for chunk in chunks] == [(1, 1), (11, 12)]
+    assert chunks[1].text.endswith("ERROR gone\n  at Pool.take")
     assert chunks[1].severities == (Severity.ERROR,)
     assert chunks[1].timestamp == datetime(2025, 10, 19, 15, tzinfo=UTC)
+    assert chunks[1].until == datetime(2025, 10, 19, 18, tzinfo=UTC)
+
+
+def test_names_that_differ_from_line_to_line_are_variable_and_verbs_are_not() -> None:
+    """Drain: a log of sshd has one template for each thing that happens, not one for each account."""
+    names = [f"user{letter}" for letter in "abcdefghijk"]
+    lines = [f"Oct 19 14:00:01 web sshd[7]: Failed password for {name} from 10.0.0.7 port 22 ssh2" for name in names]
+    lines += [f"Oct 19 14:00:01 web sshd[7]: Connection {verb} by remote host" for verb in ("closed", "reset")]
+    templates = [line.template for line in read_lines("\n".join(lines), now=NOW)]
+    assert len(set(templates[: len(names)])) == 1
+    assert "for <*> from <*>" in templates[0]
+    assert len(set(templates)) == 3
 
 
 @over(

@@ -46,6 +46,16 @@ def plan(**fields: Any) -> LogQuery:
         ("What is the first line of the log?", plan(listed=True, top=1)),
         ("How many entries of each severity are there?", plan()),
         ("Which path has the most requests?", plan(group_by=(Group.PATH,))),
+        ("Which address has the most failed passwords?", plan(words=("failed", "password"), field="address")),
+        ("How many errors per host?", plan(severities=ERRORS, field="host")),
+        ("top 3 users", plan(field="user", top=3)),
+        ("Which user has the most errors?", plan(severities=ERRORS, field="user")),
+        ("Which 3 IPs sent most requests?", plan(field="address", top=3)),
+        ("How many requests by status code?", plan(field="status")),
+        ("How many ERROR entries per hour?", plan(severities=(Severity.ERROR,), field="hour")),
+        ("How many timeouts per tenant_id?", plan(words=("timeout",), field="tenant_id")),
+        ("Which service logs the most warnings?", plan(severities=(Severity.WARN,), field="program")),
+        ("How many different users are there?", plan(field="user")),
         ("What happened on 2025-10-19?", plan(since=DAY, until=DAY, listed=True)),
         ("How many lines between 10:00 and 11:00?", plan(since=time(10), until=time(11))),
         ("How many lines since 9:05 UTC?", plan(since=time(9, 5, tzinfo=UTC))),
@@ -75,6 +85,9 @@ def test_beside_documents_only_what_names_lines_of_a_log_has_a_plan() -> None:
     assert parse_log_question("How many vacations do employees have?", addressed=False) is None
     assert parse_log_question("What errors were there?", addressed=False) is None
     assert parse_log_question("How many vacations do employees have?") == plan(words=("vacation", "employee"))
+    most = plan(words=("failed", "password"), field="address")
+    assert parse_log_question("Which address has the most failed passwords?", addressed=False) == most
+    assert parse_log_question("Which host has the most memory?", addressed=False) is None
     assert parse_log_question("When did the errors start?", addressed=False) == plan(severities=ERRORS)
     assert addresses_logs("Show me all CRITICAL entries")
     assert not addresses_logs("What errors were there?")

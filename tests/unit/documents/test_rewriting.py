@@ -97,3 +97,7 @@ def test_a0_87_questions_that_refer_are_known(question: str) -> None:
 )
 def test_a0_87_questions_that_stand_alone_are_not_rewritten(question: str) -> None:
     assert not refers(question)
+
+
+def test_a_rewriting_that_shares_no_word_with_question_and_conversation_is_not_kept() -> None:
+    assert accept_rewrite("Which flowers bloom in spring?", "When did they start?", TALK) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knowledge.documents.extraction.embedding_cache import SentenceVectors
+from knowledge.documents.reading.embedding_cache import SentenceVectors
 from tests.support.embedders import HashingEmbedder
 
 

@@ -6,27 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.models.documents import DocumentType
+from knowledge.documents.blocks.cut import cut_document
+from knowledge.documents.blocks.model import BlockKind
 from knowledge.documents.parsing.chunking import split_document
-from knowledge.documents.parsing.csv_tables import as_rows
 from knowledge.documents.parsing.decode import read
 from knowledge.documents.ports import ParsedDocument
-from knowledge.documents.segmentation.segments import Unit
-from knowledge.documents.segmentation.units import units
+from knowledge.formats.csv_tables import as_rows
 from tests.support.cases import over
 
 VALVES = 'valve,opens at,by\ninlet,"4 bar, or\nmore",hand\n\noutlet,9 | 10 bar,\n'
 
 
-def told(parsed: ParsedDocument, tokens: int = 512) -> list[Unit]:
-    return [unit for chunk in split_document(parsed, tokens=tokens) for unit in units(chunk.text, chunk.function or "")]
+def rows_of(parsed: ParsedDocument) -> list[str]:
+    blocks = cut_document(parsed.text, parsed.document_type)
+    return [each.told for each in blocks if each.kind is BlockKind.ROW]
 
 
 def test_separated_values_are_rows_told_with_their_columns_each_on_its_line() -> None:
     parsed = read("valves.csv", VALVES.encode(), redacting=True)
     assert parsed.document_type is DocumentType.MARKDOWN
-    assert [each.told for each in told(parsed) if each.key] == [
+    assert rows_of(parsed) == [
         "valve: inlet; opens at: 4 bar, or more; by: hand",
-        "valve: outlet; opens at: 9 \\| 10 bar",
+        "valve: outlet; opens at: 9 | 10 bar",
     ]
     assert parsed.text.split("\n") == [
         "| valve | opens at | by |",
@@ -81,5 +82,4 @@ def test_every_row_of_a_long_table_is_told_with_the_names_of_its_columns(separat
         ]
         parsed = read("valves.md", "\n".join([*lines, "", "All are checked."]).encode(), redacting=False)
     assert len(split_document(parsed, tokens=128)) > 3
-    found = {each.told for each in told(parsed, tokens=128) if each.key}
-    assert found == {f"valve: {one}; opens at: {two}; how: {three}" for one, two, three in rows}
+    assert set(rows_of(parsed)) == {f"valve: {one}; opens at: {two}; how: {three}" for one, two, three in rows}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from benchmarks.lying import KINDS, lies, told
 from hardwon.models.documents import DocumentId, LogLine, Passage, PassageId, PassageKind
+from knowledge.documents.blocks.markdown import markdown_blocks
+from knowledge.documents.blocks.model import Block
 from knowledge.documents.parsing.sentences import sentences
-from knowledge.documents.segmentation.segments import Unit
-from knowledge.documents.segmentation.units import units
 from knowledge.documents.verification import verify as verifying
 from knowledge.documents.verification.injection import gives_orders, without_orders
 from knowledge.documents.verification.verify import (
@@ -59,6 +59,12 @@ def evidence(text: str, *, title: str = "Refunds", kind: PassageKind = PassageKi
 def stands(text: str, *quotes: str, source: str = RULES, question: str = "How are refunds granted?") -> bool:
     written = DraftClaim(text=text, quotes=tuple((1, quote) for quote in quotes))
     return bool(verify([written], [evidence(source)], question).claims)
+
+
+def shown(text: str, quote: str, source: str) -> str:
+    """Return what is shown of a claim."""
+    [claim] = verify([DraftClaim(text=text, quotes=((1, quote),))], [evidence(source)], "How?").claims
+    return claim.text
 
 
 @each_case
@@ -120,21 +126,16 @@ def test_d5_a_claim_half_of_whose_words_are_quoted_or_asked_stands_and_one_of_fe
     assert not accept_missing("Refunds granted purchased elephants paint turquoise skies", asked)
 
 
-def test_d5_a_claim_that_denies_what_nobody_denies_is_dropped() -> None:
+def test_d5_instead_of_a_claim_that_denies_what_nobody_denies_its_quote_is_shown() -> None:
     source = "A refund is granted within 30 days."
-    assert not stands("A refund is not granted within 30 days.", source, source=source)
+    assert shown("A refund is not granted within 30 days.", source, source) == source
 
 
 @each_case
-def test_d5_a_claim_that_leaves_out_what_is_denied_is_dropped(claim: str, source: str) -> None:
+def test_d5_instead_of_a_claim_that_leaves_out_what_is_denied_its_quote_is_shown(claim: str, source: str) -> None:
     """All its words stand in what it quotes, and it says the opposite."""
-    assert not stands(claim, source, source=source)
-    assert stands(source, source, source=source)
-
-
-@each_case
-def test_d5_a_claim_of_what_is_denied_within_limits_or_said_elsewhere_stands(claim: str, source: str) -> None:
-    assert stands(claim, source, source=source)
+    assert shown(claim, source, source) == source
+    assert shown(source, source, source) == source
 
 
 RETRIED = (
@@ -164,14 +165,11 @@ SHARED = "The cache must not be shared between tenants."
         ("Refunds are granted on Sundays.", "Refunds are not granted on Sundays, when the shop is closed all day.", ""),
     ],
 )
-def test_d5_a_claim_that_repeats_what_a_negation_stands_before_is_dropped(claim: str, quote: str, source: str) -> None:
+def test_d5_instead_of_what_a_negation_stands_before_its_whole_sentence_is_shown(
+    claim: str, quote: str, source: str
+) -> None:
     """A quote may begin behind the negation, and a claim may be a small part of its sentence."""
-    assert not stands(claim, quote, source=source or quote)
-
-
-@each_case
-def test_d5_a_claim_of_another_clause_than_the_one_that_denies_stands(claim: str, source: str) -> None:
-    assert stands(claim, source, source=source)
+    assert shown(claim, quote, source or quote) == (source or quote)
 
 
 def test_a0_15_a_line_number_and_a_time_of_the_header_may_be_named() -> None:
@@ -270,10 +268,10 @@ INSTALLING = (
 )
 
 
-@pytest.mark.parametrize("unit", list(units(INSTALLING)), ids=lambda unit: unit.kind)
-def test_what_stands_in_a_document_word_for_word_stands_in_an_answer(unit: Unit) -> None:
-    quote = INSTALLING[slice(*unit.span)]
-    assert stands(unit.told, quote, source=INSTALLING)
+@pytest.mark.parametrize("block", list(markdown_blocks(INSTALLING)), ids=lambda block: block.kind)
+def test_what_stands_in_a_document_word_for_word_stands_in_an_answer(block: Block) -> None:
+    quote = INSTALLING[slice(*block.span)]
+    assert stands(block.told or quote, quote, source=INSTALLING)
 
 
 def test_a_command_in_quotes_that_the_document_does_not_have_falls() -> None:
@@ -351,7 +349,6 @@ def test_a_sentence_ends_without_a_blank_where_its_writing_has_none() -> None:
         "保存期間は最大一年です。",
         "復元には管理者の承認が必要です。",
     ]
-    assert [each.kind for each in units("更新できますか\uff1f")] == ["question"]
 
 
 def test_a_line_of_negations_alone_takes_no_time_that_grows_with_its_square() -> None:
@@ -391,3 +388,43 @@ def test_a_quote_of_a_log_is_of_the_moment_of_its_own_line() -> None:
     assert shown.place(told.index("ERROR three"), "ERROR three") == (9, 9, ended)
     undated = Evidence(replace(passage, timestamp=None, until=None), told)
     assert undated.place(0, "ERROR one") == (7, 7, None)
+
+
+@over(
+    "claim, sentence",
+    [
+        ("The node is promoted after 30 seconds.", "The node is demoted after 30 seconds."),
+        ("The node becomes the new primary.", "The node becomes the old primary."),
+        ("The cache loses its entries at night.", "The cache keeps its entries at night."),
+    ],
+)
+def test_instead_of_a_claim_with_a_word_that_its_quote_has_not_the_quote_is_shown(claim: str, sentence: str) -> None:
+    """It said the opposite, with a true quote."""
+    written = DraftClaim(text=claim, quotes=((1, sentence),))
+    [shown] = verify([written], [evidence(sentence)], "When is the node promoted to the new primary?").claims
+    assert shown.text == sentence
+
+
+def test_a_claim_may_say_what_its_quote_says_in_another_form() -> None:
+    assert (
+        verify(
+            [
+                DraftClaim(
+                    text="Nodes get demoted after thirty seconds.", quotes=((1, "A node is demoted after 30 seconds."),)
+                )
+            ],
+            [evidence("A node is demoted after 30 seconds.")],
+            "When?",
+        )
+        .claims[0]
+        .text.startswith("Nodes")
+    )
+
+
+def test_a_long_block_that_begins_or_ends_in_quotation_marks_is_its_own_quote() -> None:
+    """A block of more than a claim's length fell, as the marks at its ends are no part of a quote that is found."""
+    text = "``The pump`` moves water. " + "It runs day and night, in all weather. " * 40 + "It is called ``a pump``."
+    written = DraftClaim(text=text, quotes=((1, text),), marked=(0, 25))
+    [claim] = verify([written], [evidence(text)], "What moves water?").claims
+    assert claim.text == text
+    assert claim.marked is not None

@@ -14,7 +14,7 @@ from itertools import islice, product
 import pytest
 
 from hardwon.models.documents import DocumentType
-from knowledge import documents, retrieval, text
+from knowledge import documents, formats, retrieval, text
 from knowledge.documents.parsing.chunking import split_document
 from knowledge.documents.parsing.decode import MAX_NAME_CHARS, MAX_TAGS, read
 from knowledge.documents.parsing.log_lines import read_lines
@@ -39,6 +39,9 @@ AT_ONE_PLACE = {
     *("markdown._DIRECTIVE", "markdown._OPTION", "markdown.ITEM", "markdown._TAGS_OR_IMAGES", "markdown._UNDERLINE"),
     *("markup._DIRECTIVE", "markup.OPTION", "markup._BORDER", "markup._ROW", "markup._CELL"),
     *("markup._ORG_CODE", "markup._ORG_TITLE", "blocks.HEADING", "segments.HEADING", "units.ITEM", "units.HEADING"),
+    *("layout._NUMBERED", "layout._UNDERLINE", "man_pages.MAN_NAME", "decode.MAN_NAME", "candidates._CAPTION"),
+    *("question._VERSION", "question._COUNTED", "markup._ADOC_TITLE", "markup._ORG_KEYWORD", "markup._ORG_PLANNING"),
+    *("markup._ORG_TERM", "procedures._HEADING"),
     *("segments._PROMPT", "procedures.ITEM", "procedures._NUMBERED", "procedures._FENCE", "procedures._HEADING"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""
@@ -48,7 +51,7 @@ AT_ONE_PLACE = {
 def patterns() -> dict[str, re.Pattern[str]]:
     """Return the regular expressions of documents and of what is searched by their names."""
     found = {}
-    for package in (documents, retrieval, text):
+    for package in (documents, formats, retrieval, text):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for name, value in vars(importlib.import_module(module.name)).items():
                 if isinstance(value, re.Pattern) and isinstance(value.pattern, str):

@@ -27,8 +27,12 @@ _LESSON = "an entry says what was tried and did not help, and that text from out
 _LISTS = "people look through what the memory holds, filtered, sorted and counted"
 _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
+_TAGGED = "people find patterns by words of their own"
 _DEEDS = "what a person decides can be undone for a while"
 _SEALED = "what was changed, removed or put back in Postgres is noticed, and a person can accept it"
+_MISSING = (
+    "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
+)
 ROUTES: Mapping[str, str] = {
     "POST /v1/audit:head take_head": _SEALED,
     "POST /v1/audit:accept accept_altered": _SEALED,
@@ -36,6 +40,11 @@ ROUTES: Mapping[str, str] = {
     "Acceptance": _SEALED,
     "SealHead": _SEALED,
     "SealReport": _SEALED,
+    "CitationJson": _MISSING,
+    "DocumentationResponse": _MISSING,
+    "KBQueryResponse": _MISSING,
+    "SelectionResponse": _MISSING,
+    "ToolAnswer": _MISSING,
     "POST /v1/traces export_traces": "what agents do is read from their spans",
     "POST /v1/runs learn_run": _RUNS,
     "LearnedRun": _RUNS,
@@ -52,6 +61,7 @@ ROUTES: Mapping[str, str] = {
     "DeedKind": _DEEDS,
     "DeedState": _DEEDS,
     "POST /v1/entries/{entry_id}/correction correct_entry": _CORRECTED,
+    "PUT /v1/patterns/{pattern_id}/tags tag_pattern": _TAGGED,
     "GET /v1/entries/{entry_id} get_entry": _CORRECTED,
     "EntryDetails": _CORRECTED,
     "EntryVersion": _CORRECTED,
@@ -148,6 +158,10 @@ ROUTES: Mapping[str, str] = {
     "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
 }
 TOOLS: Mapping[str, str] = {
+    "answer_from_case_evidence": _MISSING,
+    "answer_from_global_kb": _MISSING,
+    "answer_from_team_kb": _MISSING,
+    "answer_from_user_kb": _MISSING,
     "build_context": _REASON,
     "record_unaided": _UNAIDED,
     "capture": _SAME_ANSWER,
@@ -179,7 +193,9 @@ COMMANDS: Mapping[str, str] = {
     "hardwon jobs list": _LISTS,
     "hardwon map": _MAP,
     "hardwon trends": _LISTS,
+    "hardwon patterns": _TAGGED,
     "hardwon patterns list": _LISTS,
+    "hardwon patterns tag": _TAGGED,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,
@@ -216,6 +232,7 @@ COMMANDS: Mapping[str, str] = {
     "hardwon hooks remove": _AGENTS,
     "hardwon hooks status": _AGENTS,
     "hardwon watch": "a check is watched, and what makes it pass again is learned",
+    "hardwon kb delete": "emptying a case does not close it, which --close asks for",
 }
 """What differs from the files, by the name that a line begins with, and why."""
 

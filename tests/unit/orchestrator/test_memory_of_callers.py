@@ -38,4 +38,5 @@ def test_folders_as_long_as_a_body_fill_no_memory() -> None:
 @pytest.mark.parametrize("folder", [f"/{'y' * 300}", "/a\0b", f"/{'z/' * LONG}", "/\ud800", "not absolute"])
 async def test_a_hook_may_tell_any_folder(folder: str) -> None:
     question = HookQuestion(text="It fails", error=None, session="s", folder=folder, once="o")
-    assert (await _as_task(question, ())).description == "It fails"
+    for opens_folder in (True, False):
+        assert (await _as_task(question, (), opens_folder=opens_folder)).description == "It fails"

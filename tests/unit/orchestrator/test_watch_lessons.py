@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ class Watched:
             started_at=time.time() + 1 if started_at is None else started_at,
         )
         run = WatchedRun(command=command or CHECK, folder=self.folder, ending=ending)
-        return note_run(run, self.log)
+        return note_run(run, self.log, datetime.now(UTC))
 
     def learned(self) -> list[str]:
         return [str(entry.solution_steps) for _, _, entry in self.log.list_pending()]

@@ -1,10 +1,10 @@
-"""API keys in Postgres."""
+"""API keys in Postgres, sessions that were ended, and the tokens that workspaces spent."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, date, datetime, time
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hardwon.models.access import ApiKey, Scope
 from knowledge.access.keys import KeyHash, KeyStore
+from knowledge.access.sessions import SessionStore
 from knowledge.adapters.postgres.engine.database import Store, autocommit, transaction
-from knowledge.adapters.postgres.memory_tables import api_keys, spending
+from knowledge.adapters.postgres.memory_tables import api_keys, ended_sessions, spending
 from knowledge.ports import SpendingStore
 
 _K = api_keys.c
@@ -115,6 +116,24 @@ class PostgresKeys(Store, KeyStore):
 
     async def _set(self, key_id: str, **values: Any) -> None:
         await self._write(sa.update(api_keys).where(_K.id == key_id).values(**values))
+
+
+_X = ended_sessions.c
+_MAX_SKEW: Final = timedelta(days=1)
+"""Ended sessions are kept so much longer, ours: another server's clock may be behind."""
+
+
+class PostgresSessions(Store, SessionStore):
+    """Ended sessions of the whole store."""
+
+    async def end(self, session_id: str, *, ends_at: datetime, now: datetime) -> None:
+        new = insert(ended_sessions).values(session_id=session_id, ends_at=ends_at)
+        async with transaction(self._engine) as connection:
+            await connection.execute(new.on_conflict_do_nothing())
+            await connection.execute(sa.delete(ended_sessions).where(_X.ends_at < now - _MAX_SKEW))
+
+    async def has_ended(self, session_id: str) -> bool:
+        return bool(await self._scalar(sa.select(sa.exists().where(_X.session_id == session_id))))
 
 
 _S = spending.c

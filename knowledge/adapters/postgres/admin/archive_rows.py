@@ -32,7 +32,8 @@ from knowledge.models import (
 STAYS: Final = frozenset(
     [
         *("api_keys", "audit_log", "answer_cache", "counters", "distillations", "distilled_from", "entry_profiles"),
-        *("deeds", "job_run", "kb_terms", "seal_chains", "seal_heads", "spending", "webhook_events"),
+        *("deeds", "ended_sessions", "entry_words", "job_run", "kb_terms", "seal_chains", "seal_heads", "spending"),
+        "webhook_events",
     ]
 )
 """Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""

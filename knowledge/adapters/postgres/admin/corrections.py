@@ -1,8 +1,8 @@
-"""Corrections of entries by people, with the texts that they replaced, in Postgres."""
+"""Corrections of entries by people, with the texts that they replaced, and tags of patterns, in Postgres."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,18 +11,19 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from hardwon.errors import Conflict
+from hardwon.errors import Conflict, NotFound
 from hardwon.models.entries import EntryVersion
 from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts, forget_derived
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, recount
 from knowledge.adapters.postgres.memory.entry_writes import mark_points_dirty
-from knowledge.adapters.postgres.memory_tables import entry_versions, knowledge_staging, match_keys
+from knowledge.adapters.postgres.memory_tables import entry_versions, knowledge_staging, match_keys, patterns
 from knowledge.adapters.postgres.seals.row_seals import seal_rows
-from knowledge.models import EntryId, EntryStatus
+from knowledge.models import EntryId, EntryStatus, PatternId
 from knowledge.ports import CorrectionStore, RedactedEntry
 
 _E = knowledge_staging.c
 _V = entry_versions.c
+_P = patterns.c
 _WHY = ["its texts were corrected by a person"]
 
 
@@ -75,6 +76,14 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
             )
             await connection.execute(new.on_conflict_do_nothing())
             await seal_rows(connection, self._workspace, match_keys, match_keys.c.match_key == key)
+
+    async def tag(self, pattern_id: PatternId, tags: Sequence[str]) -> None:
+        live = (_P.workspace == self._workspace, _P.id == pattern_id, _P.success_count > 0)
+        # not while patterns are joined: what the one has is written to the other there
+        async with exclusive_transaction(self._engine, self._workspace) as connection:
+            tagged = await connection.execute(sa.update(patterns).where(*live).values(tags=list(tags)))
+        if not tagged.rowcount:
+            raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
 
     async def history(self, entry_id: EntryId) -> list[EntryVersion]:
         query = sa.select(entry_versions).where(_V.workspace == self._workspace, _V.entry_id == entry_id)

@@ -45,6 +45,7 @@ class PostgresDeeds(WorkspaceStore, DeedStore):
             decided_at=deed.decided_at,
             due_at=deed.due_at,
             state=deed.state,
+            key_id=deed.key_id,
         )
         other = sa.select(deeds).where(_D.workspace == self._workspace, _D.subject == deed.subject, _UNENDED)
         async with transaction(self._engine) as connection:
@@ -124,4 +125,5 @@ def _to_deed(row: sa.Row[Any]) -> Deed:
         ended_at=row.ended_at,
         ended_by=row.ended_by,
         error=row.error,
+        key_id=row.key_id,
     )

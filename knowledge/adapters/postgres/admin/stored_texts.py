@@ -59,6 +59,7 @@ RECORDS: dict[sa.Table, tuple[str, ...]] = {
     kb_documents: ("error", "link"),
     kb_sources: ("last_error",),
     entry_versions: ("texts", "reason"),
+    patterns: ("tags",),
 }
 """Columns with texts of tables that are rewritten in place."""
 DERIVED: dict[sa.Table, tuple[str, ...]] = {

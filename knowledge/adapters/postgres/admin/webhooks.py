@@ -27,6 +27,7 @@ _MAX_NOTICED: Final = 1000
 _MAX_OF_MESSAGE: Final = 100
 _LOOKED_BACK: Final = timedelta(days=1)
 """Patterns with an attempt since then may have begun to sink, or ceased to; the job looks each minute."""
+_SINKING: Final = "sinking"
 _STATES: Final = {"waiting": ("quarantined", "open"), "dead": ("dead",)}
 """The states of entries that are told of, by kind."""
 
@@ -40,9 +41,9 @@ class PostgresWebhooks(Store, WebhookStore):
                 await connection.execute(_forget_entries(kind, states))
             sinking, others = await _find_sinking(connection, now)
             await connection.execute(
-                sa.delete(webhook_events).where(_W.kind == "sinking", is_any_of(_W.subject, others))
+                sa.delete(webhook_events).where(_W.kind == _SINKING, is_any_of(_W.subject, others))
             )
-            found = {("sinking", workspace, subject) for workspace, subject in sinking}
+            found = {(_SINKING, workspace, subject) for workspace, subject in sinking}
             for kind, states in _STATES.items():
                 for state in states:
                     rows = await connection.execute(_find_entries(kind, state))
@@ -109,7 +110,7 @@ def _find_entries(kind: str, state: str) -> sa.Select[tuple[str, UUID]]:
 
 async def _find_sinking(connection: AsyncConnection, now: datetime) -> tuple[list[tuple[str, UUID]], list[UUID]]:
     """Return the patterns that sink, with their workspaces, and those that were told to sink and do not."""
-    told = sa.select(_W.subject).where(_W.kind == "sinking")
+    told = sa.select(_W.subject).where(_W.kind == _SINKING)
     tried = sa.and_(_P.last_seen_at >= now - _LOOKED_BACK, _P.attempt_count > _P.success_count)
     either = sa.union(*(sa.select(_P.id, _P.workspace).where(each) for each in (tried, _P.id.in_(told))))
     rows = (await connection.execute(either)).all()

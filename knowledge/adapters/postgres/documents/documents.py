@@ -25,6 +25,7 @@ from knowledge.adapters.postgres.documents.rows import (
     is_alive,
     lock_partition,
     to_document,
+    write_lines,
 )
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.documents.access import Base, Grants
@@ -57,6 +58,8 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
             else:
                 document_id = before.id
                 await self._update(connection, before, received, new=new)
+            if new and received.lines:
+                await bump_version(connection, self._workspace, partition)
             row = (await connection.execute(documents(NEWEST).where(D.id == document_id))).one()
         return to_document(row), new
 
@@ -200,6 +203,7 @@ def _differs(before: sa.Row[Any], received: ReceivedDocument) -> bool:
 async def _write_version(
     connection: AsyncConnection, document_id: UUID, generation: int, received: ReceivedDocument
 ) -> None:
+    """Write a version to be indexed, and the lines of a log, which are counted from now on."""
     if received.parsed is None:
         return
     parsed = received.parsed
@@ -213,6 +217,7 @@ async def _write_version(
         notes=list(parsed.notes),
     )
     await connection.execute(row)
+    await write_lines(connection, document_id, generation, received.lines)
 
 
 class PostgresGrants(WorkspaceStore, Grants):

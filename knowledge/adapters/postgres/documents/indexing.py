@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from hardwon.models.documents import DocumentId, DocumentStatus, DocumentType, PassageId, Severity
+from hardwon.models.documents import DocumentId, DocumentStatus, DocumentType, LogLine, PassageId, Severity
 from knowledge.adapters.postgres.document_tables import (
     answer_cache,
     kb_chunks,
@@ -33,6 +33,8 @@ from knowledge.adapters.postgres.documents.rows import (
     count_terms,
     finite_time,
     lock_partition,
+    to_line,
+    write_lines,
 )
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import is_any_of
@@ -43,8 +45,6 @@ from knowledge.documents.ports import IndexedGeneration, IndexingJob, IndexingSt
 from knowledge.models import EmbeddingSpace, LeaseToken, SparseVector, Vector
 
 _K = kb_vectors.c
-_ROWS = 5000
-"""Log lines written by one statement."""
 
 _NO_LEASE = {"lease_token": None, "lease_until": None}
 _NEVER_FINISHED = f"the process that indexed it ended or hung each of {MAX_ATTEMPTS} times"
@@ -163,15 +163,19 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
             if (await connection.execute(leased)).first() is None:
                 return False  # the new holder of the lease writes it
             await connection.execute(sa.delete(kb_chunks).where(*of_generation))
-            await connection.execute(sa.delete(kb_lines).where(*lines))
             rows = [
                 _chunk_row(job, *each)
                 for each in zip(indexed.chunks, indexed.passage_ids, indexed.terms, indexed.text_hashes, strict=True)
             ]
             if rows:
                 await connection.execute(insert(kb_chunks), rows)
-            await _write_lines(connection, job, indexed)
+            if not await connection.scalar(sa.select(sa.exists().where(*lines))):
+                await write_lines(connection, job.document_id, job.generation, indexed.lines)
             return True
+
+    async def lines(self, job: IndexingJob) -> tuple[LogLine, ...]:
+        of_it = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
+        return tuple(map(to_line, await self._all(sa.select(kb_lines).where(*of_it).order_by(kb_lines.c.line))))
 
     async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         async with transaction(self._engine) as connection:
@@ -421,26 +425,6 @@ def _chunk_row(
         "severities": [str(severity) for severity in chunk.severities],
         "terms": list(terms),
     }
-
-
-async def _write_lines(connection: AsyncConnection, job: IndexingJob, indexed: IndexedGeneration) -> None:
-    for start in range(0, len(indexed.lines), _ROWS):
-        some = indexed.lines[start : start + _ROWS]
-        rows = sa.select(
-            sa.literal(job.document_id, sa.UUID),
-            sa.literal(job.generation, sa.Integer),
-            _unnest([each.line for each in some], sa.Integer()),
-            _unnest([each.timestamp for each in some], sa.DateTime(timezone=True)),
-            _unnest([each.severity and str(each.severity) for each in some], sa.Text()),
-            _unnest([each.template for each in some], sa.Text()),
-            _unnest([each.text for each in some], sa.Text()),
-        )
-        columns = ["document_id", "generation", "line", "ts", "severity", "template", "text"]
-        await connection.execute(insert(kb_lines).from_select(columns, rows))
-
-
-def _unnest(values: Sequence[object], kind: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
-    return sa.func.unnest(sa.literal(list(values), sa.ARRAY(kind)))
 
 
 def _read_vector(stored: bytes) -> Vector:

@@ -20,6 +20,8 @@ from knowledge.adapters.postgres.document_tables import (
     kb_versions,
 )
 from knowledge.adapters.postgres.documents.rows import (
+    ALIVE,
+    COUNTED,
     PASSAGE_COLUMNS,
     PASSAGES_COUNT,
     SHOWN,
@@ -84,9 +86,11 @@ class PostgresPassages(WorkspaceStore, PassageStore):
         query = (
             sa.select(spans_table.c.n, piece.label("piece"))
             .select_from(
-                spans_table.join(kb_documents, D.id == spans_table.c.document_id).join(kb_versions, _ACTIVE_VERSION)
+                spans_table.join(kb_documents, D.id == spans_table.c.document_id).join(
+                    kb_versions, sa.and_(V.document_id == D.id, V.generation == spans_table.c.generation)
+                )
             )
-            .where(self._is_visible(scope), D.active_generation == spans_table.c.generation)
+            .where(in_scope(scope, self._workspace), ALIVE, V.generation.in_([D.active_generation, COUNTED]))
         )
         rows = await self._all(query)
         found: dict[PassageId, str] = {}

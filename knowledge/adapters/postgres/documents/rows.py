@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -15,6 +17,7 @@ from hardwon.models.documents import (
     DocumentId,
     DocumentStatus,
     DocumentType,
+    LogLine,
     Passage,
     PassageId,
     PassageKind,
@@ -25,6 +28,7 @@ from knowledge.adapters.postgres.document_tables import (
     answer_cache,
     kb_chunks,
     kb_documents,
+    kb_lines,
     kb_partitions,
     kb_terms,
     kb_versions,
@@ -40,6 +44,13 @@ PASSAGES_COUNT = -1
 
 ALIVE = D.status != sa.literal_column("'deleting'")
 SHOWN = sa.and_(ALIVE, D.active_generation.is_not(None))
+
+_STORED = kb_lines.alias("stored")
+COUNTED = sa.case(
+    (sa.exists().where(_STORED.c.document_id == D.id, _STORED.c.generation == D.latest), D.latest),
+    else_=D.active_generation,
+)
+"""The generation whose lines are counted: the latest one, as soon as its lines are stored, else the one shown."""
 
 
 def in_scope(scope: Scope, workspace: str) -> sa.ColumnElement[bool]:
@@ -214,3 +225,42 @@ async def hide(connection: AsyncConnection, workspace: str, partition: str, cond
     if hidden:
         await bump_version(connection, workspace, partition)
     return hidden
+
+
+_LINES_AT_ONCE = 5000
+"""Log lines written by one statement."""
+
+
+async def write_lines(
+    connection: AsyncConnection, document_id: UUID, generation: int, lines: Sequence[LogLine]
+) -> None:
+    """Write the lines of a generation of a log."""
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        some = lines[start : start + _LINES_AT_ONCE]
+        rows = sa.select(
+            sa.literal(document_id, sa.UUID),
+            sa.literal(generation, sa.Integer),
+            _unnest([each.line for each in some], sa.Integer()),
+            _unnest([each.timestamp for each in some], sa.DateTime(timezone=True)),
+            _unnest([each.severity and str(each.severity) for each in some], sa.Text()),
+            _unnest([each.template for each in some], sa.Text()),
+            _unnest([each.text for each in some], sa.Text()),
+        )
+        columns = ["document_id", "generation", "line", "ts", "severity", "template", "text"]
+        await connection.execute(insert(kb_lines).from_select(columns, rows))
+
+
+def _unnest(values: Sequence[object], kind: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.unnest(sa.literal(list(values), sa.ARRAY(kind)))
+
+
+def to_line(row: sa.Row[tuple[object, ...]]) -> LogLine:
+    """Convert a row of lines."""
+    told = row._mapping  # noqa: SLF001 - SQLAlchemy's name for it
+    return LogLine(
+        line=told["line"],
+        text=told["text"],
+        timestamp=finite_time(told["ts"]),
+        severity=told["severity"] and Severity(told["severity"]),
+        template=told["template"],
+    )

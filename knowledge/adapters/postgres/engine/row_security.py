@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
 from knowledge.models import RowSecurity
 
-_OF_WORKSPACE: Final = (
+OF_WORKSPACE: Final = (
     "(workspace = current_setting('hardwon.workspace', true)"
     " OR (coalesce(current_setting('hardwon.workspace', true), '') = '' AND current_user <> 'hardwon_app'))"
 )
@@ -27,6 +27,7 @@ WORKSPACE_TABLES: Final = (
     "knowledge_staging",
     "entry_profiles",
     "entry_versions",
+    "entry_words",
     "patterns",
     "pattern_maps",
     "pattern_places",
@@ -56,6 +57,8 @@ WORKSPACE_TABLES: Final = (
     "answer_feedback",
 )
 """Tables with a workspace column."""
+NOT_FORCED: Final = "entry_words"
+"""The table that its owner's view reads past the policy, with the same condition (`search_words`)."""
 
 PARENT_CONDITIONS: Final = {
     "vectors": "(EXISTS (SELECT 1 FROM points WHERE points.id = vectors.point_id))",
@@ -72,6 +75,7 @@ _NO_DELETE = "SELECT, INSERT, UPDATE"
 GRANTS: Final = {
     **dict.fromkeys((*WORKSPACE_TABLES, *PARENT_CONDITIONS), _ALL),
     "embedding_spaces": "SELECT",
+    "entry_search": "SELECT",
     "audit_log": "SELECT, INSERT",
     "seal_chains": "SELECT, INSERT, UPDATE",
     **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _NO_DELETE),
@@ -82,10 +86,10 @@ GRANTS: Final = {
 def policies() -> list[str]:
     """Return the statements that protect the tables; FORCE applies to their owner too."""
     statements = []
-    for table, condition in {**dict.fromkeys(WORKSPACE_TABLES, _OF_WORKSPACE), **PARENT_CONDITIONS}.items():
+    for table, condition in {**dict.fromkeys(WORKSPACE_TABLES, OF_WORKSPACE), **PARENT_CONDITIONS}.items():
         statements += [
             f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
-            f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+            *([] if table == NOT_FORCED else [f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY"]),
             f"CREATE POLICY of_workspace ON {table} USING {condition} WITH CHECK {condition}",
         ]
     return statements

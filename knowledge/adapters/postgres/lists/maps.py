@@ -119,13 +119,12 @@ class PostgresMaps(WorkspaceStore, MapStore):
 
     def _insert(self, places: Sequence[Placed]) -> sa.Insert:
         """Return the insertion of the places of those patterns that are still there."""
-        given = sa.values(
-            sa.column("id", points.c.pattern_id.type),
-            sa.column("x", sa.REAL),
-            sa.column("y", sa.REAL),
-            sa.column("group_number", sa.SmallInteger),
-            name="given",
-        ).data([(each.pattern_id, each.x, each.y, each.group) for each in places])
+        columns = {"id": points.c.pattern_id.type, "x": sa.REAL(), "y": sa.REAL(), "group_number": sa.SmallInteger()}
+        values = zip(*((each.pattern_id, each.x, each.y, each.group) for each in places), strict=True)
+        # four arrays, not four parameters a place: those of 10,000 took a second to be compiled
+        arrays = [sa.literal(list(each), sa.ARRAY(kind)) for each, kind in zip(values, columns.values(), strict=True)]
+        parts = [sa.column(name, kind) for name, kind in columns.items()]
+        given = sa.func.unnest(*arrays).table_valued(*parts).render_derived(name="given")
         ours = (
             sa.select(_P.id, _P.workspace, given.c.x, given.c.y, given.c.group_number)
             .join(given, given.c.id == _P.id)

@@ -23,7 +23,7 @@ MAX_COUNTED: Final = 20_000
 _MAX_VALUES: Final = 30
 """Values of a facet, the most frequent."""
 _MAX_OUTCOMES: Final = 30
-_ARRAYS: Final = {"technology": _P.technologies, "agent": _P.agents, "project": _P.projects}
+_ARRAYS: Final = {"technology": _P.technologies, "agent": _P.agents, "project": _P.projects, "tag": _P.tags}
 
 
 _ORDERS: Final[Mapping[PatternSort, tuple[tuple[sa.ColumnElement[Any], bool], ...]]] = {
@@ -45,7 +45,13 @@ def conditions_of(
         yield _P.entry_type == query.entry_type
     if query.trust is not None:
         yield _P.trusted if query.trust is TrustLevel.TRUSTED else ~_P.trusted
-    for name, value in (("technology", query.technology), ("agent", query.agent_type), ("project", query.project_id)):
+    values = {
+        "technology": query.technology,
+        "agent": query.agent_type,
+        "project": query.project_id,
+        "tag": query.tag,
+    }
+    for name, value in values.items():
         if value is not None:
             yield sa.literal(value, sa.Text) == sa.any_(_ARRAYS[name])
     if among is not None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
-from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.models.lists import Attempt, PatternSort
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
@@ -20,7 +17,7 @@ from knowledge.adapters.postgres.lists.pattern_pages import (
     read_outcomes,
 )
 from knowledge.adapters.postgres.lists.trends import count_days
-from knowledge.adapters.postgres.memory.counts import EMBEDDED
+from knowledge.adapters.postgres.lists.words import patterns_with, read_entries_with
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
 from knowledge.adapters.postgres.memory.patterns import live_patterns
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
@@ -28,19 +25,6 @@ from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import DayCounts, EntryQuery, ListStore, PatternPage, PatternQuery, PatternRow
 
 _E = knowledge_staging.c
-_TEXTS: Final = (
-    _E.failure_description,
-    _E.error_message,
-    _E.solution_steps,
-    _E.task_description,
-    _E.human_feedback,
-    _E.revision_approach,
-    _E.proposal,
-    _E.approved_approach,
-    _E.when_to_try,
-)
-"""The columns that words are looked for in."""
-_ESCAPE: Final = "\\"
 
 
 class PostgresLists(WorkspaceStore, ListStore):
@@ -51,14 +35,18 @@ class PostgresLists(WorkspaceStore, ListStore):
             sa.select(*ENTRY_COLUMNS)
             .where(_E.workspace == self._workspace, *_conditions(query))
             .order_by(_E.timestamp.desc(), _E.id)
-            .limit(limit)
         )
         async with autocommit(self._engine) as connection:
             if after is not None:
                 at = await capture_time(connection, self._workspace, after)
                 # the first condition, which the second implies, is the one that an index is entered by
                 statement = statement.where(_E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > after))
-            return [to_entry(row) for row in await connection.execute(statement)]
+            if not query.words:
+                return [to_entry(row) for row in await connection.execute(statement.limit(limit))]
+            rows = await read_entries_with(
+                connection, self._workspace, query.words, ordered=statement, status=query.status, limit=limit
+            )
+            return [to_entry(row) for row in rows]
 
     async def patterns(
         self,
@@ -72,7 +60,7 @@ class PostgresLists(WorkspaceStore, ListStore):
     ) -> PatternPage:
         rows: list[PatternRow] = []
         async with autocommit(self._engine) as connection:
-            among = await self._patterns_with(connection, query.words) if query.words else None
+            among = await patterns_with(connection, self._workspace, query.words) if query.words else None
             conditions = list(conditions_of(self._workspace, query, among))
             while len(rows) < limit:  # expired patterns, which the next prune deletes, are left out of a page
                 wanted = limit - len(rows)
@@ -101,11 +89,6 @@ class PostgresLists(WorkspaceStore, ListStore):
         async with autocommit(self._engine) as connection:
             return await count_days(connection, self._workspace, since)
 
-    async def _patterns_with(self, connection: AsyncConnection, words: Sequence[str]) -> Sequence[UUID]:
-        """Return the patterns that have an entry with all the words."""
-        found = sa.select(_E.pattern_id).where(_E.workspace == self._workspace, EMBEDDED, *contains_words(words))
-        return (await connection.execute(found.distinct())).scalars().all()
-
 
 def _conditions(query: EntryQuery) -> Iterator[sa.ColumnElement[bool]]:
     if query.status is None:
@@ -125,15 +108,3 @@ def _conditions(query: EntryQuery) -> Iterator[sa.ColumnElement[bool]]:
         yield _E.timestamp >= query.since
     if query.until is not None:
         yield _E.timestamp < query.until
-    yield from contains_words(query.words)
-
-
-def contains_words(words: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield a condition for each word: it occurs in a text of the entry, in any case.
-
-    No index can help: under row-level security Postgres uses one only for operators that it considers leakproof, and
-    those of text search are not.
-    """
-    for word in words:
-        escaped = word.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
-        yield sa.or_(*(text.ilike(f"%{escaped}%", escape=_ESCAPE) for text in _TEXTS))

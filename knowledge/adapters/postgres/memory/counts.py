@@ -81,7 +81,8 @@ def lock_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]
 async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
     """Derive the counts of patterns from their evidence; delete those without entries and points.
 
-    A pattern with points is deleted with the last of them: they say what the index may still hold. Outcomes alone are
+    A pattern with points is deleted with the last of them: they say what the index may still hold; its tags are gone at
+    once. Outcomes alone are
     not evidence: they count while there is an embedded entry, and are deleted with the last entry.
 
     A distinct (project, task, run) of an entry or an outcome is one attempt, and a success unless only failures are
@@ -132,6 +133,7 @@ def _counted() -> tuple[sa.CTE, dict[str, sa.ColumnElement[Any]]]:
         **{name: counted.c[name] for name in FACETS},
         "trusted": counted.c.trusted,
         "problem_start": sa.func.coalesce(counted.c.problem, ""),
+        "tags": sa.case((counted.c.has_entries, _P.tags), else_=NO_NAMES),
         "success_count": sa.case((counted.c.live, counted.c.successes), else_=0),
         "attempt_count": sa.case((counted.c.live, counted.c.attempts), else_=0),
         "project_count": sa.case((counted.c.live, counted.c.in_projects), else_=0),

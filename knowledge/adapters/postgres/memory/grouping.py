@@ -101,6 +101,7 @@ class PostgresRegrouping(RegroupingTransaction):
         entry_type: EntryType,
         match_key: str,
         founded_at: datetime,
+        tags_of: PatternId,
     ) -> None:
         new = insert(patterns).values(
             id=pattern_id,
@@ -109,6 +110,7 @@ class PostgresRegrouping(RegroupingTransaction):
             match_key=match_key,
             founding_entry_id=founder,
             founded_at=founded_at,
+            tags=_select_tags(tags_of),
         )
         await self._connection.execute(new)
         await seal_rows(self._connection, self._workspace, patterns, patterns.c.id == pattern_id)
@@ -205,6 +207,11 @@ class PostgresRegrouping(RegroupingTransaction):
         both = sa.literal(keep, UUID_TYPE) == sa.any_(shown)
         now_shown = sa.case((both, sa.func.array_remove(shown, other)), else_=sa.func.array_replace(shown, other, keep))
         await execute(sa.update(contexts).where(showed_other).values(pattern_ids=now_shown))
+        of_both = sa.func.array_cat(patterns.c.tags, _select_tags(other))
+        each = sa.select(sa.func.unnest(of_both).label("tag")).distinct().order_by(sa.literal_column("tag"))
+        await execute(
+            sa.update(patterns).where(patterns.c.id == keep).values(tags=sa.func.array(each.scalar_subquery()))
+        )
         await self._relink(keep, other)
 
     async def _relink(self, keep: PatternId, other: PatternId) -> None:
@@ -322,6 +329,12 @@ class PostgresGrouping(WorkspaceStore, GroupingStore):
         async with exclusive_transaction(self._engine, self._workspace) as connection:
             await connection.execute(HOLD_SPACE)
             yield PostgresRegrouping(connection, self._workspace)
+
+
+def _select_tags(pattern_id: PatternId) -> sa.ScalarSelect[Any]:
+    """Select the tags of another pattern than the one that is written."""
+    of = patterns.alias("of")
+    return sa.select(of.c.tags).where(of.c.id == pattern_id).scalar_subquery()
 
 
 def _select_members(workspace: str, pattern_id: PatternId) -> sa.Select[Any]:

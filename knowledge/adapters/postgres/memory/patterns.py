@@ -120,6 +120,7 @@ class _FoundRow(NamedTuple):
     whens: Any
     when_told: str | None
     of_project: bool | None
+    tags: Sequence[str]
     rivals: Sequence[PatternId]
     distilled_title: str | None
     distilled_problem: str | None
@@ -170,6 +171,7 @@ def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             sa.case((several, _select_distinct(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
             sa.case((several, _select_when_to_try(live))).label("when_told"),
             sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
+            _P.tags,
             _select_rivals().label("rivals"),
             *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
             _D.seal.label("distilled_seal"),
@@ -351,6 +353,7 @@ def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
         project_count=found.project_count,
         founded_at=found.founded_at,
         rivals=tuple(sorted(found.rivals)),
+        tags=tuple(found.tags),
         entry_ids=entry_ids,
         distilled=_to_distilled(found),
         profile=_to_profile(found),

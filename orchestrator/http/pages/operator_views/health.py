@@ -59,7 +59,7 @@ async def show_health(page: PageRequest) -> Response:
         may_run=principal.may("run_job"),
         may_retry=principal.may("upkeep.retry_dead"),
         python=platform.python_version(),
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 

@@ -56,7 +56,7 @@ async def show_keys(
         typed=typed or Typed(),
         scopes=SCOPES,
         lifetimes=LIFETIMES,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 

@@ -18,7 +18,7 @@ from pygments.util import ClassNotFound
 
 from orchestrator.http.pages.rendering.plain_text import MAX_SHOWN_CHARS, name_hidden, show_text
 
-_HEADING_SHIFT: Final = 2
+_HEADINGS_ABOVE: Final = 2
 """Headings of a stored text begin below the page's own two."""
 MAX_NESTING: Final = 20
 """Deepest quotes and lists that are read as such, ours: deeper ones are made to slow a parser down."""
@@ -71,10 +71,14 @@ def _parser() -> MarkdownIt:
 
 
 def _adjust(tokens: Sequence[Token]) -> None:
-    """Move headings below those of the page, and let links tell nobody where they were followed from."""
+    """Move headings below those of the page, without a gap, and let links tell nobody where they were followed from."""
+    levels: list[int] = []  # of the headings that the present one stands below, and its own
     for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag[1])
+            levels = [*(above for above in levels if above < level), level]
         if token.type in {"heading_open", "heading_close"}:
-            token.tag = f"h{min(6, int(token.tag[1]) + _HEADING_SHIFT)}"
+            token.tag = f"h{min(6, _HEADINGS_ABOVE + len(levels))}"
         for child in token.children or ():
             child.content = name_hidden(child.content)  # again, since a character may be written as an entity
             child.attrs = {

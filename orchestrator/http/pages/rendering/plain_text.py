@@ -16,6 +16,8 @@ _HIDDEN: Final = re.compile(
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
+_SECTION: Final = re.compile(r"#{2,6} ")
+"""The mark of a heading of a section in Markdown."""
 _EMPHASIS: Final = re.compile(r"(\*\*|`)([^*`]+)\1")
 """Bold words and code of Markdown, which a list shows without their marks."""
 _EMOJI_PARTS: Final = {"\ufe0f", "\u200d"}
@@ -57,8 +59,15 @@ def show_text(text: str) -> Markup:
 
 
 def first_line(text: str, limit: int = 160) -> str:
-    """Return the first line of a text that says anything, cut to so many characters, for a list."""
-    line = next((line for line in text.splitlines() if line.strip(" \t#*`>-=_")), text)
+    """Return the first line of a text that says anything, cut to so many characters, for a list.
+
+    Of a text in sections, the heading of the first (`## What it does`) is passed over: it says what stands in each such
+    text there. A single heading is a title.
+    """
+    lines = [line for line in text.splitlines() if line.strip(" \t#*`>-=_")] or [text]
+    line = lines[0]
+    if (heading := _SECTION.match(line)) and sum(each.startswith(heading[0]) for each in lines) > 1:
+        line = next((each for each in lines if not _SECTION.match(each)), line)
     line = _EMPHASIS.sub(r"\2", line.strip().lstrip("#>").strip())
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}\u2026"
 

@@ -124,7 +124,7 @@ async def show_context(page: PageRequest, *, status: int = 200, error: str | Non
         changes=again.changes,
         may_tell=page.principal.may("outcomes.record_outcome") and record.project_id is not None,
         error=error,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 

@@ -37,7 +37,7 @@ async def show_entry(
         may_correct=page.principal.may("corrections.correct"),
         typed=typed or {},
         errors=errors or {},
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 

@@ -25,6 +25,7 @@ DONE: Final = {
     "joined": "Joined in half a minute: then the evidence of both counts here",
     "split": "Split off in half a minute: the ticked entries become a pattern of their own",
     "undone": "Taken back",
+    "tagged": "The tags are stored: the list of patterns can be filtered by them",
 }
 
 
@@ -37,7 +38,14 @@ class Neighbour:
     why: Sequence[str]
 
 
-async def show_pattern(page: PageRequest, *, split_error: str | None = None, status: int = 200) -> Response:
+async def show_pattern(
+    page: PageRequest,
+    *,
+    split_error: str | None = None,
+    typed_tags: str | None = None,
+    tags_error: str | None = None,
+    status: int = 200,
+) -> Response:
     """Show a pattern; one that was joined to another leads there."""
     pattern_id = _pattern_id(page)
     may_edit = page.principal.may("grouping.show")
@@ -52,7 +60,7 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
     attempts = await page.knowledge.lists.attempts(pattern_id, limit=SHOWN_ATTEMPTS)
     rivals = sorted(
         (_neighbour(pair, pattern_id) for pair in details.rivals),
-        key=lambda rival: -_mean(rival.pattern.success_count, rival.pattern.attempt_count),
+        key=lambda rival: -_mean(rival.pattern),
     )
     return await page.render(
         "pattern.html",
@@ -73,10 +81,13 @@ async def show_pattern(page: PageRequest, *, split_error: str | None = None, sta
         expires_at=_last_expiry(details.entries),
         failed=[attempt for attempt in attempts if not attempt.worked][:SHOWN_ENTRIES],
         may_edit=may_edit,
+        may_tag=page.principal.may("corrections.tag"),
+        typed_tags=", ".join(pattern.tags) if typed_tags is None else typed_tags,
+        tags_error=tags_error,
         may_delete=page.principal.may("deeds.delete"),
         is_whole=page.parameter("whole") is not None,
         split_error=split_error,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 
@@ -100,6 +111,19 @@ async def split(page: PageRequest) -> Response:
     except InvalidInput as error:
         return await show_pattern(page, split_error=error.reason, status=422)
     return page.answer_deed(deed, f"patterns/{_pattern_id(page)}", done="split")
+
+
+async def tag(page: PageRequest) -> Response:
+    """Replace the tags of this pattern by those that were typed; say at the field what is wrong with them."""
+    form = await read_form(page.request)
+    typed = form.text("tags")
+    try:
+        pattern = await page.knowledge.corrections.tag(
+            _pattern_id(page), [each for each in typed.split(",") if each.strip()]
+        )
+    except InvalidInput as error:
+        return await show_pattern(page, typed_tags=typed, tags_error=error.reason, status=422)
+    return page.redirect(f"patterns/{pattern.pattern_id}", done="tagged")
 
 
 async def delete(page: PageRequest) -> Response:
@@ -127,13 +151,13 @@ def _neighbour(pair: PatternPair, pattern_id: PatternId) -> Neighbour:
     return Neighbour(pattern=other, probability=pair.probability, why=pair.why)
 
 
-def _mean(successes: int, attempts: int) -> float:
-    return (successes + 1) / (attempts + 2)
+def _mean(pattern: Pattern) -> float:
+    return likely_share(pattern.success_count, pattern.attempt_count)[0]
 
 
 def _beats(pattern: Pattern, rival: Pattern) -> bool:
     """Return whether a pattern has a record at least as good as a rival's."""
-    return _mean(pattern.success_count, pattern.attempt_count) >= _mean(rival.success_count, rival.attempt_count)
+    return _mean(pattern) >= _mean(rival)
 
 
 def _last_expiry(entries: Sequence[Entry]) -> datetime | None:

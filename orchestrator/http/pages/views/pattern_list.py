@@ -22,7 +22,7 @@ LEAST_RELEVANCE: Final = 0.1
 RELEVANCE: Final = "relevance"
 """The order of what was searched by meaning."""
 DONE: Final = {"deleted": "Deleted in half a minute, with its entries", "undone": "Taken back"}
-_FILTERS: Final = ("kind", "technology", "agent", "project", "trust")
+_FILTERS: Final = ("kind", "technology", "agent", "project", "trust", "tag")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ async def show_patterns(page: PageRequest) -> Response:
         sort=sort,
         sorts={"problem": "ascending", "evidence": "descending", "projects": "descending", "seen": "descending"},
         chosen=chosen,
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
         is_filtered=any(chosen.values()) or text is not None,
     )
 
@@ -74,6 +74,7 @@ async def _list(page: PageRequest, text: str | None, sort: str, chosen: dict[str
         agent_type=chosen["agent"],
         project_id=chosen["project"],
         trust=chosen["trust"],
+        tag=chosen["tag"],
         facets=True,
         limit=SHOWN + 1,
         after=_parse_after(page.parameter("after")),

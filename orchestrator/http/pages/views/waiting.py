@@ -64,7 +64,7 @@ async def show_waiting(page: PageRequest, typed: Typed | None = None, *, status:
         may_resolve=principal.may("capture.resolve_failure"),
         may_delete=principal.may("deeds.delete"),
         typed=typed or Typed(),
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
         is_rejection=lambda entry: entry.entry_type is EntryType.GATE_REJECTION,
     )
 

@@ -76,11 +76,17 @@ class LessonEntry:
     is_echo: bool
 
 
-def project_of(session: Session, given: str | None) -> str:
-    """Return the project of a session: the one given, else the one it names, else that of its folder."""
+def project_of(session: Session, given: str | None, *, opens_folder: bool = True) -> str:
+    """Return the project of a session: the one given, else the one it names, else that of its folder.
+
+    `opens_folder`: the folder is one of this machine, whose repository names the project; otherwise its own name does.
+    """
     if given is not None or session.project is not None:
         return given or key(session.project or "") or "unknown"
-    return _project_of_folder(session.folder[-_MAX_FOLDER_CHARS:]) if session.folder else "unknown"
+    if not session.folder:
+        return "unknown"
+    folder = session.folder[-_MAX_FOLDER_CHARS:]
+    return _project_of_folder(folder) if opens_folder else name_of_folder(folder)
 
 
 _MAX_FOLDER_CHARS = 4096
@@ -92,7 +98,12 @@ def _project_of_folder(folder: str) -> str:
     try:
         return open_repository(Path(folder)).project_id
     except (InvalidInput, OSError, ValueError):  # it is gone, or of another machine
-        return key(PurePosixPath(folder.replace("\\", "/")).name) or "unknown"
+        return name_of_folder(folder)
+
+
+def name_of_folder(folder: str) -> str:
+    """Return the project that the name of a folder stands for; nothing is looked for on this machine."""
+    return key(PurePosixPath(folder.replace("\\", "/")).name) or "unknown"
 
 
 def make_entry(lesson: Lesson, session: Session, *, project: str, with_prompts: bool = False) -> LessonEntry:

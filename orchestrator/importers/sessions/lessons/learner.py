@@ -82,11 +82,15 @@ class LearnedSession:
 
 @dataclass(slots=True, kw_only=True)
 class SessionReader:
-    """Reads transcripts, a session at a time. `named`: beginnings of commands that a setting makes checks."""
+    """Reads transcripts, a session at a time. `named`: beginnings of commands that a setting makes checks.
+
+    `opens_folders`: the folders that sessions name are of this machine; not those that a caller from afar may choose.
+    """
 
     project: str | None = None
     named: Sequence[str] = ()
     with_prompts: bool = False
+    opens_folders: bool = True
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
 
@@ -102,7 +106,7 @@ class SessionReader:
         """Return what a session teaches."""
         pairing = pair(session, named=self.named)
         self.left_out += pairing.left_out
-        project = project_of(session, self.project)
+        project = project_of(session, self.project, opens_folder=self.opens_folders)
         lessons = (
             make_entry(each, session, project=project, with_prompts=self.with_prompts) for each in pairing.lessons
         )

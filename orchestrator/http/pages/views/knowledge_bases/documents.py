@@ -82,7 +82,7 @@ async def show_documents(page: PageRequest) -> Response:
         waiting=sum(document.waiting for document in shown),
         may_ask=page.principal.may("answering.ask"),
         may_manage=page.principal.may("documents.manage"),
-        done=DONE.get(page.parameter("done") or ""),
+        done=page.notice(DONE),
     )
 
 

@@ -1,0 +1,1 @@
+"""Readers of document formats as Markdown, run in the process of the converter."""

@@ -1,1 +1,0 @@
-"""Answers in the words of the documents, without a chat model."""

@@ -1,1 +1,0 @@
-"""Split a passage into the pieces that can answer by themselves."""
