@@ -42,13 +42,13 @@ QUERIES: Final = 10
 _FIRST: Final = 3
 _CHUNK: Final = 256 * 1024
 _SET_ASIDE: Final = ("index", HEAD_FILE, "postgres")
-"""What a restore puts aside, in this order: an index that is missing is filled again, a database is not."""
+"""Parts that a restore puts aside, in this order: an index that is missing is filled again, a database is not."""
 _STOP_SECONDS: Final = 30.0
 """Longest wait for an owner of the data directory that is about to end, ours."""
 
 
 class Stores(Protocol):
-    """What a backup is made of: the services of a store, in process or over HTTP."""
+    """The services of a store that a backup is made of, in process or over HTTP."""
 
     @property
     def archives(self) -> Any:

@@ -7,6 +7,8 @@ import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from hardwon.validation import check_text
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import load_pepper
@@ -58,6 +60,11 @@ async def migrate_stores(settings: KnowledgeSettings) -> bool:
         return await migrate(await connect_postgres(settings, stack), migration_scripts())
 
 
+def _make_sessions(engine: AsyncEngine, clock: Clock) -> PageSessions:
+    audit = Auditor(store=PostgresAudit(engine), clock=clock)
+    return PageSessions(store=PostgresSessions(engine), clock=clock, audit=audit)
+
+
 @asynccontextmanager
 async def open_knowledge(
     settings: KnowledgeSettings | None = None,
@@ -106,9 +113,7 @@ async def open_knowledge(
         loading.result()
         authenticator = Authenticator(
             store=PostgresKeys(engine),
-            sessions=PageSessions(
-                store=PostgresSessions(engine), clock=clock, audit=Auditor(store=PostgresAudit(engine), clock=clock)
-            ),
+            sessions=_make_sessions(engine, clock),
             pepper=functools.cache(functools.partial(load_pepper, settings.home, settings.key_pepper)),
             clock=clock,
         )

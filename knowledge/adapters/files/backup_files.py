@@ -48,7 +48,7 @@ class BackupRecord:
     seal: str = ""
 
     def message(self) -> bytes:
-        """Return what the seal covers."""
+        """Return the bytes that the seal covers."""
         fields = asdict(self)
         del fields["seal"]
         return canonical("backup", "", list(fields.values()))

@@ -29,6 +29,7 @@ _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 _TAGGED = "people find patterns by words of their own"
 _DEEDS = "what a person decides can be undone for a while"
+_BACKED_UP = "backups are made, tried and restored"
 _SEALED = "what was changed, removed or put back in Postgres is noticed, and a person can accept it"
 _MISSING = (
     "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
@@ -196,6 +197,8 @@ COMMANDS: Mapping[str, str] = {
     "hardwon patterns": _TAGGED,
     "hardwon patterns list": _LISTS,
     "hardwon patterns tag": _TAGGED,
+    "hardwon backup": _BACKED_UP,
+    "hardwon restore": _BACKED_UP,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,

@@ -237,7 +237,7 @@ class PostgresSeals(Store, SealStore):
         rows = (await connection.execute(select_sealed(table, workspace))).all()
         for row in rows:
             if not row_verifies(self._keys, table, workspace, row):
-                mine = [column == getattr(row, f"key_{column.name}") for column in table.primary_key]
+                mine = [column == getattr(row, f"primary_{column.name}") for column in table.primary_key]
                 await seal_rows(connection, workspace, table, *mine)
 
     async def _verify_rows(

@@ -86,7 +86,7 @@ def row_message(table: sa.Table, workspace: str, values: Sequence[Any]) -> bytes
 def select_sealed(table: sa.Table, workspace: str, *which: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Select the covered columns of rows, their seal, and their primary key under other names."""
     sealed = SEALED_ROWS[table]
-    keys = [column.label(f"key_{column.name}") for column in table.primary_key]
+    keys = [column.label(f"primary_{column.name}") for column in table.primary_key]
     columns = [table.c[name] for name in sealed.columns]
     return sa.select(*columns, table.c.seal, *keys).where(of_workspace(table, workspace), sealed.condition, *which)
 
@@ -110,9 +110,10 @@ async def seal_rows(
         return 0
     covered = len(sealed.columns)
     seals = [keys.seal(row_message(table, workspace, row[:covered])) for row in rows]
-    mine = [column == sa.bindparam(f"key_{column.name}") for column in table.primary_key]
+    mine = [column == sa.bindparam(f"primary_{column.name}") for column in table.primary_key]
     params = [
-        {f"key_{column.name}": getattr(row, f"key_{column.name}") for column in table.primary_key} | {"new_seal": seal}
+        {f"primary_{column.name}": getattr(row, f"primary_{column.name}") for column in table.primary_key}
+        | {"new_seal": seal}
         for row, seal in zip(rows, seals, strict=True)
     ]
     await connection.execute(sa.update(table).where(*mine).values(seal=sa.bindparam("new_seal")), params)
