@@ -36,10 +36,10 @@ async def connect(
     With HARDWON_API_URL they are those of that server, else those of the owner process of the data directory
     (HARDWON_HOME), which is started, detached, where none runs; it is ready when this yields. `settings` replace
     variables of the environment, by name. `on_wait` gets a sentence if a start is slow, or if a server has no keys, so
-    that HARDWON_API_KEY opens nothing; by default it is logged. `patience`: seconds to wait for an owner that is busy,
-    or that serves no other process, before that is an error; a few without it. Unless `warm`, the first context waits
-    for what its answer is parsed with. Raises InvalidSetting, also where an owner has other stores than the settings
-    say, StorageUnavailable, StoreInUse or StoreIncompatible where no owner can start.
+    that HARDWON_API_KEY opens nothing; by default it is logged. `patience`: seconds to wait for an owner that is too
+    busy to answer, before that is an error; 20 without it. Unless `warm`, the first context waits for what its answer is
+    parsed with. Raises InvalidSetting, also where an owner has other stores than the settings say, StorageUnavailable,
+    StoreInUse or StoreIncompatible where no owner can start.
     """
     environment = {**os.environ, **(settings or {})}
     context_settings = ClientSettings.from_environment(environment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -93,7 +93,7 @@ class RemoteCorrections(Service, name="corrections", tag="entries", scopes=("rev
         self,
         pattern_id: PatternId,
         tags: Annotated[
-            Collection[str],
+            Sequence[str],
             Field(max_length=_MAX_TAGS_SENT, description="All of its tags: at most ten, of 50 characters each."),
         ],
     ) -> Pattern:

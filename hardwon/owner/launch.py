@@ -72,7 +72,7 @@ class OwnerLink:
     """The connection of a caller to the owner of a data directory, which it finds or starts.
 
     `on_wait` is called once with what a slow start waits for. `patience`: seconds to wait for an owner that is busy, so
-    that it does not answer, or that serves no other process.
+    that it does not answer.
     """
 
     settings: OwnerSettings
@@ -141,9 +141,7 @@ class OwnerLink:
                 )
             return bool(answered)
         if owner is not None and owner.socket is None and owner.stage is None and owner.is_alive():
-            search.next_start = now + _RESPAWN_SECONDS  # another process could not become the owner
-            # one that has just started may not say yet that it serves others
-            if owner == search.serves_nobody and now - search.began > max(1.0, self.patience):
+            if owner == search.serves_nobody and now - search.began > 1:  # one that has just started may not say so yet
                 raise StoreInUse(
                     f"the data directory {home} is in use by {owner}, which serves no other process: stop it, or set"
                     " HARDWON_HOME to another directory"
@@ -162,7 +160,7 @@ class OwnerLink:
 
     def _check_time(self, owner: Owner | None, waited: float, search: _Search) -> None:
         """Say what a slow start waits for. Raises StoreInUse after too long."""
-        if waited > max(START_SECONDS, self.patience):
+        if waited > START_SECONDS + self.patience:
             raise StoreInUse(
                 f"the owner of {self.settings.home} ({owner or 'a new process'}) has not started within"
                 f" {START_SECONDS:g} s; it waits for {_stage(owner)}. {self.settings.home / LOG_FILE} says more"
@@ -170,8 +168,8 @@ class OwnerLink:
         if waited > WARN_AFTER_SECONDS and not search.told:
             search.told = True
             what = f"which waits for {_stage(owner)}"
-            if search.silent_since is not None or search.serves_nobody is not None:
-                what = f"{owner}, which is busy" if search.silent_since else f"{owner}, which serves no other process"
+            if search.silent_since is not None:
+                what = f"{owner}, which is busy"
             self.on_wait(f"waiting for the owner of {self.settings.home}, {what}")
 
     def _check_children(self) -> bool:

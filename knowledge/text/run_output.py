@@ -133,7 +133,8 @@ def normal_diff(text: str) -> str:
     if "\n@@ -" not in f"\n{text}" and not ("--- " in text and _has_changes(text)):
         return text
     lines = text.replace("\r\n", "\n").splitlines()
-    return strip_run("\n".join(_canonical(lines))) or text
+    canonical = strip_run("\n".join(_canonical(lines)))
+    return canonical if canonical.strip() else text
 
 
 def _has_changes(text: str) -> bool:

@@ -15,7 +15,7 @@ from orchestrator.cli.support.terminal import add_to_json, notes
 _TIMEOUT_SECONDS = 1.0
 """Seconds that a command waits for this check, which is not part of its own work; ours."""
 
-_PATIENCE_SECONDS = 600.0
+_PATIENCE_SECONDS = 120.0
 """Seconds that a command waits for an owner that is busy; whoever typed it sees what it waits for, and can end it."""
 
 

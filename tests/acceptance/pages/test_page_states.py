@@ -109,7 +109,7 @@ def test_markdown_that_was_made_to_be_slow_takes_no_longer_than_other_text(text:
 
 def test_markdown_has_no_raw_html_no_images_and_no_links_but_of_the_web() -> None:
     shown = render_markdown(
-        "## A\n<b>x</b> ![i](http://h/i.png) [j](javascript:1) [d](data:text/html,x) [w](https://w.example) <http://a.example>"
+        "# A\n### B\n<b>x</b> ![i](http://h/i.png) [j](javascript:1) [d](data:text/html,x) [w](https://w.example) <http://a.example>"
     )
     assert "<h4>" in shown
     assert "&lt;b&gt;" in shown
