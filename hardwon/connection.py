@@ -37,9 +37,9 @@ async def connect(
     (HARDWON_HOME), which is started, detached, where none runs; it is ready when this yields. `settings` replace
     variables of the environment, by name. `on_wait` gets a sentence if a start is slow, or if a server has no keys, so
     that HARDWON_API_KEY opens nothing; by default it is logged. `patience`: seconds to wait for an owner that is too
-    busy to answer, before that is an error; 20 without it. Unless `warm`, the first context waits for what its answer is
-    parsed with. Raises InvalidSetting, also where an owner has other stores than the settings say, StorageUnavailable,
-    StoreInUse or StoreIncompatible where no owner can start.
+    busy to answer, before that is an error; 20 without it. Unless `warm`, the first context waits for what its answer
+    is parsed with. Raises InvalidSetting, also where an owner has other stores than the settings say,
+    StorageUnavailable, StoreInUse or StoreIncompatible where no owner can start.
     """
     environment = {**os.environ, **(settings or {})}
     context_settings = ClientSettings.from_environment(environment)
