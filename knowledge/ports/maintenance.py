@@ -261,3 +261,6 @@ class HeadKeeper(Protocol):
 
     async def kept(self) -> SealHead | None:
         """Return the last head that was kept in the data directory."""
+
+    async def kept_elsewhere(self) -> SealHead | None:
+        """Return the last head of the file that the settings name; None where they name none, or an address."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -215,6 +217,37 @@ async def test_an_older_copy_of_everything_is_noticed_at_the_start(
         with pytest.raises(StoreAltered, match="older copy"):
             await knowledge.integrity.check_store()
     await drop_database(older)
+
+
+async def test_a_head_in_a_file_elsewhere_tells_of_an_older_copy_of_the_data_directory_too(
+    opens: Opens, database_url: str, postgres_dsn: str, tmp_path: Path
+) -> None:
+    heads = tmp_path / "heads"
+    async with opens(keep_heads=str(heads)) as knowledge:
+        await learn(knowledge, lesson(1))
+        kept = knowledge.settings.home / "seal-head"
+    older_head = kept.read_text()
+    older = await create_database(postgres_dsn, template=sa.make_url(database_url).database or "")
+    async with opens(keep_heads=str(heads)) as knowledge:
+        await learn(knowledge, lesson(2))
+    kept.write_text(older_head)
+    with heads.open("a") as file:
+        file.write(heads.read_text()[:40])  # cut short by a kill
+    async with opens(keep_heads=str(heads), database_url=SecretStr(older)) as knowledge:
+        (problem,) = (await knowledge.stats()).altered
+        assert "an older copy was put in its place" in problem
+    await drop_database(older)
+
+
+async def test_a_file_of_heads_may_be_shared_by_several_stores(opens: Opens, tmp_path: Path) -> None:
+    heads = tmp_path / "heads"
+    async with opens() as knowledge:
+        head = await knowledge.audits.take_head()
+    line = replace(head, store=uuid4(), number=head.number + 100).line()
+    heads.write_text(line + "\n")
+    async with opens(keep_heads=str(heads)) as knowledge:
+        assert (await knowledge.stats()).altered == ()
+        assert heads.read_text().startswith(line)
 
 
 async def test_a_head_of_another_store_is_told_from_an_older_one(opens: Opens, knowledge: Knowledge) -> None:

@@ -22,6 +22,9 @@ KEYS_FILE: Final = "seal-keys"
 HEAD_FILE: Final = "seal-head"
 SETTING: Final = "HARDWON_SEAL_KEYS"
 _TIMEOUT_SECONDS: Final = 10.0
+_ADDRESSES: Final = ("http://", "https://")
+_LAST_BYTES: Final = 1 << 16
+"""Bytes at the end of a file of heads that are read: hundreds of lines."""
 
 
 def find_keys(home: Path, configured: SecretStr | None) -> SealKeys | None:
@@ -87,7 +90,7 @@ class FileHeads(HeadKeeper):
         await asyncio.to_thread(self._replace, head)
         if self._elsewhere is None:
             return
-        if self._elsewhere.startswith(("http://", "https://")):
+        if self._elsewhere.startswith(_ADDRESSES):
             await _send(self._elsewhere, head)
         else:
             await asyncio.to_thread(_append, self._elsewhere, head)
@@ -102,6 +105,11 @@ class FileHeads(HeadKeeper):
                 f"{self._path} is no head of a store: delete it, and compare with one that you kept elsewhere"
                 " (hardwon audit verify --head)"
             ) from None
+
+    async def kept_elsewhere(self) -> SealHead | None:
+        if self._elsewhere is None or self._elsewhere.startswith(_ADDRESSES):
+            return None
+        return await asyncio.to_thread(_read_last, self._elsewhere)
 
     def _replace(self, head: SealHead) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +130,22 @@ def _append(name: str, head: SealHead) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise StorageUnavailable(f"HARDWON_KEEP_HEADS: {path} cannot be written ({error.strerror})") from error
+
+
+def _read_last(name: str) -> SealHead | None:
+    path = Path(name).expanduser()
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageUnavailable(f"HARDWON_KEEP_HEADS: {path} cannot be read ({error.strerror})") from error
+    for line in reversed(lines):
+        with contextlib.suppress(InvalidInput):  # cut short by a kill or by where we began to read
+            return SealHead.read(line)
+    return None
 
 
 async def _send(address: str, head: SealHead) -> None:

@@ -68,10 +68,22 @@ class IntegrityService:
             )
         return ()
 
-    async def check_start(self) -> None:
-        """Compare the store with the head that the data directory keeps, and note what is wrong."""
+    async def _behind_kept(self) -> tuple[str, ...]:
+        """Return what is wrong with the store if the newest head that was kept was taken of it.
+
+        One in a file elsewhere counts where it is newer than the data directory's, which may be an older copy too.
+        """
         kept = await self.keeper.kept()
-        problems = () if kept is None else await self._behind(kept)
+        elsewhere = await self.keeper.kept_elsewhere()
+        if elsewhere is not None and (kept is None or elsewhere.number > kept.number):
+            last = await self.seals.last_head()
+            if last is None or last.store == elsewhere.store:  # several stores may share the file
+                kept = elsewhere
+        return () if kept is None else await self._behind(kept)
+
+    async def check_start(self) -> None:
+        """Compare the store with the newest head that was kept, and note what is wrong."""
+        problems = await self._behind_kept()
         self.seals.note_problems(_STORE, problems)
         for workspace, missing in (await self.seals.count_missing()).items():
             problem = describe_missing(workspace, missing)
@@ -87,8 +99,7 @@ class IntegrityService:
 
     async def check_store(self) -> int:
         """Verify every workspace; return the number of rows. Raises StoreAltered with what was found."""
-        kept = await self.keeper.kept()
-        problems = [] if kept is None else list(await self._behind(kept))
+        problems = list(await self._behind_kept())
         self.seals.note_problems(_STORE, tuple(problems))
         rows = 0
         for workspace in await self.workspaces():
