@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -363,6 +362,8 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Restore a backup into an empty store. Nothing is written over; keys and the audit log are not in a backup."""
+    import asyncio
+
     from knowledge.adapters.files.backup_files import find_backup
     from knowledge.settings import KnowledgeSettings
     from knowledge.wiring.backups import backup_keys, put_aside
