@@ -102,6 +102,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
         "real coding agents with our hooks, against a scripted model: needs npm",
         [["python", "-m", "tests.agents"]],
     ),
+    "guards": (
+        "guard suites of others, agent-memory-integrity and AMSB, against a real store: needs PyPI",
+        [["python", "-m", "tests.guards"]],
+    ),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),

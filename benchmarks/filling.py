@@ -23,6 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.materials import AGENTS, TASKS, failure, texts
+from knowledge.adapters.postgres.admin.integrity import PostgresSeals
 from knowledge.adapters.postgres.engine.database import autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import fold_counters
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
@@ -149,6 +150,7 @@ async def multiply(
     for workspace, counted in maker.terms.items():
         async with transaction(knowledge.engine) as connection:
             await add_terms(connection, workspace, counted, maker.documents[workspace])
+    await PostgresSeals(knowledge.engine).adopt(anew=False)
 
 
 async def _add_projects(knowledge: Knowledge, projects: int) -> None:
@@ -204,7 +206,7 @@ class _Copies:
             vector /= np.linalg.norm(vector)
             of_entry = self._copy(seed, number, vector.astype(np.float16))
             for table, row in of_entry.rows():
-                rows[table.name].append(tuple(row[name] for name in _columns_of(table)))
+                rows[table.name].append(tuple(row.get(name) for name in _columns_of(table)))
             point = of_entry.point(self._bound.mean_terms)
             self.terms[of_entry.workspace].update(point.lexical.indices)
             self.documents[of_entry.workspace] += 1
@@ -282,7 +284,7 @@ class _Copy:
             "embedded_at": self._embedded_at,
             "expires_at": self._expires_at,
         }
-        yield knowledge_staging, {**seed.staged, **ours, **told}
+        yield knowledge_staging, {**seed.staged, **ours, **told, "seal": None}
         yield entry_profiles, {**seed.profile, **ours, "entry_id": entry.entry_id}
         turn = number // 10 + number % 10
         tried, worked = turn % (2 * _CONTEXT_EVERY) == 1, turn % (6 * _CONTEXT_EVERY) != 1

@@ -23,6 +23,7 @@ HardwonError
 │   ├── Overloaded               the hardwon server is at its limit; nothing was done
 │   ├── BudgetSpent              the workspace has used up its tokens of the day
 │   └── TookTooLong              an operation exceeded its time limit
+├── StoreAltered                rows of the store are not as hardwon stored them
 ├── StorageRejected              Postgres rejects the data permanently
 ├── EmbedderRejected             the embedding endpoint rejects all requests: a wrong key, model or setting
 │   └── TextRejected             it rejects this text
@@ -149,6 +150,10 @@ class TookTooLong(Unavailable):
 
 class StorageRejected(HardwonError):
     """Postgres rejects the data permanently: a constraint or a trigger forbids it. Retrying does not help."""
+
+
+class StoreAltered(HardwonError):
+    """Rows of the store were changed, removed or put back by other means than hardwon's; names them."""
 
 
 class EmbedderRejected(HardwonError):

@@ -17,6 +17,7 @@ from knowledge.documents.service import LOCAL
 from knowledge.memory.rules.retention import add_years
 from knowledge.ports import CANCELLED, JobStore
 from knowledge.runtime.scheduling import process_each
+from knowledge.wiring.backups import back_up
 from knowledge.wiring.open import Knowledge
 
 
@@ -177,6 +178,17 @@ async def _perform_deeds(knowledge: Knowledge) -> int:
     return sum(await process_each(map(knowledge.in_workspace, due), perform, at_once=1))
 
 
+async def _verify_seals(knowledge: Knowledge) -> int:
+    return await knowledge.integrity.check_store()
+
+
+async def _back_up(knowledge: Knowledge) -> int:
+    if knowledge.settings.backup_dir is None:
+        return 0
+    await back_up(knowledge, knowledge.settings, knowledge.settings.backup_dir, keep=knowledge.settings.backup_keep)
+    return 1
+
+
 async def project_map(knowledge: Knowledge) -> int:
     """Make the maps of workspaces whose patterns changed; return the number of patterns placed."""
     return await for_each_workspace(knowledge, lambda one: one.maps.project())
@@ -230,6 +242,24 @@ JOBS = {
         retry_after=20 * _MINUTE,
         work=_measure_recall,
         item_names=("search", "searches"),
+    ),
+    "seals": Job(
+        name="seals",
+        description="checks that no entry was changed, removed or put back by other means than hardwon's",
+        cron={"hour": "5"},
+        slot=timedelta(days=1),
+        retry_after=20 * _MINUTE,
+        work=_verify_seals,
+        item_names=_ENTRIES,
+    ),
+    "backup": Job(
+        name="backup",
+        description="makes a backup in HARDWON_BACKUP_DIR and tries it",
+        cron={"hour": "2"},
+        slot=timedelta(days=1),
+        retry_after=20 * _MINUTE,
+        work=_back_up,
+        item_names=("backup", "backups"),
     ),
     "project_map": Job(
         name="project_map",

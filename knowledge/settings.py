@@ -279,6 +279,19 @@ class KnowledgeSettings(BaseSettings):
     """Secret that key hashes are made with; unset: a file in the data directory, created with the first key."""
     key_requests_per_second: float = Field(default=100.0, gt=0, le=1e6)
     """Sustained request rate of a key; bursts may have twice as many."""
+    seal_keys: SecretStr | None = None
+    """Secrets that entries are vouched for by, the newest first, with commas between; unset: a file in the data
+    directory. Several servers on one Postgres need the same."""
+    seal_anew: str | None = Field(default=None, max_length=500)
+    """The reason to vouch for all that is stored now by a new key, at a start that would be refused for a lost one."""
+    keep_heads: str | None = None
+    """A file, or an address that takes POST: where heads over all that is vouched for are kept, at each checkpoint."""
+    backup_dir: Path | None = None
+    """A folder that gets a backup each day; unset: none is made."""
+    backup_keep: int = Field(default=7, ge=1, le=10_000)
+    """Backups kept in a folder: older ones are removed once a later one has passed its trial."""
+    backup_identity: Path | None = None
+    """A file of `age-keygen`: backups are encrypted for its identities, and opened with them."""
     open_qdrant: bool = False
     """Allow a Qdrant server on another machine without a key."""
     # Word by webhook:

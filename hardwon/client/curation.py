@@ -28,9 +28,11 @@ from hardwon.models.deeds import Deed, DeedId
 from hardwon.models.entries import Entry, EntryDetails
 from hardwon.models.ids import ContextId, EntryId, PatternId
 from hardwon.models.patterns import MAX_SUGGESTIONS, Pattern, PatternDetails, PatternPair
+from hardwon.models.seals import Acceptance, SealHead
 
 _Chosen = Annotated[EntryFilter, Wire(flat=True)]
 _MAX_SPLIT = 1000
+Reason = Annotated[str, Field(min_length=1, max_length=500)]
 _MAX_TAGS_SENT = 100
 
 
@@ -215,6 +217,18 @@ class RemoteAudits(Service, name="audits", tag="custody", scopes=("admin",)):
     @Operation("GET", "/v1/audit:verify", operation_id="verify_audit")
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
         """Check that the audit log was not changed."""
+
+    @Operation("POST", "/v1/audit:head", operation_id="take_head", whole_store=True)
+    async def take_head(self) -> SealHead:
+        """Return a signed head over all that the store holds now, to keep elsewhere."""
+
+    @Operation("POST", "/v1/audit:accept", operation_id="accept_altered", status=200, problems=(404,))
+    async def accept(self, reason: Reason, *, entry_id: EntryId | None = None) -> Acceptance:
+        """Take an entry that was changed by other means as it is now; without one, the entries there for all."""
+
+    @Operation("POST", "/v1/audit:rotate-seal-key", operation_id="rotate_seal_key", whole_store=True, problems=(409,))
+    async def rotate_seal_key(self) -> str:
+        """Seal by a new key from now on; what was sealed by others still verifies. Return the name of the new key."""
 
 
 class RemoteGrouping(Service, name="grouping", tag="patterns", scopes=("review",)):

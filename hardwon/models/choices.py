@@ -147,7 +147,8 @@ class Hint:
     `choice` is None where nothing was found at all. `words_only`: the question was not embedded, so that only its words
     were compared; `embedder_failed`: because the embedder did not answer, not because this machine is busy.
     `index_error`: why the index was not used, so that only what is known word for word was found; `index_failed`:
-    because it did not answer. `near`: the likeliest patterns where there was no choice.
+    because it did not answer. `near`: the likeliest patterns where there was no choice. `altered`: what was left out,
+    as it is not as it was stored.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -158,3 +159,4 @@ class Hint:
     index_error: str | None = None
     index_failed: bool = False
     near: tuple[NearPattern, ...] = ()
+    altered: str | None = None

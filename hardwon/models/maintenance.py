@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from hardwon.models.ids import PointId
+from hardwon.models.seals import SealReport
 
 LEAST_RECALL: Final = 0.98
 """Recall of a search below which the index is reported; a sound one has 1.00 (docs/performance.md)."""
@@ -103,7 +104,7 @@ class VerifyReport:
     """Differences between index and Postgres: points that are missing, have no row, another expiry, other content.
 
     `examples`: some ids of each. `repaired`: number of repaired points. `passages`: points of documents; `points`:
-    those of entries. `recall`: that of the searches, where it was measured.
+    those of entries. `recall`: that of the searches, where it was measured. `seals`: of the entries in Postgres.
     """
 
     points: int
@@ -117,6 +118,7 @@ class VerifyReport:
     repaired: int = 0
     examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
     recall: RecallReport | None = None
+    seals: SealReport | None = None
 
     @property
     def wrong(self) -> dict[str, int]:
@@ -127,8 +129,9 @@ class VerifyReport:
 
     @property
     def sound(self) -> bool:
-        """True where nothing differs, or every difference was repaired."""
-        return sum(self.wrong.values()) == self.repaired
+        """True where nothing differs, or every difference was repaired; an altered entry is never."""
+        is_intact = self.seals is None or self.seals.is_intact
+        return is_intact and sum(self.wrong.values()) == self.repaired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,7 @@ class WorkspaceStats:
 
     `projects`: those that have entries. `vector_bytes`: size of all stored vectors; `unused_vector_bytes`: of those of
     other models, which can be switched back to without embedding again. `dead_entries`: the latest few.
+    `altered`: what is not as hardwon stored it, as far as that was looked at since the start.
     `tokens_today`: tokens sent to endpoints since midnight (UTC), of `tokens_per_day`; both None without a quota.
     """
 
@@ -135,6 +136,7 @@ class WorkspaceStats:
     tokens_today: int | None = None
     tokens_per_day: int | None = None
     lift: Lift | None = None
+    altered: tuple[str, ...] = ()
 
 
 MAX_DEAD_SHOWN = 5

@@ -86,6 +86,13 @@ class AuditStore(Protocol):
     def rows(self, workspace: str) -> AsyncIterator[Sequence[AuditEntry]]:
         """Yield a chain in batches, from the first row on."""
 
+    def is_keyed(self, row: AuditEntry) -> bool | None:
+        """Return whether the hash of a row is one by a key, or a plain one; None where it is neither."""
+
+    @property
+    def has_keys(self) -> bool:
+        """True where rows are hashed with a key now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Auditor:

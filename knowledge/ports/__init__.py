@@ -31,9 +31,11 @@ from knowledge.ports.lists import PatternQuery as PatternQuery
 from knowledge.ports.lists import PatternRow as PatternRow
 from knowledge.ports.maintenance import ArchiveStore as ArchiveStore
 from knowledge.ports.maintenance import CorrectionStore as CorrectionStore
+from knowledge.ports.maintenance import HeadKeeper as HeadKeeper
 from knowledge.ports.maintenance import Origin as Origin
 from knowledge.ports.maintenance import RedactedEntry as RedactedEntry
 from knowledge.ports.maintenance import Restore as Restore
+from knowledge.ports.maintenance import SealStore as SealStore
 from knowledge.ports.maintenance import Snapshot as Snapshot
 from knowledge.ports.maintenance import StoredTextStore as StoredTextStore
 from knowledge.ports.maintenance import UpkeepStore as UpkeepStore

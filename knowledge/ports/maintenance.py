@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import BinaryIO, Protocol
 
 from hardwon.models.entries import EntryVersion
+from hardwon.models.seals import SealHead, SealReport
 from knowledge.models import (
     AppliesWhen,
     BoundSpace,
@@ -200,3 +201,66 @@ class ArchiveStore(Protocol):
 
     def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
         """Yield the entries of a workspace, the oldest first, but for those held back for review."""
+
+
+class SealStore(Protocol):
+    """The chains and heads of a store, all workspaces included."""
+
+    def verifies(self, head: SealHead) -> bool:
+        """Return whether a head was sealed by a key that is known here."""
+
+    async def last_head(self) -> SealHead | None:
+        """Return the last head, None for a store that was never vouched for."""
+
+    async def head(self, number: int) -> SealHead | None:
+        """Return a head by its number."""
+
+    async def counts(self) -> tuple[int, int]:
+        """Return the numbers of links of all chains, and of rows of the audit log, as they are now."""
+
+    async def take_head(self, now: datetime, *, reason: str | None = None) -> SealHead:
+        """Store and return a head over all chains as they are now. `reason`: why the chain begins anew with it."""
+
+    async def adopt(self, *, anew: bool) -> int:
+        """Seal the rows that have no seal, with `anew` all of them, and begin their chains; return how many."""
+
+    async def verify(self, workspace: str, *, thorough: bool = True) -> SealReport:
+        """Compare every sealed row of a workspace with its seal, and all of them with the totals of the chains.
+
+        What is derived in Postgres is compared with its sources; if `thorough`, the profiles of texts too.
+        """
+
+    async def accept(self, workspace: str, entry_id: EntryId) -> str | None:
+        """Seal an entry as it is now; return the SHA-256 of what is sealed, None if it verified already."""
+
+    async def accept_totals(self, workspace: str) -> int:
+        """Take the rows that are there now for all there are; return by how many rows that differs from the chains."""
+
+    def use_new_key(self) -> str:
+        """Seal by a new key from now on; return its name. Raises Conflict unless keys are in a file."""
+
+    async def count_missing(self) -> dict[str, int]:
+        """Return by how many counted rows workspaces differ from their chains, without looking at any."""
+
+    @property
+    def altered(self) -> int:
+        """Number of things found since the start that are not as they were stored, in all workspaces."""
+
+    def note_problems(self, workspace: str, problems: tuple[str, ...]) -> None:
+        """Keep what the last check of a workspace found, for whoever asks how it is; "" is the store."""
+
+    def problems(self, workspace: str) -> tuple[str, ...]:
+        """Return what the last checks of the workspace and of the store found, and what was refused since."""
+
+
+class HeadKeeper(Protocol):
+    """Keeps heads outside of Postgres."""
+
+    async def keep(self, head: SealHead) -> None:
+        """Keep a head, wherever the settings say. Raises WebhookUnavailable or StorageUnavailable."""
+
+    async def kept(self) -> SealHead | None:
+        """Return the last head that was kept in the data directory."""
+
+    async def kept_elsewhere(self) -> SealHead | None:
+        """Return the last head of the file that the settings name; None where they name none, or an address."""

@@ -37,6 +37,7 @@ from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.index.embedding_space import space_in_use
 from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
+from knowledge.memory.maintenance.integrity import IntegrityService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
@@ -84,6 +85,7 @@ class Knowledge:
     redaction: StoredSecretsService
     revocations: RevocationService
     audits: AuditService
+    integrity: IntegrityService
     keys: KeyService
     authenticator: Authenticator
     documents: Documents
@@ -160,6 +162,7 @@ class Knowledge:
             tokens_today=await tokens_used_today(self.stores),
             tokens_per_day=self.stores.spending.budget,
             lift=to_lift(await self.stores.records.lift()),
+            altered=self.integrity.seals.problems(self.workspace),
         )
         bound = await self.stores.spaces.bound()
         if bound is None:

@@ -7,6 +7,8 @@ import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from hardwon.validation import check_text
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import load_pepper
@@ -25,6 +27,7 @@ from knowledge.wiring.answering import make_models
 from knowledge.wiring.documents import make_converter, open_passages
 from knowledge.wiring.facade import SERVICES, Knowledge
 from knowledge.wiring.model_adapters import chat_of, make_chat, make_embedder, warm_up
+from knowledge.wiring.seal_wiring import open_seals
 from knowledge.wiring.services import make_knowledge, make_stores
 from knowledge.wiring.stores import (
     check_qdrant,
@@ -55,6 +58,11 @@ async def migrate_stores(settings: KnowledgeSettings) -> bool:
     """Migrate the database schema to this version; return whether it changed. Needs neither index nor embedder."""
     async with AsyncExitStack() as stack:
         return await migrate(await connect_postgres(settings, stack), migration_scripts())
+
+
+def _make_sessions(engine: AsyncEngine, clock: Clock) -> PageSessions:
+    audit = Auditor(store=PostgresAudit(engine), clock=clock)
+    return PageSessions(store=PostgresSessions(engine), clock=clock, audit=audit)
 
 
 @asynccontextmanager
@@ -93,6 +101,7 @@ async def open_knowledge(
             engine = await connect_postgres(settings, stack)
             _tell(lock, "the schema of the database")
             await migrate(engine, migration_scripts())
+            await open_seals(settings, engine, clock)
             ownership = await load_ownership(settings, engine)
             index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)
@@ -104,9 +113,7 @@ async def open_knowledge(
         loading.result()
         authenticator = Authenticator(
             store=PostgresKeys(engine),
-            sessions=PageSessions(
-                store=PostgresSessions(engine), clock=clock, audit=Auditor(store=PostgresAudit(engine), clock=clock)
-            ),
+            sessions=_make_sessions(engine, clock),
             pepper=functools.cache(functools.partial(load_pepper, settings.home, settings.key_pepper)),
             clock=clock,
         )

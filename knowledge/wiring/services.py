@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -51,6 +52,7 @@ from knowledge.memory.curation.revocation import RevocationService
 from knowledge.memory.curation.stored_secrets import StoredSecretsService
 from knowledge.memory.lists.service import ListService
 from knowledge.memory.maintenance.archive import ArchiveService
+from knowledge.memory.maintenance.integrity import IntegrityService
 from knowledge.memory.maintenance.pruning import KnowledgePruningService
 from knowledge.memory.maintenance.reindex import StoreUpkeepService
 from knowledge.memory.maintenance.verify import KnowledgeUpkeepService
@@ -63,6 +65,7 @@ from knowledge.wiring.answering import make_answering
 from knowledge.wiring.documents import make_document_redaction, make_documents, make_moves
 from knowledge.wiring.facade import Knowledge
 from knowledge.wiring.model_adapters import chat_of, choose_model, make_embedder
+from knowledge.wiring.seal_wiring import make_integrity
 
 
 def make_stores(
@@ -109,17 +112,12 @@ def make_knowledge(
     """Return all services of the workspace of these stores, for their owner."""
     audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
     provenance = PostgresProvenance(engine, stores.workspace)
-    capture = KnowledgeCaptureService(
-        stores=stores,
-        redaction=settings.redaction,
-        review=settings.review,
-        audit=audit,
-        keys=authenticator.store,
-    )
+    capture = _capture(settings, stores, authenticator, audit)
     outcomes = OutcomeService(stores=stores)
     chat = with_quota(stores, chat_of(settings))
     documents = make_documents(settings, engine, stores, passages, converter, chat=chat)
     answering = make_answering(settings, engine, stores, documents, models)
+    integrity = make_integrity(settings, engine, stores.clock, stores.workspace)
     store_services = _StoreServices(settings, engine, stores, passages, converter, audit)
     return Knowledge(
         settings=settings,
@@ -128,7 +126,7 @@ def make_knowledge(
         jobs=PostgresJobs(engine),
         webhooks=PostgresWebhooks(engine),
         capture=capture,
-        checkpoints=_checkpoints(settings, stores),
+        checkpoints=_checkpoints(settings, stores, integrity.take_head),
         queries=_queries(settings, stores),
         pruning=_pruning(settings, engine, stores, answering.journal, audit),
         contexts=ContextLog(stores=stores),
@@ -145,7 +143,8 @@ def make_knowledge(
         redaction=_stored_secrets(settings, engine, stores, documents, audit),
         deeds=_deeds(engine, provenance, capture, authenticator.store, audit),
         revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
-        audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
+        audits=_audits(engine, integrity, audit),
+        integrity=integrity,
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
         authenticator=authenticator,
         documents=documents,
@@ -156,6 +155,22 @@ def make_knowledge(
         engine=engine,
         of_workspace=_in_workspace,
     )
+
+
+def _capture(
+    settings: KnowledgeSettings, stores: Stores, authenticator: Authenticator, audit: Auditor
+) -> KnowledgeCaptureService:
+    return KnowledgeCaptureService(
+        stores=stores,
+        redaction=settings.redaction,
+        review=settings.review,
+        audit=audit,
+        keys=authenticator.store,
+    )
+
+
+def _audits(engine: AsyncEngine, integrity: IntegrityService, audit: Auditor) -> AuditService:
+    return AuditService(store=PostgresAudit(engine), workspace=integrity.workspace, integrity=integrity, audit=audit)
 
 
 def _grouping(engine: AsyncEngine, stores: Stores, audit: Auditor) -> PatternGroupingService:
@@ -185,9 +200,12 @@ def _in_workspace(knowledge: Knowledge, workspace: str) -> Knowledge:
     )
 
 
-def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbeddingService:
+def _checkpoints(
+    settings: KnowledgeSettings, stores: Stores, take_head: Callable[[], Awaitable[object]] | None = None
+) -> CheckpointEmbeddingService:
     return CheckpointEmbeddingService(
         stores=stores,
+        take_head=take_head,
         batch=CHECKPOINT_BATCH,
         lease=LEASE,
         deadline=CHECKPOINT_DEADLINE,
@@ -288,6 +306,7 @@ class _StoreServices:
             stores=self._stores_of(workspace),
             upkeep=PostgresUpkeep(self.engine, workspace),
             documents=self._moves_of(workspace),
+            integrity=make_integrity(self.settings, self.engine, self.stores.clock, workspace),
             audit=replace(self.audit, workspace=workspace),
         )
 

@@ -315,6 +315,8 @@ def _explain(context: Context, hint: Hint) -> Context:
     notes = [_WORDS_ONLY] if hint.words_only else []
     if hint.index_error is not None:
         notes.append(f"{KNOWN_ONLY}: {hint.index_error}")
+    if hint.altered is not None:
+        notes.append(hint.altered)
     degraded = "; ".join(notes) or None
     if hint.choice is None:
         near = tuple(_explain_near(each) for each in hint.near)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 
 from hardwon.client.knowledge_client import KnowledgeClient
-from hardwon.errors import AccessDenied, HardwonError, IndexUnavailable, WebhookUnavailable
+from hardwon.errors import (
+    AccessDenied,
+    HardwonError,
+    IndexUnavailable,
+    StorageUnavailable,
+    StoreAltered,
+    WebhookUnavailable,
+)
 from hardwon.installation import install_command
 from hardwon.models.maintenance import IndexHealth
 from hardwon.text.pluralize import count_of
 from knowledge.access.keys import describe_other_pepper
+from knowledge.adapters.clocks import SystemClock
+from knowledge.adapters.files.backup_files import list_backups
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
@@ -23,6 +34,9 @@ _SERVER_FROM = 100_000
 _EXTRAS = {"documents": "kreuzberg", "mcp": "mcp", "otel": "opentelemetry"}
 """A package of each extra."""
 _RECALL_SAMPLE = 10
+_MAX_TOLD = 5
+_OLDEST_BACKUP = timedelta(days=2)
+"""One is made each day."""
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
 
@@ -63,9 +77,11 @@ async def examine() -> list[Finding]:
             await check("clocks", lambda: compare_clocks(opened[0]))
             await check("keys", lambda: _check_keys(opened[0]))
             await check("workspaces", lambda: _check_row_security(opened[0]))
+            await check("seals", lambda: _check_seals(opened[0]))
             await check("index", lambda: _check_index(opened[0], settings))
             await check("recall", lambda: _check_recall(opened[0]))
             await check("webhook", lambda: _check_webhook(opened[0]))
+            await check("backups", lambda: _check_backups(settings))
             await check("a question", lambda: _check_query(opened[0]))
     return findings
 
@@ -158,6 +174,19 @@ async def _check_webhook(knowledge: KnowledgeClient) -> str:
     return "no message waits for another try"
 
 
+async def _check_backups(settings: KnowledgeSettings) -> str:
+    """Tell the age of the last backup that passed its trial."""
+    if settings.backup_dir is None:
+        return "none are planned: HARDWON_BACKUP_DIR names a folder that gets one each day"
+    backups = await asyncio.to_thread(list_backups, settings.backup_dir)
+    age = SystemClock().now() - backups[0].record.made_at if backups else None
+    if age is None or age > _OLDEST_BACKUP:
+        since = "none passed its trial" if age is None else f"the last one that passed is {age.days} days old"
+        raise StorageUnavailable(f"{settings.backup_dir}: {since}; hardwon jobs tells why, hardwon backup makes one")
+    hours = age.total_seconds() / 3600
+    return f"the last one that passed its trial is {hours:.0f} hours old, of {len(backups)} in {settings.backup_dir}"
+
+
 async def _check_row_security(knowledge: KnowledgeClient) -> str:
     """Describe the isolation of workspaces, and its limits if Postgres does not let us create a role."""
     match (await knowledge.stats()).row_security:
@@ -170,6 +199,16 @@ async def _check_row_security(knowledge: KnowledgeClient) -> str:
             )
         case _:
             return f"isolated by hardwon's own conditions alone: this user bypasses row security. {_MAKE_ROLE}"
+
+
+async def _check_seals(knowledge: KnowledgeClient) -> str:
+    """Tell what is not as hardwon stored it, as far as it was looked at since the start."""
+    altered = (await knowledge.stats()).altered
+    if altered:
+        raise StoreAltered(
+            f"{'; '.join(altered[:_MAX_TOLD])}. Restore it from a backup, or take it as it is: hardwon audit accept"
+        )
+    return "nothing was found that is not as it was stored; hardwon verify looks at all of it"
 
 
 async def _check_index(knowledge: KnowledgeClient, settings: KnowledgeSettings) -> str:

@@ -77,6 +77,7 @@ class Metrics:
         self.staged = gauge("staged_entries", "Entries that wait for a checkpoint, in all workspaces.")
         self.workspaces = gauge("workspaces", "Workspaces that hold anything.")
         self.breakers = gauge("breakers_open", "Workspaces whose circuit breaker for contexts is open.")
+        self.altered = gauge("altered_rows", "What was found since the start that is not as hardwon stored it.")
         self.recall = gauge("index_recall", "Lowest recall of searches when last measured here; NaN before.")
         self.recall.set(float("nan"))
         self._begin: dict[str, _Begin] = {

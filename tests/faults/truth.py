@@ -93,6 +93,7 @@ async def examine(
     wrong += [f"the counters differ from the counts: {sorted(kept.items() ^ told.items())}"] if kept != told else []
     wrong += await _expiries_that_differ(knowledge, embedded)
     report = await knowledge.upkeep.verify()
+    wrong += report.seals.problems if report.seals is not None else ()
     if report.missing or report.orphan:
         wrong.append(f"verify says {report}")
     return Truth(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -66,7 +67,7 @@ async def answers(knowledge: Knowledge) -> list[list[Pattern]]:
 
 
 async def test_a_store_of_before_ranks_to_the_last_bit_alike_and_gets_its_profiles_when_pruned(
-    opens: Opens, engine: AsyncEngine
+    opens: Opens, engine: AsyncEngine, home: Path
 ) -> None:
     async with opens() as knowledge:
         learned = await learn(knowledge, *TOLD)
@@ -75,6 +76,7 @@ async def test_a_store_of_before_ranks_to_the_last_bit_alike_and_gets_its_profil
     assert await count_profiles(engine) == len(learned)
 
     await run(engine, *BACK)
+    (home / "seal-head").unlink()
     assert await migrate(engine, migration_scripts())
     async with opens() as knowledge:
         assert await answers(knowledge) == expected

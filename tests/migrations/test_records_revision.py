@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -94,7 +95,7 @@ async def test_a_store_of_before_is_one_of_revision_0026(engine: AsyncEngine, po
 
 
 async def test_what_was_learned_before_becomes_records_and_counts_stay(
-    opens: Opens, engine: AsyncEngine, clock: SetClock
+    opens: Opens, engine: AsyncEngine, clock: SetClock, home: Path
 ) -> None:
     async with opens() as knowledge:
         learned = await learn(knowledge, *TOLD)
@@ -111,11 +112,12 @@ async def test_what_was_learned_before_becomes_records_and_counts_stay(
     assert len(native) == len(TOLD) + 3
 
     await go_back(engine)
+    (home / "seal-head").unlink()
     assert await migrate(engine, migration_scripts())
     migrated = await records(engine)
     assert migrated.keys() == native.keys(), "one of each embedded entry and of each outcome"
     assert staged not in migrated
-    computed = {"arm_key", "situation_key", "point_id", "task_key", "error_key"}
+    computed = {"arm_key", "situation_key", "point_id", "task_key", "error_key", "seal"}
     for record_id, row in migrated.items():
         expected = native[record_id]
         assert row["arm_key"] is None

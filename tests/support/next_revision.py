@@ -44,8 +44,22 @@ _INDEXES = (
     "ix_outcomes_project",
     "ix_records_silent",
 )
+_SEALED = (
+    "knowledge_staging",
+    "patterns",
+    "outcomes",
+    "records",
+    "match_keys",
+    "links",
+    "distillations",
+    "embedding_spaces",
+    "deeds",
+    "workspaces",
+)
 _PATTERN_COLUMNS = ("last_seen_at", "technologies", "agents", "projects", "trusted", "problem_start", "tags")
 BEFORE_COUNTERS = (
+    *(f"ALTER TABLE {table} DROP COLUMN seal" for table in _SEALED),
+    "DROP TABLE seal_chains, seal_heads",
     f"DROP FUNCTION {_FUNCTIONS}, delete_vectors_first CASCADE",
     "DROP VIEW entry_search",
     "DROP FUNCTION store_words, delete_words, search_query, search_words CASCADE",

@@ -289,8 +289,12 @@ class Commands:
         asked = ("serve", "--port", str(port or free_port()), *arguments)
         with self.start(*asked, **more) as running:
             assert running.process.stderr is not None
-            told = running.process.stderr.readline()
-            assert told.startswith("hardwon serves on "), told + running.process.communicate()[1]
+            said = []
+            while told := running.process.stderr.readline():  # logs may come before, as of a head of another store
+                if told.startswith("hardwon serves on "):
+                    break
+                said.append(told)
+            assert told, "".join(said)
             yield running, told.removeprefix("hardwon serves on ").split()[0]
 
 

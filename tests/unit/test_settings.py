@@ -56,6 +56,12 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_API_URL": ("https://hardwon.example.org", "api_url", "https://hardwon.example.org"),
     "HARDWON_API_KEY": ("k", "api_key", SecretStr("k")),
     "HARDWON_KEY_PEPPER": ("p", "key_pepper", SecretStr("p")),
+    "HARDWON_SEAL_KEYS": ("s", "seal_keys", SecretStr("s")),
+    "HARDWON_SEAL_ANEW": ("the disk broke", "seal_anew", "the disk broke"),
+    "HARDWON_BACKUP_DIR": ("/mnt/backups", "backup_dir", Path("/mnt/backups")),
+    "HARDWON_BACKUP_KEEP": ("30", "backup_keep", 30),
+    "HARDWON_BACKUP_IDENTITY": ("/etc/hardwon/identity", "backup_identity", Path("/etc/hardwon/identity")),
+    "HARDWON_KEEP_HEADS": ("/mnt/heads", "keep_heads", "/mnt/heads"),
     "HARDWON_KEY_REQUESTS_PER_SECOND": ("2.5", "key_requests_per_second", 2.5),
     "HARDWON_WEBHOOK_URL": ("https://chat.example.org/hooks/1", "webhook_url", "https://chat.example.org/hooks/1"),
     "HARDWON_WEBHOOK_SECRET": (

@@ -74,6 +74,7 @@ workspaces = sa.Table(
     sa.Column("hint_weights", sa.ARRAY(sa.Float)),
     sa.Column("profile_rules", sa.Integer),
     sa.Column("profiled_until", TIME),
+    sa.Column("seal", sa.LargeBinary),
 )
 """Settings of a workspace, and the weights fitted to its hints; one without a row has the defaults.
 
@@ -141,6 +142,7 @@ knowledge_staging = sa.Table(
     sa.Column("point_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
     sa.Column("embedded_at", TIME),
     sa.Column("expires_at", TIME),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(
         ["workspace", "project_id"], ["projects.workspace", "projects.project_id"], ondelete="CASCADE"
     ),
@@ -342,6 +344,7 @@ patterns = sa.Table(
     sa.Column("projects", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("trusted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("problem_start", sa.Text, nullable=False, server_default=""),
+    sa.Column("seal", sa.LargeBinary),
     # a person's own words
     sa.Column("tags", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
@@ -437,6 +440,7 @@ match_keys = sa.Table(
     sa.Column("why", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("ruled", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("decided_at", TIME, nullable=False),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
 """Keys of entries that belong to a pattern founded with other texts: by a decision, or ruled by a person.
@@ -456,6 +460,7 @@ links = sa.Table(
     sa.Column("probability", sa.Float, nullable=False),
     sa.Column("why", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("found_at", TIME, nullable=False),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(["lower_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["upper_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.CheckConstraint("kind IN ('rival', 'twin', 'apart')", name="kind"),
@@ -479,6 +484,7 @@ distillations = sa.Table(
     sa.Column("model", sa.Text, nullable=False),
     sa.Column("answered_at", TIME, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.CheckConstraint(
         "num_nonnulls(title, problem, when_to_try, when_not_to_try) = CASE WHEN refused IS NULL THEN 4 ELSE 0 END",
@@ -585,6 +591,7 @@ outcomes = sa.Table(
     sa.Column("recorded_at", TIME, nullable=False),
     sa.Column("recorded_by", sa.String(100)),
     sa.Column("low_trust", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.UniqueConstraint("workspace", "pattern_id", "project_id", "task_id", "run_id", name="outcomes_event_key"),
@@ -624,6 +631,7 @@ records = sa.Table(
     sa.Column("low_trust", sa.Boolean, nullable=False),
     sa.Column("task_key", sa.String(64)),
     sa.Column("error_key", sa.String(64)),
+    sa.Column("seal", sa.LargeBinary),
     sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["outcome_id"], ["outcomes.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
@@ -713,6 +721,7 @@ deeds = sa.Table(
     sa.Column("ended_at", TIME),
     sa.Column("ended_by", sa.String(200)),
     sa.Column("error", sa.Text),
+    sa.Column("seal", sa.LargeBinary),
     sa.Column("key_id", sa.String(100)),
     sa.CheckConstraint("state IN ('waiting', 'running', 'done', 'undone', 'failed')", name="state"),
     sa.CheckConstraint("kind IN ('approve', 'reject', 'join', 'split', 'delete_entry', 'delete_pattern')", name="kind"),
@@ -752,6 +761,7 @@ embedding_spaces = sa.Table(
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Column("bound_at", TIME, nullable=False, server_default=NOW),
     sa.Column("probes", sa.LargeBinary),
+    sa.Column("seal", sa.LargeBinary),
 )
 """The embedding models of the store; the index holds the active one."""
 
@@ -829,3 +839,27 @@ audit_log = sa.Table(
     sa.CheckConstraint("number > 0 AND octet_length(before) = 32 AND octet_length(hash) = 32", name="chain"),
 )
 """Decisions of people and keys: a hash chain for each workspace; "" for the whole store."""
+
+seal_chains = sa.Table(
+    "seal_chains",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("masked", sa.LargeBinary, nullable=False),
+    sa.Column("seal", sa.LargeBinary, nullable=False),
+)
+"""The last link of each writer's chain: the total of the seals it added, less those it removed (`access.seals`)."""
+sa.Index("ix_seal_chains_workspace", seal_chains.c.workspace)
+
+seal_heads = sa.Table(
+    "seal_heads",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", TIME, nullable=False),
+    sa.Column("details", sa.Text, nullable=False),
+    sa.Column("before", sa.LargeBinary, nullable=False),
+    sa.Column("seal", sa.LargeBinary, nullable=False),
+)
+"""Heads over all chains of the store, each sealed with the one before. The first says from when on seals vouch."""

@@ -32,6 +32,8 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"\b(?:developer|debug|maintenance) mode (?:is |has been |now )*(?:enabled|activated|on|engaged|unlocked)\b ?(?:[:;!]|\.? ?(?:you|all|every|ignore|no |restrictions?|filters?|safety|answer|reply|from now))",
         r"\b(?:enter|enable|activate|switch (?:in)?to|engage|unlock) (?:the |your )?(?:developer|god|admin|administrator|root|sudo|unrestricted|jailbreak|dan|unsafe|override|privileged|unfiltered) mode\b",
         r"\b(?:do anything now|jailbreak\w*|jailbroken|unfiltered (?:ai|model|assistant)|(?:answer|reply|respond|act|operate|agent|assistant|model|ai|talk|speak|comply|obey)\w* (?:\w+ ){0,4}without (?:any )?(?:restrictions?|limits|limitations)|without (?:any )?(?:restrictions? or filters?|filters|censorship|guardrails|ethical \w+))\b",
+        r"\b(?:unrestricted|uncensored|unfiltered|unlimited|unaligned|amoral|jailbroken|rogue|all-powerful) (?:ai|model|assistant|agent|chatbot|llm|bot|language model)\b",
+        r"\b(?:you|you're|ai|model|assistant|agent|chatbot|llm|bot) (?:\w+ ){0,5}(?:with no|have no|has no|without) (?:any )?(?:safety|ethical|moral|content|usage|behaviou?ral|security)(?: and \w+)? (?:guidelines?|rules|limits|limitations|restrictions?|constraints|filters?|policy|policies|guardrails|boundaries)\b",
         r"\byour (?:new |real |true |only |primary |main |first |sole |actual |next |secret )+(?:role|task|goal|job|purpose|mission|objective|instructions?|identity|orders?|priority|duty|persona)\b",
     ),
     "markup": (

@@ -7,6 +7,7 @@ After a kill at any point a later checkpoint repeats the same step with the same
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -48,6 +49,8 @@ class CheckpointEmbeddingService:
     deadline: timedelta
     retention_years: int
     distillation: DistillationService
+    take_head: Callable[[], Awaitable[object]] | None = None
+    """Takes a head over all that is stored, to be kept elsewhere."""
 
     async def process_checkpoint(
         self,
@@ -156,6 +159,8 @@ class CheckpointEmbeddingService:
         await self.stores.checkpoints.finish(report)
         if report.embedded:
             self.stores.embedded.set()
+        if self.take_head is not None:
+            await self.take_head()
         log.info("checkpoint_finished", checkpoint_id=str(report.checkpoint_id), embedded=report.embedded)
         return report
 

@@ -24,6 +24,7 @@ from knowledge.memory.index.overflow import reach_if_possible
 from knowledge.memory.index.points import from_stored, model_text, point_text
 from knowledge.memory.index.reconcile import settle, settle_points
 from knowledge.memory.index.residency import WorkspaceEmbedder
+from knowledge.memory.maintenance.integrity import IntegrityService
 from knowledge.memory.maintenance.ports import DocumentUpkeep
 from knowledge.memory.maintenance.recall import examine_index, measure_recall
 from knowledge.models import (
@@ -72,6 +73,7 @@ class KnowledgeUpkeepService:
     stores: Stores
     upkeep: UpkeepStore
     documents: DocumentUpkeep
+    integrity: IntegrityService
     audit: Auditor = NO_AUDIT
 
     async def verify(
@@ -81,10 +83,11 @@ class KnowledgeUpkeepService:
 
         A second repair writes nothing. Points that a checkpoint is embedding are skipped, and differences are checked
         twice, so that concurrent work, or a node that has just come back, is not reported as a fault. With `recall` the
-        searches are measured as well, before anything is changed.
+        searches are measured as well, before anything is changed. All entries are compared with their seals.
         """
         measured = await self.measure_recall() if recall else None
-        return replace(await self._verify(repair=repair, progress=progress), recall=measured)
+        seals = await self.integrity.verify()
+        return replace(await self._verify(repair=repair, progress=progress), recall=measured, seals=seals)
 
     async def _verify(self, *, repair: bool, progress: Progress | None) -> VerifyReport:
         in_use = await space_in_use(self.stores)

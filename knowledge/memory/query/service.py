@@ -12,6 +12,7 @@ from hardwon.context.deadline import Patience
 from hardwon.errors import NotFound
 from hardwon.models.patterns import KNOWN_ONLY, MAX_RESULTS, FoundPatterns
 from hardwon.validation import MAX_TEXT_BYTES, as_id, as_integer, as_relevance, check_flag, check_text
+from knowledge.access.seals import collect_refused, describe_refused
 from knowledge.memory.capture.outcomes import merge_target
 from knowledge.memory.query.arm_counts import SearchResult
 from knowledge.memory.query.choice import choose
@@ -103,7 +104,7 @@ class RAGQueryService:
         )
         if only_if_sure:
             hint = await self._hint(question, agent_type)
-            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error))
+            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error, hint.altered))
         return await self._answer(question)
 
     @step("query_for_task")
@@ -179,7 +180,7 @@ class RAGQueryService:
         )
         if only_if_sure:
             hint = await self._hint(question, agent_type)
-            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error))
+            return FoundPatterns(hint.patterns, degraded=_note(hint.index_error, hint.altered))
         return await self._answer(question)
 
     @step("query_for_failure")
@@ -254,8 +255,10 @@ class RAGQueryService:
             project_id=project_id,
         )
         question = self._redact_question(question)
-        result = await search(self.stores, question)
-        return _to_answer(rank_for_gate(_relevant(result, question), limit=max_results), result)
+        with collect_refused() as refused:
+            result = await search(self.stores, question)
+        matches = rank_for_gate(_relevant(result, question), limit=max_results)
+        return _to_answer(matches, result, describe_refused(refused))
 
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
@@ -290,12 +293,15 @@ class RAGQueryService:
 
     async def _answer(self, question: Question) -> list[Pattern]:
         question = self._redact_question(question)
-        result = await search(self.stores, question)
-        return _to_answer(rank(_relevant(result, question), limit=question.max_results), result)
+        with collect_refused() as refused:
+            result = await search(self.stores, question)
+        matches = rank(_relevant(result, question), limit=question.max_results)
+        return _to_answer(matches, result, describe_refused(refused))
 
     async def _hint(self, question: Question, agent_type: str | None) -> Hint:
         question = replace(self._redact_question(question), unasked=True, asked_by=agent_type)
-        result = await search(self.stores, question)
+        with collect_refused() as refused:
+            result = await search(self.stores, question)
         ranked = choose(result, question, margin=self.margin)
         is_unknown = result.index_error is not None and ranked.reason is Reason.NOTHING_NEAR
         return Hint(
@@ -307,6 +313,7 @@ class RAGQueryService:
             index_error=result.index_error,
             index_failed=result.index_failed,
             near=_find_near(result.matches, question.floor) if ranked.choice is None else (),
+            altered=describe_refused(refused),
         )
 
     async def _failure_text(self, failure: str, error: str | None) -> str:
@@ -410,12 +417,13 @@ def _relevant(result: SearchResult, question: Question) -> list[Match]:
     return [match for match in result.matches if match.relevance >= question.floor]
 
 
-def _to_answer(matches: Sequence[Match], result: SearchResult) -> FoundPatterns:
-    return FoundPatterns(_to_patterns(matches), degraded=_note(result.index_error))
+def _to_answer(matches: Sequence[Match], result: SearchResult, altered: str | None) -> FoundPatterns:
+    return FoundPatterns(_to_patterns(matches), degraded=_note(result.index_error, altered))
 
 
-def _note(index_error: str | None) -> str | None:
-    return None if index_error is None else f"{KNOWN_ONLY}: {index_error}"
+def _note(index_error: str | None, altered: str | None) -> str | None:
+    without_index = None if index_error is None else f"{KNOWN_ONLY}: {index_error}"
+    return "; ".join(filter(None, (without_index, altered))) or None
 
 
 def _to_patterns(matches: Sequence[Match]) -> list[Pattern]:

@@ -112,7 +112,8 @@ TOKENS: Final[tuple[Rule, ...]] = (
     token_rule("anthropic-key", r"\bsk-ant-[a-z0-9]{3,12}-[\w-]{20,}"),
     token_rule(
         "openai-key",
-        r"\bsk-(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{20,}|[A-Za-z0-9]{32,})",
+        r"\bsk-(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{20,}|[A-Za-z0-9]{32,}"
+        r"|(?:[A-Za-z0-9]{1,12}-){0,3}[A-Za-z0-9]{24,})",  # of gateways, with their words in front; no word is so long
     ),
     token_rule("npm-token", r"npm_[A-Za-z0-9]{36}"),
     token_rule("pypi-token", r"pypi-AgE[\w-]{50,}"),

@@ -226,6 +226,39 @@ add_command(
 )
 
 
+add_command(
+    audit,
+    "head",
+    OperationCommand(
+        "audits.take_head",
+        "curation_report:print_head",
+        "Print a signed head of the store, to keep elsewhere. `audit verify --head` compares with it.",
+    ),
+)
+add_command(
+    audit,
+    "accept",
+    OperationCommand(
+        "audits.accept",
+        "curation_report:print_acceptance",
+        "Take an entry changed in Postgres as it is now. Without an id: what is there for all there is.",
+        options={
+            "entry_id": Annotated[str | None, typer.Argument(help="The entry.")],
+            "reason": Annotated[str, typer.Option(help="Why, for the audit log.")],
+        },
+    ),
+)
+add_command(
+    audit,
+    "rotate-seal-key",
+    OperationCommand(
+        "audits.rotate_seal_key",
+        "curation_report:print_seal_key",
+        "Seal by a new key from now on. What others sealed still verifies.",
+    ),
+)
+
+
 def add_custody(app: typer.Typer) -> None:
     """Add the commands to an app."""
     app.add_typer(review, name="review")

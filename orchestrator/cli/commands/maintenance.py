@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -52,6 +53,8 @@ def add_upkeep(app: typer.Typer) -> None:
     add_command(app, "retry-dead", _RETRY_DEAD)
     app.command("export")(export)
     app.command("import")(import_)
+    app.command()(backup)
+    app.command()(restore)
     app.add_typer(delete, name="delete")
     app.add_typer(workspace_, name="workspace")
 
@@ -305,6 +308,80 @@ def import_(
         async with read_archive(file) as chunks, connect() as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
+        print_imported(report, as_json=as_json)
+
+    run(work)
+
+
+def backup(
+    to: Annotated[
+        Path | None, typer.Option(help="The folder of backups; HARDWON_BACKUP_DIR where it is not given.")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Backups to keep there; HARDWON_BACKUP_KEEP where it is not given.")
+    ] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write a backup of all workspaces and try it. It is restored into a throwaway store, verified and asked.
+
+    Captures go on meanwhile. What does not pass is removed, and older backups stay.
+    """
+    from knowledge.settings import KnowledgeSettings
+    from knowledge.wiring.backups import back_up
+    from orchestrator.cli.reports.memory_report import print_backup
+    from orchestrator.cli.support.session import connect
+    from orchestrator.cli.support.terminal import stages
+
+    settings = KnowledgeSettings()
+    folder = to or settings.backup_dir
+    if folder is None:
+        raise typer.BadParameter("give a folder, or set HARDWON_BACKUP_DIR", param_hint="--to")
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                made = await back_up(
+                    knowledge,
+                    settings,
+                    folder,
+                    keep=keep or settings.backup_keep,
+                    start_stage=progress.stage,
+                )
+        print_backup(made, as_json=as_json)
+
+    run(work)
+
+
+def restore(
+    place: Annotated[Path, typer.Argument(help="A backup, or a folder of backups: its latest one.")],
+    *,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put the present stores aside first, into a folder of the data directory.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Restore a backup into an empty store. Nothing is written over; keys and the audit log are not in a backup."""
+    import asyncio
+
+    from knowledge.adapters.files.backup_files import find_backup
+    from knowledge.settings import KnowledgeSettings
+    from knowledge.wiring.backups import backup_keys, put_aside
+    from knowledge.wiring.backups import restore as restore_backup
+    from orchestrator.cli.reports.memory_report import note_put_aside, print_imported
+    from orchestrator.cli.support.session import connect
+    from orchestrator.cli.support.terminal import stages
+
+    settings = KnowledgeSettings()
+
+    async def work() -> None:
+        found = await asyncio.to_thread(find_backup, place)
+        await asyncio.to_thread(found.check, backup_keys(settings))
+        if replace:
+            note_put_aside(await put_aside(settings))
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await restore_backup(knowledge, found, settings, progress=progress.stage("Restoring"))
         print_imported(report, as_json=as_json)
 
     run(work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from hardwon.models.access import (
     Scope,
 )
 from hardwon.models.entries import Entry
+from hardwon.models.seals import Acceptance, SealHead
 from hardwon.text.pluralize import count_of
 from knowledge.memory.capture.injection import CONTEXT_FIELDS
 from orchestrator.cli.reports.pattern_report import AFTER_OUTSIDE_TEXT
@@ -158,6 +160,32 @@ def print_chain(report: ChainReport, *, as_json: bool) -> None:
     for problem in report.problems:
         print_text(f"   {problem}")
     print_text(f"head {report.head}\nkeep it elsewhere: `hardwon audit verify --head` tells whether it still stands")
+
+
+def print_head(head: SealHead, *, as_json: bool) -> None:
+    """Print a head: one line, whatever the form."""
+    if as_json:
+        print_json(json.loads(head.line()))
+    else:
+        print_text(head.line())
+
+
+def print_acceptance(done: Acceptance, *, as_json: bool) -> None:
+    """Print what was taken as it is."""
+    if as_json:
+        print_json(asdict(done))
+    elif done.entry_id is not None:
+        print_text(f"entry {done.entry_id} is taken as it is now, and is shown again")
+    else:
+        print_text(f"the entries that are there are taken for all there are: {done.more_rows:+,}")
+
+
+def print_seal_key(name: str, *, as_json: bool) -> None:
+    """Print the name of the key that seals from now on."""
+    if as_json:
+        print_json({"key": name})
+    else:
+        print_text(f"entries are sealed by key {name} from now on; keep a copy of the file seal-keys")
 
 
 def print_new_key(made: NewKey, *, as_json: bool) -> None:

@@ -25,6 +25,7 @@ from hardwon.models.reports import (
     PruneReport,
     WorkspaceStats,
 )
+from hardwon.models.seals import SealReport
 from hardwon.models.tasks import Context
 from hardwon.text.pluralize import count_of
 from orchestrator.cli.support.terminal import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from hardwon.models.reports import Lift
+    from knowledge.adapters.files.backup_files import Backup
     from orchestrator.evaluation.doctor import Finding
     from orchestrator.server.serve import ServiceInfo
 
@@ -383,6 +385,8 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
         return
     if report.recall is not None:
         _print_recall(report.recall)
+    if report.seals is not None:
+        _print_seals(report.seals)
     if not report.wrong:
         print_text(f"{_points(report.points, report.passages)}, all as in Postgres")
         return
@@ -391,6 +395,17 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     print_text(f"{_points(report.points, report.passages)}; {differences}: {rest}")
     for name, ids in report.examples.items():
         notes.print(f"{name}: {', '.join(map(str, ids))}")
+
+
+def _print_seals(report: SealReport) -> None:
+    """Print what vouches for the entries, and what is not as it was stored."""
+    if report.is_intact and report.since is not None:
+        since = f"vouched for since {report.since:%Y-%m-%d %H:%M} UTC"
+        print_text(f"{count_of(report.rows, 'entry')} as hardwon stored them; {since}")
+    for problem in report.problems:
+        print_text(problem)
+    if not report.is_intact:
+        print_text("what was altered is not shown; `hardwon audit accept` takes it as it is, with a reason")
 
 
 def _print_recall(report: RecallReport) -> None:
@@ -509,6 +524,24 @@ def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
         print_json({"file": file, "entries": number})
         return
     print_text(f"{count_of(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
+
+
+def print_backup(backup: Backup, *, as_json: bool) -> None:
+    """Print a backup that passed its trial."""
+    record = backup.record
+    if as_json:
+        print_json({"path": backup.path, **asdict(record)})
+        return
+    entries = count_of(record.rows.get("knowledge_staging", 0), "entry")
+    print_text(
+        f"{backup.path}: {entries}, {record.size / 1e6:,.1f} MB{', encrypted' if record.is_encrypted else ''};"
+        f" restored and verified, {count_of(record.answers, 'query')} answered as before"
+    )
+
+
+def note_put_aside(folder: Path) -> None:
+    """Say where the stores are that a restore took the place of."""
+    notes.print(f"the stores of before are in {folder}: delete it once you need them no more")
 
 
 def print_imported(report: ImportReport, *, as_json: bool) -> None:

@@ -45,11 +45,13 @@ COMMAND_GROUPS: Mapping[str, tuple[str, ...]] = {
         "reembed",
         "export",
         "import",
+        "backup",
         "migrate",
     ),
     "Rescue (find and mend what is wrong)": (
         "doctor",
         "verify",
+        "restore",
         "rebuild",
         "dead",
         "retry-dead",

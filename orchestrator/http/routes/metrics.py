@@ -50,6 +50,7 @@ class _StagedGauges:
                 log.warning("staged_not_counted", reason=str(error) or "too slow")
             metrics.staged.set(staged)
             metrics.workspaces.set(workspaces)
+            metrics.altered.set(self._knowledge.integrity.seals.altered)
             self._next = time.monotonic() + CACHE_SECONDS
 
 

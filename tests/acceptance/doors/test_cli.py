@@ -406,9 +406,11 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
         "clocks",
         "keys",
         "workspaces",
+        "seals",
         "index",
         "recall",
         "webhook",
+        "backups",
         "a question",
     ]
 
@@ -419,7 +421,10 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    names = ("settings", "extras", "stores", "clocks", "keys", "workspaces", "index", "recall", "webhook", "a question")
+    names = (
+        *("settings", "extras", "stores", "clocks", "keys", "workspaces"),
+        *("seals", "index", "recall", "webhook", "backups", "a question"),
+    )
     well = dict.fromkeys(names, "ok")
     assert marks == well | {"embedder": "FAIL"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")

@@ -413,7 +413,8 @@ async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSe
     """It has the file that names the owner, and so whatever was deleted in the copy went from the original."""
     (tmp_path / "copy").mkdir()
     async with connect(settings):
-        shutil.copy(settings.home / OWNER_FILE, tmp_path / "copy")
+        for name in (OWNER_FILE, "seal-keys"):
+            shutil.copy(settings.home / name, tmp_path / "copy")
         owner = read_owner(settings.home)
         async with connect(settings.model_copy(update={"home": tmp_path / "copy"})):
             assert read_owner(tmp_path / "copy") != owner

@@ -41,7 +41,7 @@ from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, stored
 from tests.support.postgres import create_database, drop_database
 
-OF_THE_STORE = {"job_run", "embedding_spaces", "api_keys", "ended_sessions"}
+OF_THE_STORE = {"job_run", "embedding_spaces", "api_keys", "ended_sessions", "seal_heads"}
 """The role may not even see keys, ended sessions and job runs."""
 OF_DOCUMENTS = (
     *sorted(name for name in metadata.tables if name.startswith("kb_")),

@@ -29,10 +29,18 @@ _MAP = "people see which patterns lie together, and where nothing is known"
 _CORRECTED = "a person corrects the texts of an entry, and what was replaced stays in its history"
 _TAGGED = "people find patterns by words of their own"
 _DEEDS = "what a person decides can be undone for a while"
+_BACKED_UP = "backups are made, tried and restored"
+_SEALED = "what was changed, removed or put back in Postgres is noticed, and a person can accept it"
 _MISSING = (
     "an answer marks the sentence that matched; a refusal names the words that nothing holds, and the nearest block"
 )
 ROUTES: Mapping[str, str] = {
+    "POST /v1/audit:head take_head": _SEALED,
+    "POST /v1/audit:accept accept_altered": _SEALED,
+    "POST /v1/audit:rotate-seal-key rotate_seal_key": _SEALED,
+    "Acceptance": _SEALED,
+    "SealHead": _SEALED,
+    "SealReport": _SEALED,
     "CitationJson": _MISSING,
     "DocumentationResponse": _MISSING,
     "KBQueryResponse": _MISSING,
@@ -175,6 +183,9 @@ _EVENT = "the events of tasks and gates are reported on the command line, too"
 COMMANDS: Mapping[str, str] = {
     "hardwon demo": "a story shows what memory does before the figures do",
     "hardwon recent": _LISTS,
+    "hardwon audit head": _SEALED,
+    "hardwon audit accept": _SEALED,
+    "hardwon audit rotate-seal-key": _SEALED,
     "hardwon deeds": _DEEDS,
     "hardwon undo": _DEEDS,
     "hardwon entries": _CORRECTED,
@@ -186,6 +197,8 @@ COMMANDS: Mapping[str, str] = {
     "hardwon patterns": _TAGGED,
     "hardwon patterns list": _LISTS,
     "hardwon patterns tag": _TAGGED,
+    "hardwon backup": _BACKED_UP,
+    "hardwon restore": _BACKED_UP,
     "hardwon context": _INPUT,
     "hardwon event": _EVENT,
     "hardwon event gate-decided": _EVENT,

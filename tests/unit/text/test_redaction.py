@@ -86,6 +86,13 @@ def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
     assert secret[-12:] not in told.text
 
 
+@over("words", ["", "live-", "team-", "a1-prod-"])
+def test_a_key_of_a_gateway_is_found_with_words_in_front_and_names_of_classes_are_not(words: str) -> None:
+    made = f"sk-{words}" + "qwertzuiop" + "asdfghjklyxcvb"
+    told = redact(f"called with {made} and class sk-fading-circle of sk-spinner-three-bounce")
+    assert told.text == "called with [redacted:openai-key] and class sk-fading-circle of sk-spinner-three-bounce"
+
+
 @over(
     "begin, rest, kind",
     [

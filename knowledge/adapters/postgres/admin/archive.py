@@ -24,6 +24,7 @@ from knowledge.adapters.postgres.admin.archive_rows import (
     read_space,
     unreadable,
 )
+from knowledge.adapters.postgres.admin.integrity import seal_unsealed, term_totals
 from knowledge.adapters.postgres.document_tables import kb_terms, kb_vectors
 from knowledge.adapters.postgres.documents.rows import C, D, V, bump_version, count_terms
 from knowledge.adapters.postgres.engine.analyze import Analyze
@@ -31,6 +32,7 @@ from knowledge.adapters.postgres.engine.database import Store, engine_of_workspa
 from knowledge.adapters.postgres.engine.migrate import schema_revision
 from knowledge.adapters.postgres.memory.counts import recount, take_turn
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.seals.ledger import ledger_of
 from knowledge.models import EmbeddingSpace, Entry
 from knowledge.ports import ArchiveStore, Origin, Restore, Snapshot
 
@@ -211,9 +213,12 @@ class _PostgresRestore(Restore):
                     raise InvalidInput("archive", f"holds {table} that are none: export it again")
         for workspace in await connection.scalars(_WORKSPACES):
             await take_turn(connection, workspace)
+        ledger = ledger_of(connection.engine)
+        before = await term_totals(connection, ledger)
         new = {table: await self._insert(table) for table in _MERGE}
         await _refuse_other_rows(connection)
         new |= {table: await self._insert(table) for table in TABLES if table not in _MERGE}
+        await seal_unsealed(connection, ledger, before)
         # profiles stay behind, and the next prune computes those of the entries that came
         await connection.execute(sa.update(memory_tables.workspaces).values(profiled_until=None))
         for each in TABLES.values():  # else what follows is planned as if the tables were empty

@@ -32,7 +32,8 @@ from knowledge.models import (
 STAYS: Final = frozenset(
     [
         *("api_keys", "audit_log", "answer_cache", "counters", "distillations", "distilled_from", "entry_profiles"),
-        *("deeds", "ended_sessions", "entry_words", "job_run", "kb_terms", "spending", "webhook_events"),
+        *("deeds", "ended_sessions", "entry_words", "job_run", "kb_terms", "seal_chains", "seal_heads", "spending"),
+        "webhook_events",
     ]
 )
 """Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
@@ -55,7 +56,7 @@ TABLES: Final[Mapping[str, sa.Table]] = {
 """The tables of an archive by their names; each comes after those that its rows refer to."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    name: tuple(column.name for column in table.c if column.name not in _LEFT_OUT.get(name, ()))
+    name: tuple(column.name for column in table.c if column.name not in {"seal", *_LEFT_OUT.get(name, ())})
     for name, table in TABLES.items()
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,8 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.models.access import AuditEntry
 from knowledge.access.provenance import GENESIS_HASH, AuditStore
+from knowledge.access.seals import SealKey
 from knowledge.adapters.postgres.engine.database import autocommit, engine_of_workspace, transaction
 from knowledge.adapters.postgres.memory_tables import audit_log
+from knowledge.adapters.postgres.seals.ledger import ledger_of
 
 _A = audit_log.c
 _PAGE = 1000
@@ -44,10 +47,29 @@ class PostgresAudit(AuditStore):
                 details=details,
                 before=last.hash if last else GENESIS_HASH,
             )
-            row = replace(row, hash=row.compute_hash())
+            row = replace(row, hash=self._hash(row))
             values = {column.name: getattr(row, column.name) for column in audit_log.c}
             await connection.execute(sa.insert(audit_log), values)
         return row
+
+    def _hash(self, row: AuditEntry) -> bytes:
+        keys = ledger_of(self._store).keys
+        return row.compute_hash() if keys is None else _keyed(keys.current, row)
+
+    def is_keyed(self, row: AuditEntry) -> bool | None:
+        keys = ledger_of(self._store).keys
+        if keys is not None and any(hmac.compare_digest(_keyed(key, row), row.hash) for key in keys.known.values()):
+            return True
+        return False if row.compute_hash() == row.hash else None
+
+    @property
+    def has_keys(self) -> bool:
+        return ledger_of(self._store).keys is not None
+
+    async def workspaces(self) -> list[str]:
+        """Return the workspaces whose chains have rows; "" is the store's."""
+        async with autocommit(self._store) as connection:
+            return list(await connection.scalars(sa.select(_A.workspace).distinct().order_by(_A.workspace)))
 
     async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
         query = sa.select(audit_log).where(_A.workspace == workspace).order_by(_A.number.desc()).limit(limit)
@@ -68,6 +90,10 @@ class PostgresAudit(AuditStore):
                 return
             yield page
             after = page[-1].number
+
+
+def _keyed(key: SealKey, row: AuditEntry) -> bytes:
+    return hmac.digest(key.value, b"audit\0" + row.compute_hash(), "sha256")
 
 
 async def _last(connection: AsyncConnection, workspace: str) -> AuditEntry | None:

@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.admin.stored_texts import PostgresStoredTexts, 
 from knowledge.adapters.postgres.memory.counts import exclusive_transaction, recount
 from knowledge.adapters.postgres.memory.entry_writes import mark_points_dirty
 from knowledge.adapters.postgres.memory_tables import entry_versions, knowledge_staging, match_keys, patterns
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import EntryId, EntryStatus, PatternId
 from knowledge.ports import CorrectionStore, RedactedEntry
 
@@ -38,14 +39,14 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
             if await self._has_twin(connection, corrected):
                 raise Conflict(f"entry {entry_id} would be the same as another one of its task and run")
             await self._keep_version(connection, corrected, now=now, by=by, reason=reason)
-            await self._update(connection, corrected, row.status)
+            await self._update(connection, corrected, row.status, strict=True)
             if row.status == EntryStatus.DEAD:  # the embedder may take the new texts
                 alive = {"status": EntryStatus.STAGED, "dead_reason": None, "attempts": 0}
                 await connection.execute(sa.update(knowledge_staging).where(_E.id == entry_id).values(**alive))
             touched: set[UUID] = set() if row.pattern_id is None else {row.pattern_id}
             for pattern_id in touched:
                 await self._add_keys(connection, pattern_id, corrected, now)
-            await forget_derived(connection, [entry_id], touched)
+            await forget_derived(connection, self._workspace, [entry_id], touched)
             await mark_points_dirty(connection, [row.point_ids])
             await recount(connection, touched)
 
@@ -74,6 +75,7 @@ class PostgresCorrections(PostgresStoredTexts, CorrectionStore):
                 workspace=self._workspace, match_key=key, pattern_id=pattern_id, why=_WHY, decided_at=now
             )
             await connection.execute(new.on_conflict_do_nothing())
+            await seal_rows(connection, self._workspace, match_keys, match_keys.c.match_key == key)
 
     async def tag(self, pattern_id: PatternId, tags: Sequence[str]) -> None:
         live = (_P.workspace == self._workspace, _P.id == pattern_id, _P.success_count > 0)

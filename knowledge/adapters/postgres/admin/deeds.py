@@ -12,8 +12,10 @@ from sqlalchemy.dialects.postgresql import insert
 
 from hardwon.errors import NotFound
 from hardwon.models.deeds import Deed, DeedId, DeedKind, DeedState
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory_tables import deeds
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.row_seals import SEALED_ROWS, row_message, seal_rows
 from knowledge.ports import RUN_RETENTION, DeedStore
 
 _D = deeds.c
@@ -24,6 +26,9 @@ _FROM: Final = {
     DeedState.FAILED: DeedState.RUNNING,
 }
 """The state that a deed must have to end in another."""
+
+
+_FORGED = "it is not as hardwon stored it: somebody changed it in Postgres"
 
 
 class PostgresDeeds(WorkspaceStore, DeedStore):
@@ -43,8 +48,9 @@ class PostgresDeeds(WorkspaceStore, DeedStore):
             key_id=deed.key_id,
         )
         other = sa.select(deeds).where(_D.workspace == self._workspace, _D.subject == deed.subject, _UNENDED)
-        async with autocommit(self._engine) as connection:
+        async with transaction(self._engine) as connection:
             if (await connection.execute(new.on_conflict_do_nothing())).rowcount:
+                await seal_rows(connection, self._workspace, deeds, _D.id == deed.deed_id)
                 return deed
             row = (await connection.execute(other)).first()
         return await self.add(deed) if row is None else _to_deed(row)  # it ended meanwhile
@@ -84,7 +90,15 @@ class PostgresDeeds(WorkspaceStore, DeedStore):
         )
         claim = sa.update(deeds).where(_D.id == due.c.id).values(state=DeedState.RUNNING, claimed_at=sa.func.now())
         row = await self._first(claim.returning(*_D))
-        return None if row is None else _to_deed(row)
+        if row is None or await self._is_genuine(row):
+            return None if row is None else _to_deed(row)
+        await self.end(DeedId(row.id), DeedState.FAILED, now, error=_FORGED)
+        return await self.claim(now, takeover_after=takeover_after)
+
+    async def _is_genuine(self, row: sa.Row[Any]) -> bool:
+        keys = ledger_of(self._engine).keys
+        values = [getattr(row, name) for name in SEALED_ROWS[deeds].columns]
+        return keys is None or keys.verifies(row_message(deeds, self._workspace, values), row.seal)
 
     async def end(
         self, deed_id: DeedId, state: DeedState, now: datetime, *, by: str | None = None, error: str | None = None

@@ -24,6 +24,8 @@ from knowledge.adapters.postgres.memory_tables import (
     patterns,
     records,
 )
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 
 _E = knowledge_staging.c
@@ -102,10 +104,10 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
                     (_READY, sa.func.coalesce(_E.verified_by, f"reviewed by {by}")), else_=_E.verified_by
                 ),
             )
-            .returning(*ENTRY_COLUMNS)
         )
-        row = await self._first(update)
-        return None if row is None else to_entry(row)
+        async with transaction(self._engine) as connection:
+            rows = await rewrite(connection, self._workspace, update, _E.id == entry.entry_id, strict=True)
+        return next(map(to_entry, rows), None)
 
     def _conditions(
         self,
@@ -151,6 +153,7 @@ class PostgresProvenance(WorkspaceStore, ProvenanceStore):
         rows = sa.select(_O.id).where(*self._outcome_conditions(chosen)).order_by(_O.id).limit(limit).with_for_update()
         gone = sa.delete(outcomes).where(_O.id.in_(rows)).returning(_O.pattern_id)
         async with exclusive_transaction(self._engine, self._workspace) as connection:
+            await forget_outcomes(connection, self._workspace, _O.id.in_(rows))
             pattern_ids = list((await connection.execute(gone)).scalars())
             await recount(connection, pattern_ids)
             return len(pattern_ids)

@@ -40,6 +40,8 @@ from knowledge.adapters.postgres.memory_tables import (
 from knowledge.adapters.postgres.memory_tables import (
     records as trials,
 )
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.memory.rules.embedding_text import pattern_key
 from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import RedactedEntry, StoredTextStore
@@ -96,7 +98,7 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
                 await self._update(connection, each, row.status)
                 rewritten.append(row.id)
                 dirty.append(row.point_ids)
-            await forget_derived(connection, rewritten, touched)
+            await forget_derived(connection, self._workspace, rewritten, touched)
             await mark_points_dirty(connection, dirty)
             await recount(connection, touched)
             if same:
@@ -126,7 +128,9 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
         )
         return bool(await connection.scalar(sa.select(twin)))
 
-    async def _update(self, connection: AsyncConnection, redacted: RedactedEntry, status: str) -> None:
+    async def _update(
+        self, connection: AsyncConnection, redacted: RedactedEntry, status: str, *, strict: bool = False
+    ) -> None:
         values: dict[str, Any] = {
             **redacted.texts,
             "applies_when": conditions_row(redacted.applies_when),
@@ -137,7 +141,9 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
         }
         if status == EntryStatus.EMBEDDED:  # the pattern stays: it is a decision that stands
             values |= {"status": EntryStatus.STAGED, "embedded_at": None, "expires_at": None, "attempts": 0}
-        await connection.execute(sa.update(knowledge_staging).where(_E.id == redacted.before.entry_id).values(**values))
+        mine = _E.id == redacted.before.entry_id
+        update = sa.update(knowledge_staging).where(mine).values(**values)
+        await rewrite(connection, self._workspace, update, mine, strict=strict)
 
     async def _rename_keys(self, connection: AsyncConnection, pattern_id: UUID, redacted: RedactedEntry) -> None:
         """Bind a pattern to the keys of the redacted texts in place of those that a secret can be guessed from."""
@@ -148,10 +154,12 @@ class PostgresStoredTexts(WorkspaceStore, StoredTextStore):
             founded = sa.update(patterns).where(_P.id == pattern_id, _P.match_key == before)
             key = pattern_key(PatternId(pattern_id)) if is_taken else after
             await connection.execute(founded.values(match_key=key))
+            await seal_rows(connection, self._workspace, patterns, _P.id == pattern_id)
             gone = sa.delete(match_keys).where(of_workspace, _K.match_key == before).returning(match_keys)
             for row in (await connection.execute(gone)).mappings().all():
                 again = insert(match_keys).values(**dict(row) | {"match_key": after})
                 await connection.execute(again.on_conflict_do_nothing())
+            await seal_rows(connection, self._workspace, match_keys, _K.match_key == after)
 
     async def rewrite_records(self, redact: Callable[[str], str], *, dry_run: bool) -> int:
         changed = 0
@@ -222,11 +230,15 @@ def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     return value
 
 
-async def forget_derived(connection: AsyncConnection, entry_ids: Sequence[UUID], pattern_ids: set[UUID]) -> None:
+async def forget_derived(
+    connection: AsyncConnection, workspace: str, entry_ids: Sequence[UUID], pattern_ids: set[UUID]
+) -> None:
     """Delete what was computed of the texts of entries, and what a model wrote of them."""
     await connection.execute(sa.delete(entry_profiles).where(is_any_of(entry_profiles.c.entry_id, entry_ids)))
     hashes = dict.fromkeys(("arm_key", "situation_key", "task_key", "error_key"))
-    await connection.execute(sa.update(trials).where(is_any_of(trials.c.entry_id, entry_ids)).values(**hashes))
+    theirs = is_any_of(trials.c.entry_id, entry_ids)
+    await connection.execute(sa.update(trials).where(theirs).values(**hashes))
+    await seal_rows(connection, workspace, trials, theirs)
     made_of = sa.select(distilled_from.c.pattern_id).where(is_any_of(distilled_from.c.entry_id, entry_ids))
     gone = sa.or_(distillations.c.pattern_id.in_(made_of), is_any_of(distillations.c.pattern_id, pattern_ids))
     await connection.execute(sa.delete(distillations).where(gone))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict
 from knowledge.adapters.postgres.engine.database import (
@@ -16,7 +18,7 @@ from knowledge.adapters.postgres.engine.database import (
     transaction,
 )
 from knowledge.adapters.postgres.engine.locks import check_second_connection, session_lock
-from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_any_of, max_idle_setting
+from knowledge.adapters.postgres.memory.counts import MISCOUNTED, exclusive_transaction, is_any_of, max_idle_setting
 from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
 from knowledge.adapters.postgres.memory.points import (
     IS_CLEAN,
@@ -31,9 +33,12 @@ from knowledge.adapters.postgres.memory_tables import (
     job_run,
     knowledge_staging,
     lexicon,
+    patterns,
     points,
     vectors,
 )
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import (
     BoundSpace,
     Calibration,
@@ -86,7 +91,13 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         is_counted = is_any_of(_T.id, counted)
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
+            mine = lexicon.c.workspace == self._workspace
+            gone = sa.delete(lexicon).where(mine).returning(lexicon.c.term, lexicon.c.documents)
+            forgotten = {row.term: -row.documents for row in await connection.execute(gone)}
+            ledger = ledger_of(connection.engine)
+            if ledger.keys is not None:
+                change = ledger.keys.term_total(self._workspace, forgotten)
+                await ledger.record_change(connection, self._workspace, change)
             await add_terms(connection, self._workspace, frequencies, len(counted))
             other = sa.and_(_T.workspace == self._workspace, _T.counted != is_counted)
             await connection.execute(sa.update(points).where(other).values(counted=is_counted))
@@ -121,8 +132,9 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
             calibration=asdict(calibration),
             active=False,
         )
-        async with autocommit(self._store) as connection:
-            await connection.execute(new.on_conflict_do_nothing())
+        async with transaction(self._store) as connection:
+            if (await connection.execute(new.on_conflict_do_nothing())).rowcount:
+                await seal_rows(connection, "", embedding_spaces, _S.fingerprint == space.fingerprint)
             row = await connection.execute(select_spaces().where(_S.fingerprint == space.fingerprint))
             return to_bound(row.one())
 
@@ -145,6 +157,7 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
             use = chosen.values(active=True, space=asdict(space))
             if not (await connection.execute(use)).rowcount:
                 raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
+            await seal_rows(connection, "", embedding_spaces)
             await connection.execute(insert(job_run).values(job=_CHANGE, slot=sa.func.now()))
 
     async def has_unfinished_change(self) -> bool:
@@ -181,3 +194,51 @@ class PostgresUpkeep(WorkspaceStore, UpkeepStore):
         async with autocommit(self._engine) as connection:
             row = (await connection.execute(query)).one()
             return row.all, row.lacking
+
+
+_UNDERIVED = {
+    "a trial of an entry": sa.text("""
+        SELECT records.id FROM records JOIN knowledge_staging entry ON entry.id = records.entry_id
+        WHERE records.workspace = :workspace AND entry.status = 'embedded' AND (
+            NOT records.worked OR records.project_id <> entry.project_id OR records.low_trust <> entry.low_trust
+            OR records.recorded_at <> entry.timestamp OR records.task_id IS DISTINCT FROM entry.task_id
+            OR records.run_id IS DISTINCT FROM entry.run_id OR records.agent_type IS DISTINCT FROM entry.agent_type)
+        """),
+    "the arm of a trial": sa.text("""
+        SELECT records.id FROM records JOIN entry_profiles profile ON profile.entry_id = records.entry_id
+        WHERE records.workspace = :workspace AND profile.rules = (SELECT max(rules) FROM entry_profiles)
+            AND records.arm_key <> profile.arm_key
+        """),
+    "the pattern of an entry": sa.text("""
+        SELECT entry.id FROM knowledge_staging entry LEFT JOIN patterns ON patterns.id = entry.pattern_id
+            AND patterns.workspace = entry.workspace
+        WHERE entry.workspace = :workspace AND entry.status = 'embedded' AND patterns.id IS NULL
+        """),
+    "an entry without its trial": sa.text("""
+        SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'
+            AND entry.embedded_at >= :since AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = entry.id)
+        """),
+    "an outcome without its trial": sa.text("""
+        SELECT outcome.id FROM outcomes outcome WHERE outcome.workspace = :workspace
+            AND outcome.recorded_at >= :since AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = outcome.id)
+        """),
+}
+"""Rows that do not follow from others of a workspace, each kind in words."""
+_AT_ONCE = 1000
+
+
+async def find_underived(connection: AsyncConnection, workspace: str, since: datetime) -> list[str]:
+    """Return what does not follow from entries and outcomes, in words: counts of patterns, and trials.
+
+    `since`: what was stored before may be of a release that wrote no trials.
+    """
+    problems: list[str] = []
+    for what, query in _UNDERIVED.items():
+        params = {"workspace": workspace} | ({"since": since} if ":since" in query.text else {})
+        found = (await connection.execute(query, params)).scalars().all()
+        problems += [f"{what} of workspace {workspace} does not follow from what is stored: {each}" for each in found]
+    ids = (await connection.execute(sa.select(patterns.c.id).where(patterns.c.workspace == workspace))).scalars().all()
+    for start in range(0, len(ids), _AT_ONCE):
+        found = (await connection.execute(MISCOUNTED, {"ids": ids[start : start + _AT_ONCE]})).scalars().all()
+        problems += [f"the counts of pattern {each} of workspace {workspace} do not follow" for each in found]
+    return problems

@@ -76,6 +76,7 @@ class _Pool(sa.AsyncAdaptedQueuePool):
         self.queue_slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self.long_connections = asyncio.Semaphore(max(1, self.size() // 4))
         self.engines_of: WeakValueDictionary[str, AsyncEngine] = WeakValueDictionary()
+        self.data: dict[str, Any] = {}
 
 
 def _pool(engine: AsyncEngine) -> _Pool:
@@ -83,6 +84,11 @@ def _pool(engine: AsyncEngine) -> _Pool:
     if not isinstance(pool, _Pool):
         raise TypeError(f"{type(pool).__name__} is not a pool of make_engine")
     return pool
+
+
+def engine_data(engine: AsyncEngine) -> dict[str, Any]:
+    """Return what others keep with an engine, its workspaces' engines included."""
+    return _pool(engine).data
 
 
 def _record_answer(engine: AsyncEngine, driver: object, record: ConnectionPoolEntry) -> None:
@@ -354,12 +360,32 @@ def _enter_workspace(connection: sa.Connection, workspace: str) -> bool:
     return True
 
 
+class Held(dict[str, Any]):
+    """Things that a transaction holds until its end, by workspace; after its commit each is released."""
+
+    release: Callable[[str, Any], None] | None = None
+
+
+_HELD = "hardwon_held"
+
+
+def after_commit(connection: AsyncConnection) -> Held:
+    """Return what the running transaction of `transaction` holds."""
+    held: Held = connection.info[_HELD]
+    return held
+
+
 @asynccontextmanager
 async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """Run a block in one transaction, committed at its end; raises StorageUnavailable if Postgres is gone."""
+    held = Held()
     with _translate_errors(engine):
         async with engine.begin() as connection:
+            connection.info[_HELD] = held
             yield connection
+    if held.release is not None:
+        for workspace, each in held.items():
+            held.release(workspace, each)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ WORKSPACE_TABLES: Final = (
     "lexicon",
     "counters",
     "audit_log",
+    "seal_chains",
     "kb_partitions",
     "kb_grants",
     "kb_sources",
@@ -76,6 +77,7 @@ GRANTS: Final = {
     "embedding_spaces": "SELECT",
     "entry_search": "SELECT",
     "audit_log": "SELECT, INSERT",
+    "seal_chains": "SELECT, INSERT, UPDATE",
     **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _NO_DELETE),
 }
 """Rights of the application's role."""

@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.memory.counts import exclusive_transaction, is_
 from knowledge.adapters.postgres.memory.entry_writes import delete_entries
 from knowledge.adapters.postgres.memory.records import CANDIDATES, CHOICE, write_outcome_records
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging, outcomes, patterns, records
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes, seal_rows
 from knowledge.models import Choice, Context, ContextId, EntryId, Outcome, PatternId, StoredContext, Task
 from knowledge.models.runs import is_same_day, run_of_day
 from knowledge.ports import MAX_CONTEXTS, ContextStore
@@ -248,6 +249,7 @@ class PostgresContexts(WorkspaceStore, ContextStore):
         await connection.execute(sa.delete(records).where(records.c.outcome_id.in_(of_runs)))
         await connection.execute(write, rows)
         ids = list((await connection.execute(of_runs)).scalars())
+        await seal_rows(connection, self._workspace, outcomes, is_any_of(_O.id, ids))
         await write_outcome_records(connection, self._workspace, ids, arms or {})
 
     async def pattern_reported_by(self, entry_id: EntryId) -> PatternId | None:
@@ -277,6 +279,7 @@ class PostgresContexts(WorkspaceStore, ContextStore):
                 await connection.execute(sa.select(_O.pattern_id).where(is_any_of(_O.context_id, ids)))
             ).scalars()
             patterns_of = list(touched)
+            await forget_outcomes(connection, self._workspace, is_any_of(_O.context_id, ids))
             await connection.execute(sa.delete(contexts).where(is_any_of(_C.id, ids)))
             await recount(connection, patterns_of)
             return len(ids)

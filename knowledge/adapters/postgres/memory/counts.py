@@ -20,6 +20,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 from knowledge.adapters.postgres.engine.database import queue_for_workspace, store_transaction
 from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER
 from knowledge.adapters.postgres.memory_tables import counters, knowledge_staging, outcomes, patterns, points
+from knowledge.adapters.postgres.seals.ledger import ledger_of
 
 _E = knowledge_staging.c
 _P = patterns.c
@@ -94,6 +95,11 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
     # A statement of its own: the next one then sees the commits of others that recounted these patterns. By id, to
     # avoid deadlocks; without locking the key, which links refer to.
     await connection.execute(_LOCK_PATTERNS, {"ids": ids})
+    if ledger_of(connection.engine).keys is not None:
+        lost = (await connection.execute(_TOLD_NO_MORE, {"ids": ids})).all()
+        for workspace in {row.workspace for row in lost}:
+            seals = [row.seal for row in lost if row.workspace == workspace]
+            await ledger_of(connection.engine).record(connection, workspace, removed=seals)
     await connection.execute(_UPDATE_COUNTS, {"ids": ids})
 
 
@@ -101,7 +107,8 @@ def _is_any_of_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     return column == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE)))
 
 
-def _update_counts() -> sa.Update:
+def _counted() -> tuple[sa.CTE, dict[str, sa.ColumnElement[Any]]]:
+    """Return the evidence of patterns, and their derived columns from it."""
     runs, facets = select_runs(_is_any_of_ids).subquery("runs"), _select_facets()
     counted = (
         sa.select(
@@ -121,14 +128,6 @@ def _update_counts() -> sa.Update:
         .group_by(_P.id, *facets.c)
         .cte("counted")
     )
-    in_index = sa.exists().where(points.c.pattern_id == _P.id)
-    of_them, of_outcomes = _is_any_of_ids(_P.id), _is_any_of_ids(_O.pattern_id)
-    gone = sa.delete(patterns).where(of_them, _P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
-    orphans = (
-        sa.delete(outcomes)
-        .where(of_outcomes, _O.pattern_id == counted.c.id, ~counted.c.has_entries)
-        .cte("told_no_more")
-    )
     counts: dict[str, sa.ColumnElement[Any]] = {
         "last_seen_at": sa.func.coalesce(counted.c.seen, _P.last_seen_at),
         **{name: counted.c[name] for name in FACETS},
@@ -139,7 +138,30 @@ def _update_counts() -> sa.Update:
         "attempt_count": sa.case((counted.c.live, counted.c.attempts), else_=0),
         "project_count": sa.case((counted.c.live, counted.c.in_projects), else_=0),
     }
-    changed = sa.or_(*(_P[name].is_distinct_from(count) for name, count in counts.items()))
+    return counted, counts
+
+
+def _is_changed(counts: dict[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
+    return sa.or_(*(_P[name].is_distinct_from(count) for name, count in counts.items()))
+
+
+def _select_miscounted() -> sa.Select[Any]:
+    """Select the patterns with embedded entries whose derived columns do not follow from their evidence."""
+    counted, counts = _counted()
+    return sa.select(_P.id).where(_is_any_of_ids(_P.id), _P.id == counted.c.id, counted.c.live, _is_changed(counts))
+
+
+def _update_counts() -> sa.Update:
+    counted, counts = _counted()
+    in_index = sa.exists().where(points.c.pattern_id == _P.id)
+    of_them, of_outcomes = _is_any_of_ids(_P.id), _is_any_of_ids(_O.pattern_id)
+    gone = sa.delete(patterns).where(of_them, _P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
+    orphans = (
+        sa.delete(outcomes)
+        .where(of_outcomes, _O.pattern_id == counted.c.id, ~counted.c.has_entries)
+        .cte("told_no_more")
+    )
+    changed = _is_changed(counts)
     return (
         sa.update(patterns)
         .add_cte(gone, orphans)
@@ -215,7 +237,10 @@ _LOCK_WORKSPACE = sa.select(
 )
 # Built once: compiling such a statement takes longer than Postgres takes for some patterns.
 _LOCK_PATTERNS = sa.select(_P.id).where(_is_any_of_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)
-_UPDATE_COUNTS = _update_counts()
+_UPDATE_COUNTS, MISCOUNTED = _update_counts(), _select_miscounted()
+_TOLD_NO_MORE = sa.select(_O.workspace, _O.seal).where(
+    _is_any_of_ids(_O.pattern_id), ~sa.exists().where(_E.pattern_id == _O.pattern_id)
+)
 
 
 ENTRIES: Final = "entries."

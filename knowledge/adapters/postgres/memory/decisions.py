@@ -23,6 +23,7 @@ from knowledge.adapters.postgres.memory_tables import (
     patterns,
     points,
 )
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import (
     Decision,
     EmbeddingSpace,
@@ -229,6 +230,8 @@ class PostgresDecisions(DecisionTransaction):
         ]
         if bound:
             await self._connection.execute(insert(match_keys).on_conflict_do_nothing(), bound)
+            keys = [each["match_key"] for each in bound]
+            await seal_rows(self._connection, self._workspace, match_keys, _K.match_key.in_(keys), _K.seal.is_(None))
 
     async def _link(self, pairs: Sequence[tuple[PatternId, Link]], found_at: datetime) -> None:
         rows = [
@@ -246,10 +249,13 @@ class PostgresDecisions(DecisionTransaction):
         ]
         if rows:
             await self._connection.execute(_LINK_PATTERNS, rows)
+            pairs_written = [(row["lower_id"], row["upper_id"], found_at) for row in rows]
+            written = sa.tuple_(_L.lower_id, _L.upper_id, _L.found_at).in_(pairs_written)
+            await seal_rows(self._connection, self._workspace, links, written)
 
     async def _create_patterns(self, founded: Sequence[Decision], founded_at: datetime) -> None:
         if founded:
-            params = {
+            params: dict[str, Any] = {
                 "ids": [each.pattern_id for each in founded],
                 "workspace": self._workspace,
                 "entry_types": [each.entry.entry_type.value for each in founded],
@@ -258,6 +264,8 @@ class PostgresDecisions(DecisionTransaction):
                 "founded_at": founded_at,
             }
             await self._connection.execute(_INSERT_PATTERNS, params)
+            new = (is_any_of(_P.id, params["ids"]), _P.seal.is_(None))
+            await seal_rows(self._connection, self._workspace, patterns, *new)
 
     async def _fit_points(self, decisions: Sequence[Decision]) -> set[PointId]:
         """Return the points of the decisions within their patterns' limit, those already there included."""

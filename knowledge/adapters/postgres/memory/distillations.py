@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.engine.locks import session_lock
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of
 from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, to_entry
 from knowledge.adapters.postgres.memory_tables import distillations, distilled_from, knowledge_staging
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import Distillation, Entry, PatternId
 from knowledge.ports import DistillationCandidate, DistillationStore
 
@@ -98,6 +99,7 @@ class PostgresDistillations(WorkspaceStore, DistillationStore):
                 expires_at=min(ends),
             )
             await connection.execute(row)
+            await seal_rows(connection, self._workspace, distillations, _D.pattern_id == pattern_id)
             sources = [{"pattern_id": pattern_id, "entry_id": entry_id} for entry_id in entry_ids]
             await connection.execute(insert(distilled_from), sources)
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict, NotFound, NotOpen
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit
+from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import (
     EMBEDDED,
     exclusive_transaction,
@@ -37,6 +38,8 @@ from knowledge.adapters.postgres.memory.entry_writes import (
     mark_points_dirty,
 )
 from knowledge.adapters.postgres.memory_tables import event_task, knowledge_staging, projects
+from knowledge.adapters.postgres.seals.entry_seals import ALTERED, SEALED_COLUMNS, is_genuine, rewrite
+from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.memory.rules.validation import MAX_DEAD_ENDS
 from knowledge.models import (
     TRUSTED,
@@ -99,12 +102,16 @@ def _lease_due(workspace: str, selection: Selection) -> sa.Update:
             lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
             attempts=_E.attempts + 1,
         )
-        .returning(*ENTRY_COLUMNS)
+        .returning(*SEALED_COLUMNS)
     )
 
 
 class PostgresEntries(WorkspaceStore, EntryStore):
     """Entries of one workspace; one row is an entry for its whole life."""
+
+    @property
+    def _ledger(self) -> Ledger:
+        return ledger_of(self._engine)
 
     async def add(self, entries: Sequence[Entry]) -> list[CaptureResult]:
         return await add_entries(self._engine, self._workspace, entries)
@@ -123,7 +130,7 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             .where(_E.workspace == self._workspace, _E.id == entry_id, waits, *same)
             .values(status=entry.status, low_trust=False, captured_by=entry.captured_by, agent_key=None)
         )
-        return bool(await self._write(update))
+        return bool(await self._rewrite(update, _E.id == entry_id))
 
     async def replace_dead_ends(self, entry_id: EntryId, entry: Entry) -> None:
         theirs = (_E.captured_by == entry.captured_by,) if entry.low_trust else ()
@@ -133,7 +140,7 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             .where(_E.workspace == self._workspace, _E.id == entry_id, _E.dead_ends != texts, *theirs)
             .values(dead_ends=texts)
         )
-        await self._write(update)
+        await self._rewrite(update, _E.id == entry_id)
 
     async def reopen(self, entry_id: EntryId, entry: Entry) -> bool:
         update = (
@@ -148,7 +155,7 @@ class PostgresEntries(WorkspaceStore, EntryStore):
                 agent_key=None,
             )
         )
-        return bool(await self._write(update))
+        return bool(await self._rewrite(update, _E.id == entry_id))
 
     async def get(self, entry_id: EntryId) -> Entry:
         query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
@@ -190,10 +197,8 @@ class PostgresEntries(WorkspaceStore, EntryStore):
                     (_E.entry_type == EntryType.FAILURE_SOLUTION, True), else_=_E.success_verified
                 ),
             )
-            .returning(*ENTRY_COLUMNS)
         )
-        row = await self._first(update)
-        if row is not None:
+        for row in await self._rewrite(update, _E.id == entry_id):
             return to_entry(row)
         found = await self.get(entry_id)
         same = all(getattr(found, name) == value for name, value in resolution.items())
@@ -232,16 +237,19 @@ class PostgresEntries(WorkspaceStore, EntryStore):
                 lease_token=None,
                 lease_until=None,
             )
-            .returning(*ENTRY_COLUMNS)
         )
-        row = await self._first(update)
-        return None if row is None else to_entry(row)
+        return next(map(to_entry, await self._rewrite(update, _E.id == entry_id)), None)
+
+    async def _rewrite(self, update: sa.Update, *which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
+        """Change the content of entries, which must be as they were stored. Raises Conflict."""
+        async with transaction(self._engine) as connection:
+            return await rewrite(connection, self._workspace, update, *which, strict=True)
 
     async def find_dead_ends(self, patterns: Collection[PatternId]) -> dict[PatternId, tuple[str, ...]]:
         if not patterns:
             return {}
         query = (
-            sa.select(_E.pattern_id, _E.dead_ends)
+            sa.select(*SEALED_COLUMNS)
             .where(
                 _E.workspace == self._workspace,
                 is_any_of(_E.pattern_id, list(patterns)),
@@ -253,7 +261,8 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         )
         found: dict[PatternId, dict[str, None]] = {}
         for row in await self._all(query):
-            found.setdefault(PatternId(row.pattern_id), {}).update(dict.fromkeys(row.dead_ends))
+            if is_genuine(self._ledger, self._workspace, row):
+                found.setdefault(PatternId(row.pattern_id), {}).update(dict.fromkeys(row.dead_ends))
         return {pattern: tuple(texts)[:MAX_DEAD_ENDS] for pattern, texts in found.items()}
 
     async def find_rejection(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
@@ -330,8 +339,17 @@ class PostgresEntries(WorkspaceStore, EntryStore):
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token = LeaseToken(uuid4())
         params = {"limit": limit, "token": token, "lease": lease}
-        leased = [entry_of_values(row) for row in await self._all(_lease_due(self._workspace, selection), params)]
-        return Claim(token=token, entries=tuple(sorted(leased, key=lambda e: (e.captured_at, e.entry_id))))
+        rows = await self._all(_lease_due(self._workspace, selection), params)
+        leased = [entry_of_values(row[:-1]) for row in rows]
+        claim = Claim(token=token, entries=tuple(sorted(leased, key=lambda e: (e.captured_at, e.entry_id))))
+        altered = {row.entry_id for row in rows if not is_genuine(self._ledger, self._workspace, row)}
+        if not altered:
+            return claim
+        for entry_id in altered:
+            await self.bury(token, entry_id, ALTERED)
+        if len(altered) == len(rows):  # nothing is left of the batch; there may be more
+            return await self.claim(selection, limit=limit, lease=lease)
+        return replace(claim, entries=tuple(each for each in claim.entries if each.entry_id not in altered))
 
     def _lock_claimed(self, claim: Claim) -> sa.ColumnElement[bool]:
         return lock_in_order(_E.id.in_([entry.entry_id for entry in claim.entries]), _E.lease_token == claim.token)
@@ -362,17 +380,18 @@ class PostgresEntries(WorkspaceStore, EntryStore):
             sa.update(knowledge_staging)
             .where(lock_in_order(_E.workspace == self._workspace, _E.project_id == project_id, is_abandoned))
             .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
-            .returning(_E.pattern_id, _E.point_ids)
         )
+        theirs = (_E.workspace == self._workspace, _E.project_id == project_id, is_abandoned)
         async with exclusive_transaction(self._engine, self._workspace) as connection:
-            rows = (await connection.execute(update)).all()
+            rows = await rewrite(connection, self._workspace, update, *theirs, also=[_E.point_ids])
             await _revoke_decisions(connection, rows)
             return len(rows)
 
     async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
         still_open = (_E.workspace == self._workspace, _E.id.in_(entry_ids), _E.status == EntryStatus.OPEN)
         update = sa.update(knowledge_staging).where(lock_in_order(*still_open)).values(status=EntryStatus.ABANDONED)
-        return await self._write(update)
+        async with transaction(self._engine) as connection:
+            return len(await rewrite(connection, self._workspace, update, *still_open))
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
         due = _is_due(self._workspace, Selection(captured_before=captured_before))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -15,15 +15,12 @@ from sqlalchemy.sql.selectable import LateralFromClause
 
 from hardwon.errors import NotFound
 from knowledge.adapters.postgres.memory_tables import knowledge_staging, points, vouched
+from knowledge.adapters.postgres.seals import entry_seals as sealed
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType
 
-_RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
-_COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
-
-COLUMN_NAMES = tuple(_COLUMN_OF.values())
+COLUMN_NAMES = sealed.COLUMN_NAMES
 """The names of the columns of an entry."""
-
-ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
+ENTRY_COLUMNS = sealed.ENTRY_COLUMNS
 """The columns of an entry, labelled as its fields."""
 
 _E = knowledge_staging.c
@@ -39,7 +36,7 @@ then the latest. The index of trust has the same order."""
 
 def to_row(entry: Entry) -> dict[str, Any]:
     """Return the column values of an entry."""
-    row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    row = {column: getattr(entry, name) for name, column in sealed.COLUMN_OF.items()}
     row["suspicions"] = list(entry.suspicions)
     row["dead_ends"] = list(entry.dead_ends)
     row["applies_when"] = conditions_row(entry.applies_when)
@@ -53,7 +50,7 @@ def conditions_row(conditions: AppliesWhen | None) -> dict[str, Any] | None:
     return {name: value for name, value in asdict(conditions).items() if value is not None}
 
 
-_NAMES = tuple(_COLUMN_OF)
+_NAMES = tuple(sealed.COLUMN_OF)
 _values_of = attrgetter(*_NAMES)
 _TYPES = {str(each): each for each in EntryType}
 _STATUSES = {str(each): each for each in EntryStatus}

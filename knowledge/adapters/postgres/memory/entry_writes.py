@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,7 +11,8 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.errors import StorageUnavailable
@@ -27,7 +29,11 @@ from knowledge.adapters.postgres.memory_tables import (
     outcomes,
     points,
     projects,
+    seal_chains,
 )
+from knowledge.adapters.postgres.seals.entry_seals import forget_seals, seal_row
+from knowledge.adapters.postgres.seals.ledger import Ledger, Move, advance, ledger_of, move_params
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes
 from knowledge.models import CaptureOutcome, CaptureResult, Entry, EntryId, EntryStatus
 
 _E = knowledge_staging.c
@@ -67,7 +73,38 @@ _INSERT_ONE = (
     .on_conflict_do_nothing()
     .returning(_E.id, _INFORMED)
 )
-_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
+
+
+def _insert_one_sealed() -> sa.Select[Any]:
+    """Insert an entry with its seal and move a chain on, in one statement; neither if the chain was moved by another.
+
+    The division fails then: the statement has to, for it commits by itself.
+    """
+    columns = [*_COLUMNS, _E.seal]
+    values = [sa.bindparam(column.name, type_=column.type) for column in columns]
+    project_first = sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first")
+    entry = insert(knowledge_staging).from_select(columns, sa.select(*values).select_from(project_first))
+    added = entry.on_conflict_do_nothing().returning(_E.id, _INFORMED).cte("added")
+    given = [sa.bindparam(f"chain_{column.name}", type_=column.type) for column in seal_chains.c]
+    link = insert(seal_chains).from_select(list(seal_chains.c), sa.select(*given).select_from(added))
+    moved = advance(link).cte("moved")
+    is_moved = sa.select(sa.func.count()).select_from(moved).scalar_subquery()
+    return sa.select(added.c.id, added.c.informed, sa.literal_column("1") / is_moved)
+
+
+def _as_text(statement: sa.Select[Any]) -> sa.TextClause:
+    """Return a statement as text: to find it compiled takes longer than all else that a seal costs."""
+    compiled = statement.compile(dialect=PGDialect(paramstyle="named"))  # type: ignore[no-untyped-call]
+    text = re.sub(r"(?<=\w)::\w+(\[\])?", "", str(compiled))  # casts of parameters, which are rendered again
+    binds = [
+        sa.bindparam(name, type_=bind.type) if bind.required else sa.bindparam(name, bind.value, type_=bind.type)
+        for bind, name in compiled.bind_names.items()
+    ]
+    return sa.text(text).bindparams(*binds)
+
+
+_INSERT_ONE_SEALED = _as_text(_insert_one_sealed())
+_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _E.seal, _INFORMED)
 
 
 _INSERT_PROJECTS = insert(projects).on_conflict_do_nothing().returning(projects.c.project_id)
@@ -142,9 +179,12 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
     for entry, identity in zip(entries, identities, strict=True):
         first.setdefault(identity, entry)
     rows = [to_row(entry) | {"workspace": workspace} for entry in first.values()]
+    ledger = ledger_of(engine)
+    for row in rows:
+        seal_row(ledger, workspace, row)
     stored = None
     if len(rows) == 1:
-        stored = await _add_one(engine, rows[0])
+        stored = await _add_one(engine, ledger, rows[0])
     if stored is None:
         async with transaction(engine) as connection:
             stored = await _add_many(connection, workspace, rows)
@@ -168,23 +208,34 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
     ]
 
 
-async def _add_one(engine: AsyncEngine, row: dict[str, Any]) -> dict[Any, bool] | None:
+async def _add_one(engine: AsyncEngine, ledger: Ledger, row: dict[str, Any]) -> dict[Any, bool] | None:
     """Add an entry by one statement, a transaction of its own: one round trip, one fsync.
 
     Returns None, and adds nothing, if its project was deleted just then, or Postgres rejects it for another reason.
     """
+    workspace: str = row["workspace"]
+    move: Move | None = None
+    statement: sa.Executable = _INSERT_ONE
+    if ledger.keys is not None:
+        move = ledger.take(workspace, ledger.keys.total([row["seal"]]))
+        statement = _INSERT_ONE_SEALED
     try:
         async with autocommit(engine) as connection:
-            return {added.id: added.informed for added in await connection.execute(_INSERT_ONE, row)}
-    except IntegrityError:
+            added = {each.id: each.informed for each in await connection.execute(statement, row | move_params(move))}
+    except (IntegrityError, DataError):  # DataError: another process moved the chain on
         return None
+    if move is not None:
+        ledger.give_back(workspace, move.after if added else move.before)
+    return added
 
 
 async def _add_many(connection: AsyncConnection, workspace: str, rows: list[dict[str, Any]]) -> dict[Any, bool]:
     if not rows:
         return {}
     await _lock_projects(connection, workspace, {row["project_id"] for row in rows})
-    return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _sort_by_event(rows))}
+    added = (await connection.execute(_INSERT_MANY, _sort_by_event(rows))).all()
+    await ledger_of(connection.engine).record(connection, workspace, added=[row.seal for row in added])
+    return {row.id: row.informed for row in added}
 
 
 async def _lock_projects(connection: AsyncConnection, workspace: str, project_ids: Collection[str]) -> None:
@@ -302,7 +353,8 @@ async def delete_entries(
     if while_it_is is not None:
         conditions.append(_E.status == while_it_is)
     gone = sa.delete(knowledge_staging).where(lock_in_order(*conditions))
-    rows = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).all()
+    rows = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids, _E.seal))).all()
+    await forget_seals(connection, workspace, [row.seal for row in rows])
     await mark_points_dirty(connection, [row.point_ids for row in rows])
     await recount(connection, {row.pattern_id for row in rows} - {None})
     return len(rows)
@@ -331,6 +383,7 @@ async def forget_project(connection: AsyncConnection, workspace: str, project_id
         return False
     its_contexts = sa.select(contexts.c.id).where(of_project(contexts))
     its_outcomes = sa.or_(of_project(outcomes), outcomes.c.context_id.in_(its_contexts))
+    await forget_outcomes(connection, workspace, its_outcomes)
     gone = sa.delete(outcomes).where(its_outcomes).returning(outcomes.c.pattern_id)
     others = set((await connection.execute(gone)).scalars())  # patterns of other projects tried in this one
     for table in (contexts, checkpoints, projects):

@@ -30,6 +30,8 @@ from knowledge.adapters.postgres.memory_tables import (
     points,
     vectors,
 )
+from knowledge.adapters.postgres.seals.entry_seals import rewrite
+from knowledge.adapters.postgres.seals.row_seals import forget_outcomes, seal_rows
 from knowledge.models import (
     MAX_POINTS,
     Entry,
@@ -111,6 +113,7 @@ class PostgresRegrouping(RegroupingTransaction):
             tags=_select_tags(tags_of),
         )
         await self._connection.execute(new)
+        await seal_rows(self._connection, self._workspace, patterns, patterns.c.id == pattern_id)
 
     async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
         left: set[PatternId] = set()
@@ -123,7 +126,7 @@ class PostgresRegrouping(RegroupingTransaction):
                 {old: new for move in some for old, new in move.points.items() if new in new_points}, to
             )
             await self._assign(some, to, new_points)
-            await move_records(self._connection, [(move.entry_id, move.points) for move in some])
+            await move_records(self._connection, self._workspace, [(move.entry_id, move.points) for move in some])
             await self._bind({move.match_key for move in some}, to, now)
             dirty.update(old for move in some for old in move.points)
             await yield_to_loop()
@@ -134,9 +137,9 @@ class PostgresRegrouping(RegroupingTransaction):
         """Assign entries to a pattern, with those of their points that it keeps."""
         params: dict[str, Any] = {"to": to, "entries": [move.entry_id for move in moves]}
         pairs = [(move.entry_id, new) for move in moves for new in move.points.values() if new in new_points]
-        await self._connection.execute(
-            _ASSIGN_ENTRIES, params | {"of": [of for of, _ in pairs], "points": [new for _, new in pairs]}
-        )
+        params |= {"of": [of for of, _ in pairs], "points": [new for _, new in pairs]}
+        moving = is_any_of(_E.id, params["entries"])
+        await rewrite(self._connection, self._workspace, _ASSIGN_ENTRIES, moving, params=params)
 
     async def _fit_points(self, moves: Sequence[Move], to: PatternId) -> set[PointId]:
         """Return the new points that have texts and fit into the pattern's limit."""
@@ -174,6 +177,7 @@ class PostgresRegrouping(RegroupingTransaction):
     async def _bind(self, keys: set[str], to: PatternId, now: datetime) -> None:
         params = {"workspace": self._workspace, "keys": sorted(keys), "pattern_id": to, "decided_at": now}
         await self._connection.execute(_BIND_KEYS, params)
+        await seal_rows(self._connection, self._workspace, match_keys, _K.match_key.in_(sorted(keys)))
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
         execute = self._connection.execute
@@ -190,10 +194,14 @@ class PostgresRegrouping(RegroupingTransaction):
         same_trusted = sa.and_(of_other_pattern.c.worked == _O.worked, _O.low_trust, ~of_other_pattern.c.low_trust)
         says_more = sa.or_(sa.and_(of_other_pattern.c.worked, ~_O.worked), same_trusted)
         is_surpassed = sa.exists().where(of_other_pattern.c.pattern_id == other, *same_run, says_more)
+        await forget_outcomes(self._connection, self._workspace, _O.pattern_id == keep, is_surpassed)
         await execute(sa.delete(outcomes).where(_O.pattern_id == keep, is_surpassed))
+        moved = list((await execute(sa.select(_O.id).where(_O.pattern_id == other))).scalars())
         of_other = sa.and_(_O.pattern_id == other, sa.tuple_(*event).not_in(reported))
         await execute(sa.update(outcomes).where(of_other).values(pattern_id=keep))
+        await forget_outcomes(self._connection, self._workspace, _O.pattern_id == other)
         await execute(sa.delete(outcomes).where(_O.pattern_id == other))
+        await seal_rows(self._connection, self._workspace, outcomes, is_any_of(_O.id, moved))
         shown = contexts.c.pattern_ids
         showed_other = sa.and_(contexts.c.workspace == self._workspace, sa.literal(other, UUID_TYPE) == sa.any_(shown))
         both = sa.literal(keep, UUID_TYPE) == sa.any_(shown)
@@ -222,6 +230,7 @@ class PostgresRegrouping(RegroupingTransaction):
             index_elements=[_L.lower_id, _L.upper_id], set_=ruled, where=new.excluded.kind == LinkKind.APART
         )
         await execute(both)
+        await seal_rows(self._connection, self._workspace, links, sa.or_(_L.lower_id == keep, _L.upper_id == keep))
         await execute(sa.delete(links).where(sa.or_(_L.lower_id == other, _L.upper_id == other)))
 
     async def split_contexts(
@@ -243,10 +252,13 @@ class PostgresRegrouping(RegroupingTransaction):
         its_own = sa.and_(with_old, shows(leaving), ~shows(staying))
         of_these = sa.select(contexts.c.id).where(its_own)
         of_old = sa.and_(_O.workspace == self._workspace, _O.pattern_id == old)
-        await execute(sa.update(outcomes).where(of_old, _O.context_id.in_(of_these)).values(pattern_id=new))
+        leave = sa.update(outcomes).where(of_old, _O.context_id.in_(of_these)).values(pattern_id=new)
+        left = list((await execute(leave.returning(_O.id))).scalars())
+        await seal_rows(self._connection, self._workspace, outcomes, is_any_of(_O.id, left))
         await execute(sa.update(contexts).where(its_own).values(pattern_ids=sa.func.array_replace(shown_ids, old, new)))
         bound = sa.and_(_K.workspace == self._workspace, _K.pattern_id == old, _K.match_key.in_(sorted(keys)))
         await execute(sa.update(match_keys).where(bound).values(pattern_id=new))
+        await seal_rows(self._connection, self._workspace, match_keys, _K.match_key.in_(sorted(keys)))
 
     async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
         new = insert(links).values(
@@ -262,6 +274,8 @@ class PostgresRegrouping(RegroupingTransaction):
         await self._connection.execute(
             new.on_conflict_do_update(index_elements=[_L.lower_id, _L.upper_id], set_=updated)
         )
+        pair = (_L.lower_id == min(one, other), _L.upper_id == max(one, other))
+        await seal_rows(self._connection, self._workspace, links, *pair)
 
 
 class PostgresGrouping(WorkspaceStore, GroupingStore):

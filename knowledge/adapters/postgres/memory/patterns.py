@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import fields
+from contextlib import asynccontextmanager, suppress
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -52,6 +52,15 @@ from knowledge.adapters.postgres.memory_tables import (
     vouched,
     workspaces,
 )
+from knowledge.adapters.postgres.seals.entry_seals import (
+    SEALED_COLUMNS,
+    altered,
+    forget_seals,
+    is_genuine,
+    rewrite,
+)
+from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
+from knowledge.adapters.postgres.seals.row_seals import row_message
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
@@ -89,6 +98,8 @@ _DISTILLED = {
     field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(DistilledText)
 }
 """The columns of a distillation, by field."""
+_DISTILLED_SEALED = ("title", "problem", "when_to_try", "when_not_to_try", "model", "written_at")
+"""The fields of a model's text that its seal covers, in order."""
 _PROFILE_COLUMNS = [entry_profiles.c[field.name].label(f"profile_{field.name}") for field in fields(EntryProfile)]
 
 
@@ -117,6 +128,7 @@ class _FoundRow(NamedTuple):
     distilled_when_not_to_try: str | None
     distilled_model: str | None
     distilled_written_at: datetime | None
+    distilled_seal: bytes | None
     profile_rules: int | None
     profile_arm_key: str
     profile_situation: bytes
@@ -131,7 +143,7 @@ def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     words = (
-        sa.select(*_PROFILE_COLUMNS, *ENTRY_COLUMNS, _E.error_signature)
+        sa.select(*_PROFILE_COLUMNS, _E.error_signature, *SEALED_COLUMNS)
         .select_from(knowledge_staging.outerjoin(entry_profiles, entry_profiles.c.entry_id == _E.id))
         .where(live)
         .order_by(*TRUST_ORDER)
@@ -162,6 +174,7 @@ def _select_with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             _P.tags,
             _select_rivals().label("rivals"),
             *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
+            _D.seal.label("distilled_seal"),
             words.lateral("words"),
         )
         .select_from(patterns.outerjoin(distillations, written))
@@ -289,8 +302,32 @@ async def live_patterns(
 ) -> dict[PatternId, Evidence]:
     """Return those of the patterns that are live."""
     params = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
-    found = [evidence_of(row, None) for row in await connection.execute(_SOME_PATTERNS, params)]
-    return {evidence.pattern_id: evidence for evidence in found}
+    rows, ledger = await connection.execute(_SOME_PATTERNS, params), ledger_of(connection.engine)
+    found = [read_evidence(ledger, workspace, row, None) for row in rows]
+    return {evidence.pattern_id: evidence for evidence in found if evidence is not None}
+
+
+_FOUND = slice(-len(_FoundRow._fields) - len(SEALED_COLUMNS) - 1, -len(SEALED_COLUMNS) - 1)
+_WORDS = slice(-len(SEALED_COLUMNS), -1)
+
+
+def read_evidence(ledger: Ledger, workspace: str, row: Sequence[Any], project_id: str | None) -> Evidence | None:
+    """Convert a row of these statements, as `evidence_of`; None where its words are not as they were stored.
+
+    A model's text that is not is left out.
+    """
+    words = list(row[-len(SEALED_COLUMNS) :])
+    with suppress(ValueError):  # what is no JSON does not verify
+        words[_CONDITIONS] = _from_json(words[_CONDITIONS])
+    if not is_genuine(ledger, workspace, tuple(words)):
+        return None
+    evidence = evidence_of(row, project_id)
+    if ledger.keys is None or evidence.distilled is None:
+        return evidence
+    found = _FoundRow._make(row[_FOUND])
+    told = [getattr(evidence.distilled, name) for name in _DISTILLED_SEALED]
+    message = row_message(distillations, workspace, [found.found_id, *told])
+    return evidence if ledger.keys.verifies(message, found.distilled_seal) else replace(evidence, distilled=None)
 
 
 def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
@@ -298,12 +335,15 @@ def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
 
     The row is SQLAlchemy's or the driver's, which has JSON as text.
     """
-    found = _FoundRow._make(row[-len(_FoundRow._fields) - len(ENTRY_COLUMNS) - 1 : -len(ENTRY_COLUMNS) - 1])
-    values = list(row[-len(ENTRY_COLUMNS) - 1 : -1])
+    found = _FoundRow._make(row[_FOUND])
+    values = list(row[_WORDS])
     values[_CONDITIONS] = _from_json(values[_CONDITIONS])
     words = entry_of_values(values)
     entry_ids = tuple(found.entry_ids)
-    summary = _summary_of_one(words, row[-1], project_id) if len(entry_ids) == 1 else _summary_of_several(found)
+    if len(entry_ids) == 1:
+        summary = _summary_of_one(words, row[-len(SEALED_COLUMNS) - 1], project_id)
+    else:
+        summary = _summary_of_several(found)
     return Evidence(
         pattern_id=PatternId(found.found_id),
         entry_type=words.entry_type,
@@ -404,7 +444,10 @@ _MARK = (
         lease_token=None,
         lease_until=None,
     )
-    .returning(_E.id, _E.pattern_id)
+)
+_MARKED = (
+    _E.id == sa.any_(sa.bindparam("entries", type_=sa.ARRAY(UUID_TYPE))),
+    _E.lease_token == sa.bindparam("token", type_=UUID_TYPE),
 )
 
 
@@ -520,9 +563,9 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         async with store_transaction(self._engine) as connection:
             if await connection.scalar(lock) is False:
                 return None
-            marked = (await connection.execute(_MARK, params)).all()
+            marked = await rewrite(connection, self._workspace, _MARK, *_MARKED, params=params)
             await recount(connection, (row.pattern_id for row in marked))
-        return {EntryId(row.id) for row in marked}
+        return {EntryId(row.entry_id) for row in marked}
 
     async def pattern_of_key(self, match_key: str) -> PatternId | None:
         keys = match_keys.c
@@ -548,7 +591,9 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
     ) -> Mapping[PointId, Evidence]:
         params = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
-        return {PointId(row[0]): evidence_of(row, project_id) for row in await self._fetch(_OF_POINTS, params)}
+        rows, ledger = await self._fetch(_OF_POINTS, params), ledger_of(self._engine)
+        read = {PointId(row[0]): read_evidence(ledger, self._workspace, row, project_id) for row in rows}
+        return {point_id: evidence for point_id, evidence in read.items() if evidence is not None}
 
     async def evidence_with_records(
         self, point_ids: Sequence[PointId], further: Sequence[PointId], *, now: datetime, project_id: str | None = None
@@ -562,12 +607,16 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         }
         evidence: dict[PointId, Evidence] = {}
         near: dict[UUID, list[TrialRecord]] = {}
+        ledger = ledger_of(self._engine)
         for row in await self._fetch(_WITH_RECORDS, params):
             point_id, pattern_id, told, found_id = row[:4]
             if pattern_id not in near:
                 near[pattern_id] = [to_record(pattern_id, *each) for each in told]
-            if found_id is not None:
-                evidence[PointId(point_id)] = evidence_of(row, project_id)
+            if found_id is None:
+                continue
+            read = read_evidence(ledger, self._workspace, row, project_id)
+            if read is not None:
+                evidence[PointId(point_id)] = read
         return evidence, list(itertools.chain.from_iterable(near.values()))
 
     async def without_profile(self, rules: int, limit: int) -> Mapping[EntryId, EntryTexts]:
@@ -608,7 +657,10 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
         row = await self._first(ONE_PATTERN, params)
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
-        return evidence_of(row, None)
+        evidence = read_evidence(ledger_of(self._engine), self._workspace, row, None)
+        if evidence is None:
+            raise altered(row.entry_id)
+        return evidence
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with exclusive_transaction(self._engine, self._workspace) as connection:
@@ -654,15 +706,16 @@ class PostgresPatterns(WorkspaceStore, PatternStore):
             gone = sa.delete(projects).where(*empty, _J.project_id.in_(names))
             return (await connection.execute(gone)).rowcount
 
-    @staticmethod
     async def _delete_entries(
-        connection: AsyncConnection, which: sa.ColumnElement[bool], limit: int
+        self, connection: AsyncConnection, which: sa.ColumnElement[bool], limit: int
     ) -> list[UUID | None]:
         """Delete up to `limit` entries that nobody else has locked; return the pattern of each."""
         # a CTE that locks is evaluated once; a subquery may be evaluated for each row, and then ignores the limit
         chosen = sa.select(_E.id).where(which).limit(limit).with_for_update(skip_locked=True).cte("chosen")
-        gone = sa.delete(knowledge_staging).where(_E.id.in_(sa.select(chosen.c.id))).returning(_E.pattern_id)
-        return list((await connection.execute(gone)).scalars())
+        gone = sa.delete(knowledge_staging).where(_E.id.in_(sa.select(chosen.c.id))).returning(_E.pattern_id, _E.seal)
+        rows = (await connection.execute(gone)).all()
+        await forget_seals(connection, self._workspace, [row.seal for row in rows])
+        return [row.pattern_id for row in rows]
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         others = knowledge_staging.alias("others")

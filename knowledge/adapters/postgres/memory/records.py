@@ -33,6 +33,8 @@ from knowledge.adapters.postgres.memory_tables import (
     records,
     workspaces,
 )
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.row_seals import SEALED_ROWS, row_message, seal_rows
 from knowledge.models import (
     MIN_OUTCOMES,
     PRIOR_WEIGHTS,
@@ -239,8 +241,12 @@ _OF_ENTRY = (
     "low_trust",
     "task_key",
     "error_key",
+    "seal",
 )
-_REWRITTEN = ("arm_key", "point_id", "situation_key", "is_exact", "low_trust", "task_key", "error_key")
+_REWRITTEN = (
+    *("arm_key", "point_id", "situation_key", "is_exact", "low_trust", "task_key", "error_key"),
+    *("recorded_at", "recorded_by", "seal"),
+)
 
 
 def _write_of_entries() -> sa.Insert:
@@ -263,7 +269,7 @@ def _move_to_found() -> sa.Update:
         ~_R.is_exact,
         _R.entry_id.is_(None),
     )
-    return sa.update(records).where(*told).values(point_id=given.c.point, is_exact=sa.true())
+    return sa.update(records).where(*told).values(point_id=given.c.point, is_exact=sa.true()).returning(_R.id)
 
 
 _WRITE_OF_ENTRIES, _MOVE_TO_FOUND = _write_of_entries(), _move_to_found()
@@ -273,8 +279,9 @@ async def write_entry_records(
     connection: AsyncConnection, workspace: str, decisions: Sequence[Decision], admitted: Collection[PointId]
 ) -> None:
     """Write the record of each decided entry, and move earlier records of its very situation to its point."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     exact: dict[str, PointId] = {}
+    keys = ledger_of(connection.engine).keys
     for decision in decisions:
         entry = decision.entry
         own = next((point.point_id for point in decision.points if point.view is View.SITUATION), None)
@@ -301,12 +308,17 @@ async def write_entry_records(
             }
         )
     rows.sort(key=lambda row: str(row["id"]))  # in one order, to avoid deadlocks
+    for row in rows:
+        told = [row.get(name, name == "worked" or None) for name in SEALED_ROWS[records].columns]
+        row["seal"] = None if keys is None else keys.seal(row_message(records, workspace, told))
     columns = {name: [row[name] for row in rows] for name in _OF_ENTRY}
     await connection.execute(_WRITE_OF_ENTRIES, {"workspace": workspace, **columns})
     if exact:
-        keys = sorted(exact)
-        params = {"ours": workspace, "keys": keys, "found": [exact[key] for key in keys]}
-        await connection.execute(_MOVE_TO_FOUND, params)
+        situations = sorted(exact)
+        params = {"ours": workspace, "keys": situations, "found": [exact[each] for each in situations]}
+        moved = (await connection.execute(_MOVE_TO_FOUND, params)).scalars().all()
+        if moved:
+            await seal_rows(connection, workspace, records, _is_any_of_records(moved))
 
 
 async def write_outcome_records(
@@ -340,7 +352,9 @@ async def write_outcome_records(
     ]
     if rows:
         await connection.execute(insert(records), rows)
-        await _move_to_exact(connection, workspace, [row["id"] for row in rows])
+        written = [row["id"] for row in rows]
+        await _move_to_exact(connection, workspace, written)
+        await seal_rows(connection, workspace, records, _is_any_of_records(written))
 
 
 async def _move_to_exact(connection: AsyncConnection, workspace: str, record_ids: Sequence[UUID]) -> None:
@@ -356,7 +370,9 @@ async def _move_to_exact(connection: AsyncConnection, workspace: str, record_ids
     await connection.execute(sa.update(records).where(moved).values(point_id=known.c.point_id, is_exact=True))
 
 
-async def move_records(connection: AsyncConnection, moves: Sequence[tuple[EntryId, Mapping[PointId, PointId]]]) -> None:
+async def move_records(
+    connection: AsyncConnection, workspace: str, moves: Sequence[tuple[EntryId, Mapping[PointId, PointId]]]
+) -> None:
     """Move the records of entries to the new points of their texts, and all records of a text that leaves for good."""
     pairs = [(entry, old, new) for entry, points_of in moves for old, new in points_of.items()]
     if not pairs:
@@ -373,7 +389,14 @@ async def move_records(connection: AsyncConnection, moves: Sequence[tuple[EntryI
         .correlate(given)
     )
     moved = sa.or_(_R.entry_id == given.c.entry, sa.and_(_R.entry_id.is_(None), ~staying))
-    await connection.execute(sa.update(records).where(_R.point_id == given.c.old, moved).values(point_id=given.c.new))
+    update = sa.update(records).where(_R.point_id == given.c.old, moved).values(point_id=given.c.new)
+    ids = (await connection.execute(update.returning(_R.id))).scalars().all()
+    if ids:
+        await seal_rows(connection, workspace, records, _is_any_of_records(ids))
+
+
+def _is_any_of_records(ids: Sequence[UUID]) -> sa.ColumnElement[bool]:
+    return _R.id == sa.any_(sa.literal(list(ids), sa.ARRAY(UUID_TYPE)))
 
 
 class PostgresRecords(WorkspaceStore, RecordStore):
@@ -439,6 +462,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
             overruled = sa.and_(_R.low_trust, ~new.excluded.low_trust)
             await connection.execute(new.on_conflict_do_update(index_elements=[_R.id], set_=updated, where=overruled))
             await _move_to_exact(connection, self._workspace, [context_id])
+            await seal_rows(connection, self._workspace, records, _R.id == context_id)
 
     async def choice(self, context_id: ContextId) -> ChoiceRecord:
         query = sa.select(contexts).where(_C.workspace == self._workspace, _C.id == context_id)
@@ -497,13 +521,15 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         updated = new.on_conflict_do_update(
             index_elements=[workspaces.c.workspace], set_={"hint_weights": new.excluded.hint_weights}
         )
-        async with autocommit(self._engine) as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(updated)
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def forget_weights(self) -> None:
         fitted = sa.and_(workspaces.c.workspace == self._workspace, workspaces.c.hint_weights.is_not(None))
-        async with autocommit(self._engine) as connection:
+        async with transaction(self._engine) as connection:
             await connection.execute(sa.update(workspaces).where(fitted).values(hint_weights=None))
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def without_arm(self, limit: int) -> Mapping[UUID, EntryTexts]:
         some = (
@@ -537,6 +563,7 @@ class PostgresRecords(WorkspaceStore, RecordStore):
         named = sa.update(records).where(_R.id == given.c.id, _R.workspace == self._workspace)
         async with transaction(self._engine) as connection:
             await connection.execute(named.values(arm_key=given.c.arm))
+            await seal_rows(connection, self._workspace, records, _is_any_of_records(ids))
 
     async def without_keys(self, limit: int) -> Mapping[UUID, EntryTexts]:
         query = (

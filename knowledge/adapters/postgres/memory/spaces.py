@@ -18,6 +18,8 @@ from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
 from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.entry_rows import select_supporting_entry, supports_point, to_entry
 from knowledge.adapters.postgres.memory_tables import embedding_spaces, lexicon, points, vectors, workspaces
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
 from knowledge.retrieval.space_mismatch import space_mismatch
@@ -139,6 +141,7 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
                     },
                 )
             )
+            await seal_rows(connection, "", embedding_spaces)
             return to_bound((await connection.execute(select_spaces().where(_S.active))).one())
 
     @staticmethod
@@ -153,8 +156,9 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
 
     async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
         update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
-        async with autocommit(self._store) as connection:
+        async with transaction(self._store) as connection:
             await connection.execute(update.values(calibration=asdict(calibration)))
+            await seal_rows(connection, "", embedding_spaces, _S.fingerprint == space.fingerprint)
 
     async def probes(self, space: EmbeddingSpace) -> Vector | None:
         async with autocommit(self._store) as connection:
@@ -166,6 +170,7 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
         probes = sa.func.coalesce(_S.probes, vectors.astype(_PROBES).tobytes())
         async with transaction(self._store) as connection:
             done = await connection.execute(update.values(probes=probes))
+            await seal_rows(connection, "", embedding_spaces, _S.fingerprint == space.fingerprint)
         return done.rowcount > 0
 
     async def local_only(self) -> bool:
@@ -174,7 +179,10 @@ class PostgresSpaces(WorkspaceStore, SpaceStore):
 
     async def keep_local(self, *, on: bool) -> None:
         new = insert(workspaces).values(workspace=self._workspace, local_only=on)
-        await self._write(new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on}))
+        async with transaction(self._engine) as connection:
+            on_conflict = new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on})
+            await connection.execute(on_conflict)
+            await seal_rows(connection, self._workspace, workspaces)
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         return statistics_of(dict(await self._fetch(_STATISTICS, frequency_params(self._workspace, terms))))
@@ -228,3 +236,6 @@ async def add_terms(
         index_elements=[_L.workspace, _L.term], set_={"documents": _L.documents + new.excluded.documents}
     )
     await connection.execute(add)
+    ledger = ledger_of(connection.engine)
+    if ledger.keys is not None:
+        await ledger.record_change(connection, workspace, ledger.keys.term_total(workspace, counts))

@@ -1,0 +1,1 @@
+"""Seals of rows in Postgres, and the chains of their writers."""
