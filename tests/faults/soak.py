@@ -37,6 +37,8 @@ from tests.faults.lessons import lesson
 from tests.faults.model import Diverged, case_of
 from tests.faults.telling import CASES, Telling, number_in
 from tests.faults.truth import examine, lost_by_a_kill
+from tests.integrity.edits import problems
+from tests.support.archives import as_stream
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import throwaway_postgres
 
@@ -47,6 +49,7 @@ CHANCES = {
     "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
     "delete": 6, "prune": 3, "at_once": 1, "reopen": 0.2, "kill": 0.3,
     "hand_out": 5, "outcome": 4, "event": 1, "echo": 3, "revoke": 0.3, "delete_pattern": 0.3, "delete_project": 0.1,
+    "rotate_seal_key": 0.2, "archive": 0.1,
 }  # fmt: skip
 COMPARED_EVERY = 200
 TOLD_EVERY = 5_000
@@ -210,6 +213,15 @@ class Soak(Telling):
         pruned = await knowledge.pruning.prune_old_knowledge()
         self._must(pruned == expected, f"pruned {pruned}, not {expected}")
 
+    async def _rotate_seal_key(self, knowledge: Knowledge) -> None:
+        await knowledge.audits.rotate_seal_key()
+
+    async def _archive(self, knowledge: Knowledge) -> None:
+        """Export the store, and import that into it: nothing is new."""
+        archive = b"".join([piece async for piece in knowledge.archives.export_archive()])
+        report = await knowledge.archives.import_archive(as_stream(archive))
+        self._must(not sum(report.new.values()), f"its own archive brought {report.new}")
+
     async def _query(self, knowledge: Knowledge) -> None:
         told = self._failure()
         found = await knowledge.queries.query_for_failure(told, min_relevance=0, max_results=50)
@@ -324,6 +336,8 @@ class Soak(Telling):
         found = replace(truth, lost=tuple(said for said in truth.lost if "is still staged" not in said))
         self._must(found.sound and len(truth.lost) - len(found.lost) == staged, f"{after}: {found}")
         self._must(await _counts(knowledge) == self.model.counts(), f"{after}: the patterns' counts are others")
+        altered = await problems(knowledge)
+        self._must(not altered, f"{after}: what honest work left is taken for altered: {altered}")
 
     def _must(self, true: bool, else_say: str) -> None:  # noqa: FBT001
         if not true:

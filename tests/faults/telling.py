@@ -123,15 +123,16 @@ class Telling:
             self._must(expected, f"an outcome of {pattern_id} was taken, and it or its context is gone")
 
     async def _event(self, knowledge: Knowledge) -> None:
-        """Let a task end well: what was handed out for it and nothing was told of worked."""
+        """Let a task end well: the first hint handed out for it worked, unless something was told of that."""
         chosen = await self._chosen(knowledge)
         context_id, _ = chosen or (None, None)
         context = self.model.contexts.get(context_id) if context_id else None
         if context_id is None or context is None:
             return
-        expected = 0
-        for pattern_id in self.model.untold(context_id):
-            expected += self.model.tell(context_id, pattern_id, worked=True, now=self.clock.now())
+        first = context.patterns[0]
+        expected = first in self.model.untold(context_id)
+        if expected:
+            self.model.tell(context_id, first, worked=True, now=self.clock.now())
         kept = await knowledge.events.task_solved(
             project_id=context.project_id, task_id=context.task_id, run_id=context.run_id
         )
