@@ -156,7 +156,7 @@ def print_chain(report: ChainReport, *, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(report), "whole": report.is_intact})
         return
-    print_text(f"{count_of(report.rows, 'row')}, {'whole' if report.is_intact else 'NOT as written'}")
+    print_text(f"audit log: {count_of(report.rows, 'row')}, {'whole' if report.is_intact else 'NOT as written'}")
     for problem in report.problems:
         print_text(f"   {problem}")
     print_text(f"head {report.head}\nkeep it elsewhere: `hardwon audit verify --head` tells whether it still stands")
