@@ -218,7 +218,9 @@ add_command(
         "curation_report:print_chain",
         "Check that no row was changed, removed or moved. Exit code 1 if one was.",
         options={
-            "head": Annotated[str | None, typer.Option(help="What `audit head` or an earlier verify printed: does it still hold?")],
+            "head": Annotated[
+                str | None, typer.Option(help="What `audit head` or an earlier verify printed: does it still hold?")
+            ],
             "whole_store": _Whole,
         },
         is_failure=lambda chain: not chain.is_intact,
