@@ -135,7 +135,7 @@ async def throwaway(embedder: Embedder, *, clock: Clock | None = None) -> AsyncI
     """Open empty stores: a Postgres of its own with fsync on, and the engine in process."""
     with throwaway_home() as home:
         settings = KnowledgeSettings(home=home).model_copy(
-            update={"database_url": None, "qdrant_url": None, "api_url": None}
+            update=dict.fromkeys(("database_url", "qdrant_url", "api_url", "seal_keys", "seal_anew", "keep_heads"))
         )
         async with open_knowledge(settings, embedder=embedder, clock=clock) as knowledge:
             yield knowledge

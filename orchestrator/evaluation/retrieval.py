@@ -106,7 +106,8 @@ async def throwaway_knowledge(
 ) -> AsyncIterator[Knowledge]:
     """Open empty embedded stores instead of those of the settings; the embedder is theirs unless one is passed."""
     with throwaway_home() as home:
-        local = settings.model_copy(update={"home": home, "database_url": None, "qdrant_url": None, "api_url": None})
+        others = ("database_url", "qdrant_url", "api_url", "seal_keys", "seal_anew", "keep_heads", "backup_dir")
+        local = settings.model_copy(update={"home": home, **dict.fromkeys(others)})
         async with open_knowledge(local, embedder=embedder) as knowledge:
             yield knowledge
 

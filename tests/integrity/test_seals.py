@@ -317,3 +317,11 @@ async def test_random_edits_that_change_what_is_seen_are_reported(knowledge: Kno
     tally = await try_edits(knowledge, 200, seed=47)
     assert tally.unnoticed == []
     assert tally.reported > 20
+
+
+async def test_what_is_stored_is_sealed_though_all_connections_were_closed_before(knowledge: Knowledge) -> None:
+    """A pool made anew had lost the keys: nothing was sealed or checked from then on, without a word."""
+    await knowledge.engine.dispose()
+    await capture(knowledge, failure())
+    assert await problems(knowledge) == ()
+    assert (await knowledge.upkeep.verify()).seals.rows == 1

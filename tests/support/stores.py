@@ -11,9 +11,12 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.files.seal_files import find_keys
+from knowledge.adapters.postgres.admin.integrity import seal_unsealed
 from knowledge.adapters.postgres.admin.runs import PostgresJobs
 from knowledge.adapters.postgres.engine.database import autocommit, make_engine, transaction
 from knowledge.adapters.postgres.memory_tables import contexts, knowledge_staging
+from knowledge.adapters.postgres.seals.ledger import use_seals
 from knowledge.adapters.qdrant.edge import QdrantEdgeIndex
 from knowledge.memory.rules import embedding_text
 from knowledge.memory.rules.arms import known_keys, situation_key
@@ -157,13 +160,17 @@ def numbered(number: int) -> EntryId:
 
 
 async def repeated(settings: KnowledgeSettings, number: int, **changes: str) -> list[EntryId]:
-    """Tell an entry that is there again so many times, each of a task of its own, with its pattern and its points."""
+    """Tell an entry that is there again so many times, each of a task of its own, with its pattern and its points.
+
+    They are sealed, by the keys of the data directory.
+    """
     columns = [each for each in knowledge_staging.c if each.computed is None]
     one = sa.select(knowledge_staging).order_by(_E.timestamp, _E.id).limit(1).subquery("one")
     new: dict[str, sa.ColumnElement[Any]] = {
         "id": sa.func.gen_random_uuid(),
         "task_id": sa.cast(sa.func.gen_random_uuid(), sa.Text),
         "idempotency_key": sa.null(),
+        "seal": sa.null(),
     }
     new |= {name: sa.literal(text) for name, text in changes.items()}
     copies = sa.select(*(new.get(each.name, one.c[each.name]) for each in columns)).select_from(
@@ -172,9 +179,13 @@ async def repeated(settings: KnowledgeSettings, number: int, **changes: str) -> 
     told = sa.insert(knowledge_staging).from_select([each.name for each in columns], copies).returning(_E.id)
     assert settings.database_url is not None
     engine = make_engine(settings.database_url.get_secret_value())
+    keys = find_keys(settings.home, None)
+    assert keys is not None
+    ledger = use_seals(engine, keys)
     try:
         async with transaction(engine) as connection:
             ids = list((await connection.execute(told)).scalars())
+            await seal_unsealed(connection, ledger, {})
             await connection.execute(sa.text("ANALYZE knowledge_staging"))
             return ids
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -29,6 +30,7 @@ from hardwon.errors import (
 from hardwon.models.answers import Event, EventId
 from jobs.scheduler import JITTER, reschedule_delayed, run_scheduler
 from jobs.table import JOBS, MAX_TRIES, SWEEP_CONCURRENCY, Job, retry_delays, run_job, slot_of
+from knowledge.adapters.files.seal_files import KEYS_FILE
 from knowledge.adapters.postgres.document_tables import answer_feedback
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.journal import NewEscalation
@@ -430,6 +432,7 @@ def test_four_processes_on_one_postgres_run_a_slot_once(expired: None, database_
         started = []
         for number in range(4):
             (home / str(number)).mkdir()
+            shutil.copy(home / KEYS_FILE, home / str(number))  # servers on one Postgres seal by the same keys
             commands = Commands(home / str(number), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
             started.append(running.enter_context(commands.start_jobs("prune", "--once-per-slot")))
         said = [process.end() for process in started]

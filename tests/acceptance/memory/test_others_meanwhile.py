@@ -78,4 +78,4 @@ async def test_a_split_and_a_join_of_a_large_pattern_hold_up_nobody(
         joined = await knowledge.grouping.join(other, split.pattern_id)
     assert seen.computed < MOST
     assert joined.attempt_count == 3_000
-    assert (await knowledge.upkeep.verify()).sound
+    assert (await knowledge.upkeep.verify()).wrong == {}  # copies have no trials of their own

@@ -78,6 +78,13 @@ class _Pool(sa.AsyncAdaptedQueuePool):
         self.engines_of: WeakValueDictionary[str, AsyncEngine] = WeakValueDictionary()
         self.data: dict[str, Any] = {}
 
+    def recreate(self) -> _Pool:
+        """Return a pool in place of this one, which is disposed of; what was kept with the engine stays."""
+        pool = super().recreate()
+        assert isinstance(pool, _Pool)  # noqa: S101 - it is of the same class
+        pool.data = self.data
+        return pool
+
 
 def _pool(engine: AsyncEngine) -> _Pool:
     pool = engine.sync_engine.pool

@@ -38,6 +38,8 @@ _STATUS, _ID = map(COLUMN_NAMES.index, ("status", "id"))
 _NO_PLACE = (None, None, None)
 _CAPTURED = len(COLUMN_NAMES)
 _COLUMNS = len(SEALED_COLUMNS)
+_MAX_LOGGED = 100
+"""Entries of a workspace that are logged one by one: of a store that was edited as a whole, the first ones say it."""
 _MAX_REMEMBERED_BYTES = 8192
 """Of a row that verified; a longer one is hashed each time."""
 
@@ -85,7 +87,8 @@ def is_genuine(ledger: Ledger, workspace: str, row: Sequence[Any]) -> bool:
     note_refused(entry_id)
     if entry_id not in ledger.refused[workspace]:
         ledger.refused[workspace][entry_id] = None
-        log.error("entry_altered", workspace=workspace, entry_id=str(entry_id))
+        if len(ledger.refused[workspace]) <= _MAX_LOGGED:
+            log.error("entry_altered", workspace=workspace, entry_id=str(entry_id))
     return False
 
 
