@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from hardwon.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
-from hardwon.models.documents import DocumentStatus, NewDocument
+from hardwon.models.documents import DocumentId, DocumentStatus, NewDocument
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.ingestion import queue as module
@@ -119,7 +119,7 @@ async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge)
         await store.claim(limit=1, lease=OVER)
     (last,) = await store.claim(limit=1, lease=timedelta(minutes=1))
     assert await store.claim(limit=1, lease=OVER) == []
-    assert await store.extend(last, timedelta(minutes=1))
+    assert await store.extend([last], timedelta(minutes=1))
 
 
 async def an_hour_later(knowledge: Knowledge) -> None:
@@ -219,9 +219,9 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     await add(knowledge, "guide.md", GUIDE)
     await put(knowledge, "tulips.md", TULIPS)
     indexing, upkeep = knowledge.documents.indexing, knowledge.documents.upkeep
-    shown: list[bool] = []
+    shown: list[set[DocumentId]] = []
 
-    async def activate(*told: Any) -> bool:
+    async def activate(*told: Any) -> set[DocumentId]:
         async def show() -> None:
             if not shown:
                 shown.append(await indexing.store.activate(*told))
@@ -240,7 +240,7 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
 
     store = cast(IndexingStore, Around(indexing.store, activate=activate))
     assert (await replace(indexing, store=store).run()).indexed == 1
-    assert shown == [True]
+    assert [len(each) for each in shown] == [1]
     assert await points_of(knowledge)
 
 

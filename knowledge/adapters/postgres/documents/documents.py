@@ -121,9 +121,10 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
         is_stuck = sa.and_(self._is_in(partition), D.status == DocumentStatus.FAILED, has_text)
         is_newer = D.active_generation.is_distinct_from(D.latest)
         is_delayed = sa.and_(self._is_in(partition), D.status == DocumentStatus.PENDING, D.not_before.is_not(None))
-        update = sa.update(kb_documents).where(sa.or_(sa.and_(is_stuck, is_newer), is_delayed))
+        waiting = sa.select(D.id).where(sa.or_(sa.and_(is_stuck, is_newer), is_delayed))
+        in_order = waiting.order_by(D.id).with_for_update()  # as indexing does: no deadlocks
         values = {"status": DocumentStatus.PENDING, "error": None, "attempts": 0, "not_before": None}
-        return await self._write(update.values(**values))
+        return await self._write(sa.update(kb_documents).where(D.id.in_(in_order)).values(**values))
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
         is_requested = D.id == sa.any_(sa.literal(list(document_ids), sa.ARRAY(sa.UUID)))

@@ -219,7 +219,8 @@ async def hide(connection: AsyncConnection, workspace: str, partition: str, cond
     ours = sa.and_(is_alive(workspace, partition), conditions)
     shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
     await count_terms(connection, workspace, partition, shown, -1)
-    gone = sa.update(kb_documents).where(ours)
+    in_order = sa.select(D.id).where(ours).order_by(D.id).with_for_update()  # as indexing does: no deadlocks
+    gone = sa.update(kb_documents).where(D.id.in_(in_order))
     values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
     hidden = (await connection.execute(gone.values(**values))).rowcount
     if hidden:
