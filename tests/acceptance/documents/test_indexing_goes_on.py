@@ -367,8 +367,11 @@ class Unhurried(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
-async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_document(opens: Opens) -> None:
+async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_document(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A driver may take a while to leave a statement: a run that is told to end then went on to the last document."""
+    monkeypatch.setattr(module, "BATCH_DOCUMENTS", 1)
     async with opens(embedder=Unhurried(dims=256)) as knowledge:
         for number in range(12):
             await put(knowledge, f"{number}.md", TULIPS + b"%d\n" % number)

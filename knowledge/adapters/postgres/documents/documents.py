@@ -27,10 +27,22 @@ from knowledge.adapters.postgres.documents.rows import (
     to_document,
     write_lines,
 )
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.documents.access import Base, Grants
 from knowledge.documents.ports import DocumentStore, ReceivedDocument
 
+# made once: adding a small document takes as long for building its statements as for running them
+_OF_URI = sa.and_(
+    D.workspace == sa.bindparam("workspace"),
+    D.partition == sa.bindparam("partition"),
+    D.uri == sa.bindparam("uri"),
+    ALIVE,
+)
+_MARK = CompiledQuery(sa.select(D.mark, D.content_hash).where(_OF_URI, D.status != DocumentStatus.FAILED))
+_BEFORE = documents(D.latest).add_columns(V.text_hash).where(_OF_URI).with_for_update(of=kb_documents)
+_NEW_DOCUMENT = insert(kb_documents)
+_NEW_VERSION = insert(kb_versions)
+_STORED = documents(NEWEST).where(D.id == sa.bindparam("document_id"))
 _P = kb_partitions.c
 _S = kb_sources.c
 
@@ -39,10 +51,10 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
     """Documents of one workspace."""
 
     async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
-        readable = D.status != DocumentStatus.FAILED
-        query = sa.select(D.mark, D.content_hash).where(self._is_in(partition), D.uri == uri, readable)
-        row = await self._first(query)
-        return None if row is None else (row.mark, row.content_hash)
+        key = {"workspace": self._workspace, "partition": partition, "uri": uri}
+        for row in await self._fetch(_MARK, key):
+            return row["mark"], row["content_hash"]
+        return None
 
     async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
         async with transaction(self._engine) as connection:
@@ -50,8 +62,8 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
             if where.closed_at is not None:
                 raise Conflict(f"{partition} is closed: it takes no documents any more")
             await _check_source(connection, received.source_id)
-            query = documents(D.latest).add_columns(V.text_hash).where(self._is_in(partition), D.uri == received.uri)
-            before = (await connection.execute(query.with_for_update(of=kb_documents))).first()
+            key = {"workspace": self._workspace, "partition": partition, "uri": received.uri}
+            before = (await connection.execute(_BEFORE, key)).first()
             new = before is None or _differs(before, received)
             if before is None:
                 document_id = await self._add(connection, partition, received)
@@ -60,21 +72,21 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
                 await self._update(connection, before, received, new=new)
             if new and received.lines:
                 await bump_version(connection, self._workspace, partition)
-            row = (await connection.execute(documents(NEWEST).where(D.id == document_id))).one()
+            row = (await connection.execute(_STORED, {"document_id": document_id})).one()
         return to_document(row), new
 
     async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> UUID:
         document_id = uuid4()
-        row = insert(kb_documents).values(
-            id=document_id,
-            workspace=self._workspace,
-            partition=partition,
-            uri=received.uri,
-            name=received.uri.rsplit("/", 1)[-1],
-            latest=1,
+        row = {
+            "id": document_id,
+            "workspace": self._workspace,
+            "partition": partition,
+            "uri": received.uri,
+            "name": received.uri.rsplit("/", 1)[-1],
+            "latest": 1,
             **_document_values(received),
-        )
-        await connection.execute(row)
+        }
+        await connection.execute(_NEW_DOCUMENT, row)
         await _write_version(connection, document_id, 1, received)
         return document_id
 
@@ -208,16 +220,16 @@ async def _write_version(
     if received.parsed is None:
         return
     parsed = received.parsed
-    row = insert(kb_versions).values(
-        document_id=document_id,
-        generation=generation,
+    row = {
+        "document_id": document_id,
+        "generation": generation,
         **_version_values(received),
-        text=parsed.text,
-        lines=parsed.text.count("\n") + (not parsed.text.endswith("\n") and bool(parsed.text)),
-        pages=list(parsed.pages),
-        notes=list(parsed.notes),
-    )
-    await connection.execute(row)
+        "text": parsed.text,
+        "lines": parsed.text.count("\n") + (not parsed.text.endswith("\n") and bool(parsed.text)),
+        "pages": list(parsed.pages),
+        "notes": list(parsed.notes),
+    }
+    await connection.execute(_NEW_VERSION, row)
     await write_lines(connection, document_id, generation, received.lines)
 
 

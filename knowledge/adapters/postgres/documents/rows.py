@@ -162,12 +162,22 @@ def finite_time(stored: datetime | None) -> datetime | None:
     return stored if stored is not None and MINYEAR < stored.year < MAXYEAR else None
 
 
+_OF_PARTITION = (
+    kb_partitions.c.workspace == sa.bindparam("workspace"),
+    kb_partitions.c.partition == sa.bindparam("partition"),
+)
+_LOCK_PARTITION = sa.select(kb_partitions).where(*_OF_PARTITION).with_for_update()
+_NEW_PARTITION = insert(kb_partitions).on_conflict_do_nothing()
+
+
 async def lock_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
     """Return a partition's row, created if there is none, locked until the transaction ends."""
-    new = insert(kb_partitions).values(workspace=workspace, partition=partition).on_conflict_do_nothing()
-    await connection.execute(new)
-    row = sa.select(kb_partitions).where(*_is_partition(workspace, partition)).with_for_update()
-    return (await connection.execute(row)).one()
+    key = {"workspace": workspace, "partition": partition}
+    row = (await connection.execute(_LOCK_PARTITION, key)).first()
+    if row is None:
+        await connection.execute(_NEW_PARTITION, key)
+        row = (await connection.execute(_LOCK_PARTITION, key)).one()
+    return row
 
 
 async def bump_version(connection: AsyncConnection, workspace: str, partition: str) -> None:
