@@ -23,6 +23,7 @@ from knowledge.adapters.postgres.documents.rows import (
     documents,
     hide,
     is_alive,
+    is_named,
     lock_partition,
     to_document,
     write_lines,
@@ -35,7 +36,7 @@ from knowledge.documents.ports import DocumentStore, ReceivedDocument
 _OF_URI = sa.and_(
     D.workspace == sa.bindparam("workspace"),
     D.partition == sa.bindparam("partition"),
-    D.uri == sa.bindparam("uri"),
+    is_named(sa.bindparam("uri", type_=sa.Text)),
     ALIVE,
 )
 _MARK = CompiledQuery(sa.select(D.mark, D.content_hash).where(_OF_URI, D.status != DocumentStatus.FAILED))
@@ -109,7 +110,7 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
         return await self._get_one(partition, D.id == document_id)
 
     async def get_by_uri(self, partition: str, uri: str) -> Document:
-        return await self._get_one(partition, D.uri == uri)
+        return await self._get_one(partition, is_named(uri))
 
     async def _get_one(self, partition: str, which: sa.ColumnElement[bool]) -> Document:
         query = documents(NEWEST).where(self._is_in(partition), which)

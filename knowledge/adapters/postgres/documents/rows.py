@@ -67,6 +67,11 @@ def is_alive(workspace: str, partition: str) -> sa.ColumnElement[bool]:
     return sa.and_(D.workspace == workspace, D.partition == partition, ALIVE)
 
 
+def is_named(uri: str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a document has a uri, in the form that the index of uris serves."""
+    return sa.and_(sa.func.md5(D.uri) == sa.func.md5(uri), D.uri == uri)
+
+
 def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select documents with the columns of their version of a generation, if it exists."""
     version = sa.and_(V.document_id == D.id, V.generation == generation)
