@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -389,16 +390,14 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
 
 
 def _select_batch(rows: Sequence[sa.Row[Any]]) -> list[UUID]:
-    """Return the first of these documents that are indexed together."""
-    batch: list[UUID] = []
-    text_bytes = 0
-    for row in rows:
-        text_bytes += row.text_bytes
-        alone = row.was_tried or rows[0].was_tried or row.partition != rows[0].partition or text_bytes > BATCH_BYTES
-        if batch and alone:
-            break
-        batch.append(row.id)
-    return batch
+    """Return the first of these documents, and those that are indexed together with it."""
+    if not rows or rows[0].was_tried:
+        return [row.id for row in rows[:1]]
+    small = [row for row in rows if row.partition == rows[0].partition and not row.was_tried]
+    sizes = accumulate(row.text_bytes for row in small)
+    return [
+        row.id for row, text_bytes in zip(small, sizes, strict=True) if row is small[0] or text_bytes <= BATCH_BYTES
+    ]
 
 
 def _select_leased(jobs: Sequence[IndexingJob]) -> sa.Select[Any]:
