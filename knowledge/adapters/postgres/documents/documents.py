@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -41,8 +42,21 @@ _OF_URI = sa.and_(
 )
 _MARK = CompiledQuery(sa.select(D.mark, D.content_hash).where(_OF_URI, D.status != DocumentStatus.FAILED))
 _BEFORE = documents(D.latest).add_columns(V.text_hash).where(_OF_URI).with_for_update(of=kb_documents)
-_NEW_DOCUMENT = insert(kb_documents)
+_NEW_DOCUMENT = insert(kb_documents).returning(D.added_at)
 _NEW_VERSION = insert(kb_versions)
+_UNKNOWN = (
+    "active_generation",
+    "indexed_at",
+    "title",
+    "document_type",
+    "category",
+    "tags",
+    "lines",
+    "characters",
+    "notes",
+)
+_NOT_INDEXED: dict[str, Any] = dict.fromkeys(_UNKNOWN)
+"""The columns of a document that is not indexed yet, or cannot be read."""
 _STORED = documents(NEWEST).where(D.id == sa.bindparam("document_id"))
 _P = kb_partitions.c
 _S = kb_sources.c
@@ -67,19 +81,17 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
             before = (await connection.execute(_BEFORE, key)).first()
             new = before is None or _differs(before, received)
             if before is None:
-                document_id = await self._add(connection, partition, received)
+                document = await self._add(connection, partition, received)
             else:
-                document_id = before.id
                 await self._update(connection, before, received, new=new)
+                document = to_document((await connection.execute(_STORED, {"document_id": before.id})).one())
             if new and received.lines:
                 await bump_version(connection, self._workspace, partition)
-            row = (await connection.execute(_STORED, {"document_id": document_id})).one()
-        return to_document(row), new
+        return document, new
 
-    async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> UUID:
-        document_id = uuid4()
+    async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> Document:
         row = {
-            "id": document_id,
+            "id": uuid4(),
             "workspace": self._workspace,
             "partition": partition,
             "uri": received.uri,
@@ -87,9 +99,9 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
             "latest": 1,
             **_document_values(received),
         }
-        await connection.execute(_NEW_DOCUMENT, row)
-        await _write_version(connection, document_id, 1, received)
-        return document_id
+        added_at = await connection.scalar(_NEW_DOCUMENT, row)
+        version = await _write_version(connection, row["id"], 1, received)
+        return to_document(SimpleNamespace(**_NOT_INDEXED | row | version, added_at=added_at))
 
     async def _update(
         self, connection: AsyncConnection, before: sa.Row[Any], received: ReceivedDocument, *, new: bool
@@ -216,10 +228,10 @@ def _differs(before: sa.Row[Any], received: ReceivedDocument) -> bool:
 
 async def _write_version(
     connection: AsyncConnection, document_id: UUID, generation: int, received: ReceivedDocument
-) -> None:
-    """Write a version to be indexed, and the lines of a log, which are counted from now on."""
+) -> dict[str, Any]:
+    """Write a version to be indexed, and the lines of a log, which are counted from now on; return its columns."""
     if received.parsed is None:
-        return
+        return {}
     parsed = received.parsed
     row = {
         "document_id": document_id,
@@ -232,6 +244,7 @@ async def _write_version(
     }
     await connection.execute(_NEW_VERSION, row)
     await write_lines(connection, document_id, generation, received.lines)
+    return row | {"characters": len(parsed.text)}
 
 
 class PostgresGrants(WorkspaceStore, Grants):

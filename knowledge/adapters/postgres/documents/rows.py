@@ -91,8 +91,8 @@ NEWEST = sa.func.coalesce(D.active_generation, D.latest)
 """The generation that is shown, else the latest one."""
 
 
-def to_document(row: sa.Row[Any]) -> Document:
-    """Convert a row of `select_documents`."""
+def to_document(row: Any) -> Document:
+    """Convert a row of `documents`, or a new document's columns."""
     return Document(
         document_id=DocumentId(row.id),
         partition=row.partition,
