@@ -236,13 +236,9 @@ class DocumentIndexing:
             await self._fail(jobs[0], error, run)
             return True
         for job in jobs:
-            log.info(
-                "document_indexed",
-                document_id=str(job.document_id),
-                generation=job.generation,
-                shown=job.document_id in shown,
-            )
-            if job.document_id in shown:  # else another run has its lease by now, or it was deleted
+            is_shown = job.document_id in shown  # else another run has its lease by now, or it was deleted
+            log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=is_shown)
+            if is_shown:
                 run.note(job, "indexed")
         return True
 
