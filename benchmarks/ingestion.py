@@ -31,22 +31,22 @@ from knowledge.wiring.open import Knowledge
 
 LLAMA_INDEX = "llama-index-core==0.14.25"
 TXTAI = "txtai==9.14.0"
-_FILE_BYTES = 16_000
+FILE_BYTES = 16_000
 """About the mean of the guides of a project."""
 _BATCH = 64
 _WARM_BYTES = 20_000
 Ingest = Callable[[dict[str, str]], Awaitable[int]]
 
 
-def make_files(size: int) -> dict[str, str]:
+def make_files(size: int, file_bytes: int = FILE_BYTES) -> dict[str, str]:
     """Return Markdown files of this size together: the project's own, varied so that no passage comes twice."""
     root = Path(__file__).parents[1]
     whole = "\n\n".join(each.read_text() for each in sorted(root.glob("docs/**/*.md")))
     files: dict[str, str] = {}
     at = total = 0
     while total < size:
-        begin = at * _FILE_BYTES % len(whole)
-        paragraphs = whole[begin : begin + _FILE_BYTES].split("\n\n")
+        begin = at * file_bytes % len(whole)
+        paragraphs = whole[begin : begin + file_bytes].split("\n\n")
         varied = "\n\n".join(f"{each} ({at}.{number})" for number, each in enumerate(paragraphs) if each.strip())
         files[f"{at}.md"] = varied[: size - total]
         total += len(files[f"{at}.md"])
@@ -83,8 +83,10 @@ class _Counting(Embedder):
 async def ingest_by_hardwon(files: dict[str, str], knowledge: Knowledge) -> int:
     """Add and index files in a base of their own; return the number of passages."""
     base = str(time.monotonic_ns())
+    began = time.monotonic()
     for name, text in files.items():
         await knowledge.kb.add("case", base, NewDocument(uri=name, content=text.encode()))
+    print(f"hardwon: {time.monotonic() - began:.1f} s of it until all are added", flush=True)
     await knowledge.kb.index()
     scope = await knowledge.documents.access.scope(knowledge.kb.principal, "case", base)
     return (await knowledge.documents.quotes.statistics(scope, [])).documents
@@ -141,7 +143,9 @@ async def ingest_by_txtai(files: dict[str, str], embedder: Embedder, tokens: int
     return await asyncio.to_thread(work)
 
 
-async def measure(size: int, rounds: int, *, txtai: bool, instant: bool) -> list[tuple[str, list[float], int]]:
+async def measure(
+    size: int, rounds: int, *, file_bytes: int, txtai: bool, instant: bool
+) -> list[tuple[str, list[float], int]]:
     """Return the seconds of each round, by way, and the number of passages."""
     embedder = _Counting(LocalEmbedder(), instant=instant)
     space = await embedder.space()
@@ -158,7 +162,7 @@ async def measure(size: int, rounds: int, *, txtai: bool, instant: bool) -> list
         for _, way in ways:
             await way(make_files(_WARM_BYTES))
         for number in range(rounds):
-            varied = {uri: text.replace(" (", f" ({number}:") for uri, text in make_files(size).items()}
+            varied = {uri: text.replace(" (", f" ({number}:") for uri, text in make_files(size, file_bytes).items()}
             for name, way in ways if number % 2 == 0 else reversed(ways):
                 began, cpu, before = time.monotonic(), time.process_time(), embedder.tokens
                 passages[name] = await way(varied)
@@ -172,6 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Install the packages, measure, and print the ratios."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ingestion", description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=10.0, help="of Markdown (10)")
+    parser.add_argument("--file-bytes", type=int, default=FILE_BYTES, help=f"of each file ({FILE_BYTES:,})")
     parser.add_argument("--rounds", type=int, default=3, help="of all, in turn (3)")
     parser.add_argument("--txtai", action="store_true", help="txtai too")
     parser.add_argument("--instant", action="store_true", help="vectors at random: all but the model")
@@ -184,7 +189,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *wanted], check=True)
         sys.path.append(str(folder))  # after our own packages, so that both run on the same versions
         measured = asyncio.run(
-            measure(int(given.megabytes * 1e6), given.rounds, txtai=given.txtai, instant=given.instant)
+            measure(
+                int(given.megabytes * 1e6),
+                given.rounds,
+                file_bytes=given.file_bytes,
+                txtai=given.txtai,
+                instant=given.instant,
+            )
         )
     ours = measured[0][1]
     for name, seconds, passages in measured[1:]:

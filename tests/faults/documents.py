@@ -23,7 +23,8 @@ from pydantic import SecretStr
 
 from hardwon.errors import HardwonError, IndexUnavailable, NoAccess
 from hardwon.models.documents import DocumentId, Finding, NewDocument
-from knowledge.documents.access import AccessPolicy, Permission, Principal
+from knowledge.documents.access import AccessPolicy, Permission, Principal, Scope
+from knowledge.documents.ingestion.service import DocumentLibrary
 from knowledge.documents.ports import DocumentStore, IndexingStore, PassageIndex
 from knowledge.documents.service import Documents
 from knowledge.settings import KnowledgeSettings
@@ -182,8 +183,17 @@ def new_text(place: str) -> bytes:
     return NEW.replace(b"NEWWORD", f"NEWWORD {place.replace(':', ' ').replace('.', ' ')}".encode())
 
 
+NAMES = ("pool.md", "pond.md")
+"""Two documents, which are indexed together."""
+
+
+async def _add_both(library: DocumentLibrary, scope: Scope, content: bytes) -> None:
+    for name in NAMES:
+        await library.add(NewDocument(uri=name, content=content), scope)
+
+
 async def update_until_killed(settings: KnowledgeSettings, place: str) -> None:
-    """Update the document; this process is killed at a place."""
+    """Update both documents; this process is killed at a place."""
 
     async def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -204,19 +214,20 @@ async def update_until_killed(settings: KnowledgeSettings, place: str) -> None:
             lease=_LEASE,
         )
         scope = await documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
-        await library.add(NewDocument(uri="pool.md", content=new_text(place)), scope)
+        await _add_both(library, scope, new_text(place))
         await indexing.run()
         await indexing.remove_stale()
 
 
 async def what_is_shown(knowledge: Knowledge, place: str) -> tuple[set[str], bool]:
-    """Return which of the words are shown by search and as a whole, and whether that is one version, whole."""
+    """Return which of the words are shown by search and as a whole, and whether that is one version of both, whole."""
     policy: AccessPolicy = knowledge.documents.access
     scope = await policy.scope(ADMIN, "global")
     found = await knowledge.kb.search("OLDWORD NEWWORD pool begins goes on ends", kb="global", k=50)
     words = {word for passage in found.passages for word in ("OLDWORD", "NEWWORD") if word in passage.text}
     whole = [each.text for each in await knowledge.documents.quotes.whole(scope)]
-    one = whole in ([OLD.decode()], [new_text(place).decode()]) and len(found.passages) == 3 and len(words) == 1
+    versions = [[text.decode()] * len(NAMES) for text in (OLD, new_text(place))]
+    one = whole in versions and len(found.passages) == 3 * len(NAMES) and len(words) == 1
     return words, one and words.pop() in whole[0]
 
 
@@ -227,7 +238,7 @@ async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
         scope = await knowledge.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
         await knowledge.documents.library.documents.forget_partition("global_kb")
         await knowledge.documents.upkeep.purge()
-        await knowledge.documents.library.add(NewDocument(uri="pool.md", content=OLD), scope)
+        await _add_both(knowledge.documents.library, scope, OLD)
         await knowledge.documents.indexing.run()
     child = await asyncio.to_thread(
         STARTER.run,
@@ -244,7 +255,7 @@ async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
             wrong.append(f"{place}: a mixture is shown: {words}")
         await asyncio.sleep(_LEASE.total_seconds() + 0.1)
         scope = await knowledge.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
-        await knowledge.documents.library.add(NewDocument(uri="pool.md", content=new_text(place)), scope)
+        await _add_both(knowledge.documents.library, scope, new_text(place))
         await knowledge.documents.indexing.run()
         await knowledge.documents.upkeep.reconcile()
         words, one = await what_is_shown(knowledge, place)
@@ -254,7 +265,7 @@ async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
             wrong.append(f"{place}: the new version is not shown whole after another worker: {words}")
         room = await knowledge.documents.indexing.active_space()
         points = await knowledge.passages.count(room.space, "default")
-        if points != 3:
+        if points != 3 * len(NAMES):
             wrong.append(f"{place}: the index holds {points} points")
     return wrong
 

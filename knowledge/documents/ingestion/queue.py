@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
-
-import numpy as np
 
 from hardwon.errors import (
     EmbedderRejected,
@@ -34,10 +32,9 @@ from knowledge.documents.models import Chunk, PassagePoint
 from knowledge.documents.parsing.chunking import CHUNK_TOKENS, split_document
 from knowledge.documents.parsing.log_lines import read_lines
 from knowledge.documents.parsing.passage_text import MEAN_TERMS, passage_id, text_hash, text_to_embed
-from knowledge.documents.ports import IndexedGeneration, IndexingJob, IndexingStore, PassageIndex
+from knowledge.documents.ports import IndexedGeneration, IndexedPassage, IndexingJob, IndexingStore, PassageIndex
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder, Progress
-from knowledge.runtime.scheduling import yield_to_loop
 from knowledge.text.bm25 import document_vector, term_counts
 
 log = get_logger(__name__)
@@ -46,14 +43,18 @@ MAX_ATTEMPTS: Final = 5
 RETRY_DELAY: Final = timedelta(minutes=1)
 """Least delay of a document after the database, index or embedder did not respond."""
 MAX_CONCURRENT_DOCUMENTS: Final = 3
-"""Documents indexed at once: while one is written, others are embedded. A query waits for two texts of each."""
+"""Batches of documents indexed at once: while one is written, others are embedded. A query waits for two texts of
+each."""
+BATCH_DOCUMENTS: Final = 64
+BATCH_BYTES: Final = 64_000
+"""Small documents are indexed together, in one call of the model and of each statement: alone, one of 1 KB cost 16 ms
+without the model. A larger document comes alone, since it fills these by itself."""
 HUGE_BYTES: Final = 1_000_000
 """Texts of this size are indexed at most two at once, over all partitions: one takes minutes, others a second. Ours."""
 PARTS: Final = 100
 """Steps of the progress of one document: a large one takes minutes."""
 _POLL_SECONDS: Final = 0.2
 _EMBEDDING_BATCH: Final = 64
-_COUNTING_BATCH: Final = 32
 _STALE_BATCH: Final = 100
 _NOTE_START: Final = "Only the first "
 _NOTE_END: Final = " searched."
@@ -111,12 +112,13 @@ class _Run:
         """True once no more documents are to be claimed."""
         return self.reason is not None or (self.most is not None and self.taken >= self.most)
 
-    def begin(self) -> bool:
-        """Count one more document as taken; return False if the run is over."""
+    def reserve(self) -> int:
+        """Count the documents of one more batch as taken; return their number, 0 if the run is over."""
         if self.is_over:
-            return False
-        self.taken += 1
-        return True
+            return 0
+        number = BATCH_DOCUMENTS if self.most is None else min(BATCH_DOCUMENTS, self.most - self.taken)
+        self.taken += number
+        return number
 
     def note(self, job: IndexingJob, outcome: str) -> None:
         """Count the outcome of a document, and report progress."""
@@ -125,11 +127,10 @@ class _Run:
             self.done[outcome] += 1
             self._report()
 
-    def note_part(self, job: IndexingJob, share: float) -> None:
-        """Report how much of a document is embedded."""
-        if self._is_visible(job):
-            self.parts[job.document_id] = share
-            self._report()
+    def note_part(self, jobs: Sequence[IndexingJob], share: float) -> None:
+        """Report how much of some documents is embedded."""
+        self.parts |= {job.document_id: share for job in jobs if self._is_visible(job)}
+        self._report()
 
     def _is_visible(self, job: IndexingJob) -> bool:
         return self.visible_partitions is None or job.partition in self.visible_partitions
@@ -194,118 +195,136 @@ class DocumentIndexing:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _run_worker(self, run: _Run) -> None:
-        """Index one document after the other until none waits or the run is over."""
-        while run.begin():
-            jobs = await self.store.claim(limit=1, lease=self.lease, only=run.only)
+        """Index one batch of documents after the other until none waits or the run is over."""
+        while reserved := run.reserve():
+            jobs = await self.store.claim(limit=reserved, lease=self.lease, only=run.only)
+            run.taken -= reserved - len(jobs)
             if not jobs:
-                run.taken -= 1
                 return
-            if outcome := await self._index_or_fail(jobs[0], run):
-                run.note(jobs[0], outcome)
+            try:
+                async with self._keep_leases(jobs):
+                    await self._index_batch(jobs, run)
+            except (asyncio.CancelledError, HardwonError):  # not caused by a document
+                await self._give_back(jobs)
+                raise
 
-    async def _index_or_fail(self, job: IndexingJob, run: _Run) -> str | None:
-        """Index a document; return the outcome, None if another run has its lease by now, or it was deleted."""
+    async def _index_batch(self, jobs: Sequence[IndexingJob], run: _Run) -> None:
+        """Index documents together; if that fails, one after the other until the run is over."""
+        if await self._index_or_fail(jobs, run):
+            return
+        for number, job in enumerate(jobs):
+            if run.reason is not None:
+                await self._give_back(jobs[number:])
+                return
+            await self._index_or_fail([job], run)
+
+    async def _give_back(self, jobs: Sequence[IndexingJob]) -> None:
+        with suppress(HardwonError):  # if Postgres fails: the leases expire
+            await self.store.give_back(jobs)
+
+    async def _index_or_fail(self, jobs: Sequence[IndexingJob], run: _Run) -> bool:
+        """Index documents and count those that are shown now; return False if several were tried and something failed.
+
+        A document alone that fails is recorded with the reason.
+        """
         try:
-            async with self._keep_lease(job):
-                shown = await self._index(job, functools.partial(run.note_part, job))
-        except (TextRejected, StorageRejected) as error:  # caused by this text
-            await self._fail(job, error, None)
-            return "failed"
-        except (Unavailable, EmbedderRejected, LocalOnly) as error:  # not caused by the text: all others would fail too
-            await self._fail(job, error, RETRY_DELAY)
-            run.reason = reason_of(error)  # says nothing about a document, so every caller may see it
-            return "postponed"
-        except (asyncio.CancelledError, HardwonError):  # not caused by the document
-            with suppress(HardwonError):
-                await self.store.give_back(job)
-            raise
-        except Exception as error:  # no text may stop the documents behind it
-            log.exception("document_broke_indexing", document_id=str(job.document_id))
-            defect = HardwonError(f"{type(error).__name__} during indexing: a defect of hardwon")
-            await self._fail(job, defect, None)
-            return "failed"
-        log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
-        return "indexed" if shown else None
+            shown = await self._index(jobs, functools.partial(run.note_part, jobs))
+        except Exception as error:  # noqa: BLE001 - no text may stop the documents behind it; `_fail` logs it
+            if len(jobs) > 1:
+                log.warning("documents_not_indexed_together", documents=len(jobs), reason=reason_of(error))
+                return False
+            await self._fail(jobs[0], error, run)
+            return True
+        for job in jobs:
+            is_shown = job.document_id in shown  # else another run has its lease by now, or it was deleted
+            log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=is_shown)
+            if is_shown:
+                run.note(job, "indexed")
+        return True
 
-    async def _fail(self, job: IndexingJob, error: HardwonError, retry_after: timedelta | None) -> None:
+    async def _fail(self, job: IndexingJob, error: Exception, run: _Run) -> None:
+        """Record why a document is not indexed, and count it. Raises an error that has to do with no document."""
+        outcome, retry_after = "failed", None
+        if isinstance(error, TextRejected | StorageRejected):
+            recorded = str(error)
+        elif isinstance(error, Unavailable | EmbedderRejected | LocalOnly):  # all others would fail too
+            recorded, outcome, retry_after = str(error), "postponed", RETRY_DELAY
+            run.reason = reason_of(error)  # says nothing about a document, so every caller may see it
+        elif isinstance(error, HardwonError):
+            raise error
+        else:
+            log.error("document_broke_indexing", document_id=str(job.document_id), exc_info=error)
+            recorded = f"{type(error).__name__} during indexing: a defect of hardwon"
         log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason_of(error))
         with suppress(HardwonError):  # if Postgres fails: the lease expires, another run retries
-            await self.store.fail(job, str(error), retry_after=retry_after)
+            await self.store.fail(job, recorded, retry_after=retry_after)
+        run.note(job, outcome)
 
-    async def _index(self, job: IndexingJob, progress: Callable[[float], None]) -> bool:
-        """Write a generation and show it; return False if the lease was lost."""
+    async def _index(self, jobs: Sequence[IndexingJob], progress: Callable[[float], None]) -> set[DocumentId]:
+        """Write generations and show them; return the documents whose lease was not lost."""
         active = await self.active_space()
-        indexed, lexical, vectors = await self._prepare(job, active, progress)
-        if not await self.store.write(job, indexed):
-            return False
-        points = [
-            PassagePoint(
-                passage_id=passage,
-                workspace=self.workspace,
-                partition=job.partition,
-                document_id=job.document_id,
-                generation=job.generation,
-                dense=vectors[number],
-                lexical=document_vector(lexical[number], MEAN_TERMS),
-                category=job.parsed.category,
-                severities=chunk.severities,
-                timestamp=chunk.timestamp,
-                until=chunk.until,
-                line_start=chunk.line_start,
-                line_end=chunk.line_end,
-            )
-            for number, (passage, chunk) in enumerate(zip(indexed.passage_ids, indexed.chunks, strict=True))
-        ]
+        indexed, vectors = await self._prepare(jobs, active, progress)
+        written = await self.store.write(indexed)
+        indexed = [each for each in indexed if each.job.document_id in written]
+        points = [self._to_point(each.job, passage, vectors) for each in indexed for passage in each.passages]
         await self.index.upsert(active.space, points)
         if (await self.active_space()).space.collection != active.space.collection:
             raise EmbedderUnavailable("The index was changed meanwhile: the document will be indexed again.")
-        if not await self.store.activate(job, active.space, indexed.notes):
-            if await self.store.is_superseded(job):  # its points may have been removed before these were written
-                await self.index.delete(active.space, indexed.passage_ids)
-            return False
+        shown = await self.store.activate(indexed, active.space) if indexed else set()
+        for each in indexed:  # points may have been removed before these were written
+            if each.job.document_id not in shown and await self.store.is_superseded(each.job):
+                await self.index.delete(active.space, [passage.passage_id for passage in each.passages])
         # a rebuild that dropped points that were not shown yet does not restore them; one that begins now does
-        if lost := set(await self.index.find_missing(active.space, indexed.passage_ids)):
+        ids = [point.passage_id for point in points if point.document_id in shown]
+        if lost := set(await self.index.find_missing(active.space, ids)):
             await self.index.upsert(active.space, [point for point in points if point.passage_id in lost])
-        return True
+        return shown
+
+    def _to_point(self, job: IndexingJob, passage: IndexedPassage, vectors: Mapping[bytes, Vector]) -> PassagePoint:
+        chunk = passage.chunk
+        return PassagePoint(
+            passage_id=passage.passage_id,
+            workspace=self.workspace,
+            partition=job.partition,
+            document_id=job.document_id,
+            generation=job.generation,
+            dense=vectors[passage.text_hash],
+            lexical=document_vector(passage.term_counts, MEAN_TERMS),
+            category=job.parsed.category,
+            severities=chunk.severities,
+            timestamp=chunk.timestamp,
+            until=chunk.until,
+            line_start=chunk.line_start,
+            line_end=chunk.line_end,
+        )
 
     async def _prepare(
-        self, job: IndexingJob, active: ActiveSpace, progress: Callable[[float], None]
-    ) -> tuple[IndexedGeneration, list[dict[int, int]], Vector]:
-        stored = await self.store.lines(job) if job.parsed.document_type is DocumentType.LOG else ()
-        lines, chunks, notes = await asyncio.to_thread(self._split, job, active.space, stored)
-        if summary := await self._summary(job):
-            chunks = (*chunks, _summary_chunk(summary, len(chunks)))
-        texts = [text_to_embed(job.title, chunk) for chunk in chunks]
-        counts: list[dict[int, int]] = []
-        for start in range(0, len(texts), _COUNTING_BATCH):
-            counts += [dict(term_counts(text)) for text in texts[start : start + _COUNTING_BATCH]]
-            await yield_to_loop()
-        hashes = [text_hash(text) for text in texts]
-        vectors, refused = await self._embed(active, dict(zip(hashes, texts, strict=True)), progress)
-        if refused:
-            kept = [number for number, each in enumerate(hashes) if each not in refused]
-            if not kept:
-                raise next(iter(refused.values()))
-            notes = (*notes, *_refused_notes(chunks, [refused.get(each) for each in hashes]))
-            chunks = tuple(chunks[number] for number in kept)
-            hashes, counts = [hashes[number] for number in kept], [counts[number] for number in kept]
-        indexed = IndexedGeneration(
-            chunks=chunks,
-            passage_ids=tuple(passage_id(job.document_id, job.generation, chunk.ordinal) for chunk in chunks),
-            terms=tuple(tuple(sorted(each)) for each in counts),
-            text_hashes=tuple(hashes),
-            lines=lines,
-            notes=notes,
-        )
-        dense = np.array([vectors[each] for each in hashes], dtype=np.float32).reshape(len(hashes), active.space.dims)
-        return indexed, counts, dense
+        self, jobs: Sequence[IndexingJob], active: ActiveSpace, progress: Callable[[float], None]
+    ) -> tuple[list[IndexedGeneration], Mapping[bytes, Vector]]:
+        """Return the generations to write, without the passages that the embedder refuses, and their embeddings."""
+        lines = [await self.store.lines(job) if _is_log(job) else () for job in jobs]
+        summaries = [await self._summary(job) for job in jobs]
+        texts: dict[bytes, str] = {}
+
+        def split() -> list[IndexedGeneration]:
+            return [self._split(*each, active.space, texts) for each in zip(jobs, lines, summaries, strict=True)]
+
+        indexed = await asyncio.to_thread(split)
+        vectors, refused = await self._embed(active, texts, progress)
+        return [_without_refused(each, refused) for each in indexed] if refused else indexed, vectors
 
     def _split(
-        self, job: IndexingJob, space: EmbeddingSpace, lines: tuple[LogLine, ...]
-    ) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
+        self,
+        job: IndexingJob,
+        lines: tuple[LogLine, ...],
+        summary: str | None,
+        space: EmbeddingSpace,
+        texts: dict[bytes, str],
+    ) -> IndexedGeneration:
+        """Return a generation with all its passages; add their texts, by hash, to those to embed."""
         # an earlier version may have added these notes; keep those of parsing
         notes = tuple(note for note in job.parsed.notes if not _is_of_indexing(note))
-        if job.parsed.document_type is DocumentType.LOG:
+        if _is_log(job):
             text = job.parsed.text
             lines = lines or tuple(read_lines(text, now=self.clock.now(), most=MAX_LINES))
             line_count = text.count("\n") + (not text.endswith("\n"))
@@ -315,10 +334,26 @@ class DocumentIndexing:
         chunks = split_document(job.parsed, lines, tokens=tokens, most=MAX_PASSAGES + 1)
         if len(chunks) > MAX_PASSAGES:
             notes += (f"{_NOTE_START}{MAX_PASSAGES:,} passages are{_NOTE_END}",)
-        return lines, chunks[:MAX_PASSAGES], notes
+            chunks = chunks[:MAX_PASSAGES]
+        if summary:
+            chunks = (*chunks, _summary_chunk(summary, len(chunks)))
+        passages = []
+        for chunk in chunks:
+            text = text_to_embed(job.title, chunk)
+            hashed = text_hash(text)
+            texts[hashed] = text
+            passages.append(
+                IndexedPassage(
+                    passage_id=passage_id(job.document_id, job.generation, chunk.ordinal),
+                    chunk=chunk,
+                    term_counts=term_counts(text),
+                    text_hash=hashed,
+                )
+            )
+        return IndexedGeneration(job=job, passages=tuple(passages), lines=lines, notes=notes)
 
     async def _summary(self, job: IndexingJob) -> str | None:
-        if self.summariser is None or job.parsed.document_type is DocumentType.LOG:
+        if self.summariser is None or _is_log(job):
             return None
         return await self.summariser.summarise(job.title, job.parsed.text)
 
@@ -351,14 +386,14 @@ class DocumentIndexing:
         return removed
 
     @asynccontextmanager
-    async def _keep_lease(self, job: IndexingJob) -> AsyncIterator[None]:
-        """Extend a lease every third of its duration, until the block ends."""
+    async def _keep_leases(self, jobs: Sequence[IndexingJob]) -> AsyncIterator[None]:
+        """Extend leases every third of their duration, until the block ends."""
 
         async def beat() -> None:
             while True:
                 await asyncio.sleep(self.lease.total_seconds() / 3)
                 try:
-                    await self.store.extend(job, self.lease)
+                    await self.store.extend(jobs, self.lease)
                 except HardwonError as error:  # the next try may succeed; if none does, `activate` fails
                     log.warning("lease_not_extended", reason=str(error))
 
@@ -389,13 +424,20 @@ async def _embed_accepted(
     return dict(zip(hashes, embedded.vectors, strict=True))
 
 
-def _refused_notes(chunks: Sequence[Chunk], refused: Sequence[TextRejected | None]) -> list[str]:
-    """Return what is noted of the passages that the embedder refuses."""
-    named = [(chunk, error) for chunk, error in zip(chunks, refused, strict=True) if error is not None]
+def _without_refused(indexed: IndexedGeneration, refused: Mapping[bytes, TextRejected]) -> IndexedGeneration:
+    """Return a generation without the passages that the embedder refuses. Raises TextRejected if none is left."""
+    named = [(each.chunk, refused[each.text_hash]) for each in indexed.passages if each.text_hash in refused]
+    if named and len(named) == len(indexed.passages):
+        raise named[0][1]
     notes = [f"{_REFUSED_START}{_describe(chunk)}. {error}" for chunk, error in named[:_REFUSED_NOTES]]
     if len(named) > _REFUSED_NOTES:
         notes.append(f"{_REFUSED_START}{len(named) - _REFUSED_NOTES:,} more passages, for reasons like these.")
-    return notes
+    accepted = tuple(each for each in indexed.passages if each.text_hash not in refused)
+    return replace(indexed, passages=accepted, notes=(*indexed.notes, *notes))
+
+
+def _is_log(job: IndexingJob) -> bool:
+    return job.parsed.document_type is DocumentType.LOG
 
 
 def _describe(chunk: Chunk) -> str:

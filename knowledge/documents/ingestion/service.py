@@ -73,7 +73,9 @@ class DocumentLibrary:
             return AddedDocument(document=await self.documents.get_by_uri(partition, redacted.uri), changed=False)
         if converted:  # conversion is slow: only for changed content
             parsed, refused = await self._try_read(new)
-        lines = [] if parsed is None else await asyncio.to_thread(self._read_lines, parsed)
+        lines: list[LogLine] = []
+        if parsed is not None and parsed.document_type is DocumentType.LOG:
+            lines = await asyncio.to_thread(read_lines, parsed.text, now=self.clock.now(), most=MAX_LINES)
         received = ReceivedDocument(
             uri=redacted.uri,
             title=redacted.title,
@@ -90,12 +92,6 @@ class DocumentLibrary:
         document, changed = await self.documents.put(partition, received)
         log.info("document_added", document_id=str(document.document_id), changed=changed, status=document.status)
         return AddedDocument(document=document, changed=changed)
-
-    def _read_lines(self, parsed: ParsedDocument) -> list[LogLine]:
-        """Return the lines of a log, none of another document."""
-        if parsed.document_type is not DocumentType.LOG:
-            return []
-        return read_lines(parsed.text, now=self.clock.now(), most=MAX_LINES)
 
     async def _try_read(self, new: NewDocument) -> tuple[ParsedDocument | None, str | None]:
         """Return the parsed file, or why it cannot be read."""

@@ -11,6 +11,7 @@ from knowledge.documents.ports.conversion import Converter as Converter
 from knowledge.documents.ports.conversion import ParsedDocument as ParsedDocument
 from knowledge.documents.ports.index import DocumentStore as DocumentStore
 from knowledge.documents.ports.index import IndexedGeneration as IndexedGeneration
+from knowledge.documents.ports.index import IndexedPassage as IndexedPassage
 from knowledge.documents.ports.index import IndexingJob as IndexingJob
 from knowledge.documents.ports.index import IndexingStore as IndexingStore
 from knowledge.documents.ports.index import ReceivedDocument as ReceivedDocument

@@ -48,16 +48,24 @@ class IndexingJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedPassage:
+    """A chunk as it is written: the id of its point, the counts of its terms, and the hash of the text to embed."""
+
+    passage_id: PassageId
+    chunk: Chunk
+    term_counts: Mapping[int, int]
+    text_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedGeneration:
-    """A generation as written before it is shown. `passage_ids`, `terms` and `text_hashes` belong to the chunks.
+    """A generation as written before it is shown.
 
     `lines` are written where none are stored yet: those of what an older release or an archive left to be indexed.
     """
 
-    chunks: tuple[Chunk, ...]
-    passage_ids: tuple[PassageId, ...]
-    terms: tuple[tuple[int, ...], ...]
-    text_hashes: tuple[bytes, ...]
+    job: IndexingJob
+    passages: tuple[IndexedPassage, ...]
     lines: tuple[LogLine, ...]
     notes: tuple[str, ...] = ()
 
@@ -127,8 +135,10 @@ class IndexingStore(Protocol):
         """Lease documents to be indexed, by the database's clock; skips those that are leased.
 
         Partitions take turns: first one without a leased document, then the one that was served longest ago, and of it
-        the oldest document. The number of huge documents leased at once is limited, so that others are not kept
-        waiting. `only`: these documents alone, huge ones without that limit.
+        the oldest documents, as many as are indexed together: at most `limit`, and their texts small. One that was
+        tried before comes alone, since it may be what ended the process or the run. The number of huge documents
+        leased at once is limited, so that others are not kept waiting. `only`: these documents alone, huge ones
+        without that limit.
 
         Postponed documents come last. A document whose lease expired after the last permitted attempt is marked failed.
         """
@@ -139,20 +149,23 @@ class IndexingStore(Protocol):
     async def has_leases(self, only: Collection[DocumentId] | None = None) -> bool:
         """Return whether any document, or any of `only`, is leased."""
 
-    async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
-        """Extend a lease; return False if it was lost."""
+    async def extend(self, jobs: Sequence[IndexingJob], lease: timedelta) -> bool:
+        """Extend the leases of jobs of one claim; return False if all were lost."""
 
     async def lines(self, job: IndexingJob) -> tuple[LogLine, ...]:
         """Return the stored lines of the generation to index, in their order."""
 
-    async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
-        """Write passages and lines next to the shown ones; return False, and write nothing, if the lease was lost.
+    async def write(self, indexed: Sequence[IndexedGeneration]) -> set[DocumentId]:
+        """Write passages and lines of one claim next to the shown ones; return the documents whose lease is not lost.
 
-        Writing again replaces them.
+        Nothing is written of the others. Writing again replaces them.
         """
 
-    async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
-        """Show a written generation instead of the one before, in one transaction; False if the lease was lost."""
+    async def activate(self, indexed: Sequence[IndexedGeneration], space: EmbeddingSpace) -> set[DocumentId]:
+        """Show written generations of one claim instead of the ones before, in one transaction.
+
+        Returns the documents whose lease is not lost: the others are left as they are.
+        """
 
     async def is_superseded(self, job: IndexingJob) -> bool:
         """Return whether the generation of a job will never be shown: it was deleted, or a newer one came."""
@@ -163,8 +176,8 @@ class IndexingStore(Protocol):
         With `retry_after` the attempt does not count, and the document waits behind those that were not postponed.
         """
 
-    async def give_back(self, job: IndexingJob) -> None:
-        """Release a lease without counting the attempt: the next claim gets the document."""
+    async def give_back(self, jobs: Sequence[IndexingJob]) -> None:
+        """Release the leases of one claim that are not lost, without counting the attempt: others may claim them."""
 
     async def requeue(self, space: EmbeddingSpace) -> int:
         """Queue the documents again whose passages are not in a space; return their number."""

@@ -16,6 +16,7 @@ from hardwon.models.documents import Document, DocumentStatus, NewDocument
 from knowledge.adapters.embedding.local import LocalEmbedder
 from knowledge.adapters.postgres.engine.database import transaction
 from knowledge.documents.access import Permission, Principal
+from knowledge.documents.ingestion import queue
 from knowledge.documents.ingestion.queue import MAX_CONCURRENT_DOCUMENTS
 from knowledge.documents.models import PassageHit, PassagePoint, Query
 from knowledge.models import Embeddings
@@ -317,8 +318,11 @@ class Meeting(HashingEmbedder):
             self.at_once -= 1
 
 
-async def test_some_documents_are_embedded_while_others_are_written(opens: Opens) -> None:
+async def test_some_documents_are_embedded_while_others_are_written(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A0-70."""
+    monkeypatch.setattr(queue, "BATCH_DOCUMENTS", 1)
     embedder = Meeting(dims=256, refuses="forbidden")
     async with opens(embedder=embedder) as knowledge:
         for number in range(12):

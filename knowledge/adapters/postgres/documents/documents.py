@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,14 +24,40 @@ from knowledge.adapters.postgres.documents.rows import (
     documents,
     hide,
     is_alive,
+    is_named,
     lock_partition,
     to_document,
     write_lines,
 )
-from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
+from knowledge.adapters.postgres.engine.database import CompiledQuery, WorkspaceStore, autocommit, transaction
 from knowledge.documents.access import Base, Grants
 from knowledge.documents.ports import DocumentStore, ReceivedDocument
 
+# made once: adding a small document takes as long for building its statements as for running them
+_OF_URI = sa.and_(
+    D.workspace == sa.bindparam("workspace"),
+    D.partition == sa.bindparam("partition"),
+    is_named(sa.bindparam("uri", type_=sa.Text)),
+    ALIVE,
+)
+_MARK = CompiledQuery(sa.select(D.mark, D.content_hash).where(_OF_URI, D.status != DocumentStatus.FAILED))
+_BEFORE = documents(D.latest).add_columns(V.text_hash).where(_OF_URI).with_for_update(of=kb_documents)
+_NEW_DOCUMENT = insert(kb_documents).returning(D.added_at)
+_NEW_VERSION = insert(kb_versions)
+_UNKNOWN = (
+    "active_generation",
+    "indexed_at",
+    "title",
+    "document_type",
+    "category",
+    "tags",
+    "lines",
+    "characters",
+    "notes",
+)
+_NOT_INDEXED: dict[str, Any] = dict.fromkeys(_UNKNOWN)
+"""The columns of a document that is not indexed yet, or cannot be read."""
+_STORED = documents(NEWEST).where(D.id == sa.bindparam("document_id"))
 _P = kb_partitions.c
 _S = kb_sources.c
 
@@ -39,10 +66,10 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
     """Documents of one workspace."""
 
     async def latest_mark_and_hash(self, partition: str, uri: str) -> tuple[str | None, str] | None:
-        readable = D.status != DocumentStatus.FAILED
-        query = sa.select(D.mark, D.content_hash).where(self._is_in(partition), D.uri == uri, readable)
-        row = await self._first(query)
-        return None if row is None else (row.mark, row.content_hash)
+        key = {"workspace": self._workspace, "partition": partition, "uri": uri}
+        for row in await self._fetch(_MARK, key):
+            return row["mark"], row["content_hash"]
+        return None
 
     async def put(self, partition: str, received: ReceivedDocument) -> tuple[Document, bool]:
         async with transaction(self._engine) as connection:
@@ -50,33 +77,31 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
             if where.closed_at is not None:
                 raise Conflict(f"{partition} is closed: it takes no documents any more")
             await _check_source(connection, received.source_id)
-            query = documents(D.latest).add_columns(V.text_hash).where(self._is_in(partition), D.uri == received.uri)
-            before = (await connection.execute(query.with_for_update(of=kb_documents))).first()
+            key = {"workspace": self._workspace, "partition": partition, "uri": received.uri}
+            before = (await connection.execute(_BEFORE, key)).first()
             new = before is None or _differs(before, received)
             if before is None:
-                document_id = await self._add(connection, partition, received)
+                document = await self._add(connection, partition, received)
             else:
-                document_id = before.id
                 await self._update(connection, before, received, new=new)
+                document = to_document((await connection.execute(_STORED, {"document_id": before.id})).one())
             if new and received.lines:
                 await bump_version(connection, self._workspace, partition)
-            row = (await connection.execute(documents(NEWEST).where(D.id == document_id))).one()
-        return to_document(row), new
+        return document, new
 
-    async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> UUID:
-        document_id = uuid4()
-        row = insert(kb_documents).values(
-            id=document_id,
-            workspace=self._workspace,
-            partition=partition,
-            uri=received.uri,
-            name=received.uri.rsplit("/", 1)[-1],
-            latest=1,
+    async def _add(self, connection: AsyncConnection, partition: str, received: ReceivedDocument) -> Document:
+        row = {
+            "id": uuid4(),
+            "workspace": self._workspace,
+            "partition": partition,
+            "uri": received.uri,
+            "name": received.uri.rsplit("/", 1)[-1],
+            "latest": 1,
             **_document_values(received),
-        )
-        await connection.execute(row)
-        await _write_version(connection, document_id, 1, received)
-        return document_id
+        }
+        added_at = await connection.scalar(_NEW_DOCUMENT, row)
+        version = await _write_version(connection, row["id"], 1, received)
+        return to_document(SimpleNamespace(**_NOT_INDEXED | row | version, added_at=added_at))
 
     async def _update(
         self, connection: AsyncConnection, before: sa.Row[Any], received: ReceivedDocument, *, new: bool
@@ -97,7 +122,7 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
         return await self._get_one(partition, D.id == document_id)
 
     async def get_by_uri(self, partition: str, uri: str) -> Document:
-        return await self._get_one(partition, D.uri == uri)
+        return await self._get_one(partition, is_named(uri))
 
     async def _get_one(self, partition: str, which: sa.ColumnElement[bool]) -> Document:
         query = documents(NEWEST).where(self._is_in(partition), which)
@@ -121,9 +146,10 @@ class PostgresDocuments(WorkspaceStore, DocumentStore):
         is_stuck = sa.and_(self._is_in(partition), D.status == DocumentStatus.FAILED, has_text)
         is_newer = D.active_generation.is_distinct_from(D.latest)
         is_delayed = sa.and_(self._is_in(partition), D.status == DocumentStatus.PENDING, D.not_before.is_not(None))
-        update = sa.update(kb_documents).where(sa.or_(sa.and_(is_stuck, is_newer), is_delayed))
+        waiting = sa.select(D.id).where(sa.or_(sa.and_(is_stuck, is_newer), is_delayed))
+        in_order = waiting.order_by(D.id).with_for_update()  # as indexing does: no deadlocks
         values = {"status": DocumentStatus.PENDING, "error": None, "attempts": 0, "not_before": None}
-        return await self._write(update.values(**values))
+        return await self._write(sa.update(kb_documents).where(D.id.in_(in_order)).values(**values))
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
         is_requested = D.id == sa.any_(sa.literal(list(document_ids), sa.ARRAY(sa.UUID)))
@@ -202,22 +228,23 @@ def _differs(before: sa.Row[Any], received: ReceivedDocument) -> bool:
 
 async def _write_version(
     connection: AsyncConnection, document_id: UUID, generation: int, received: ReceivedDocument
-) -> None:
-    """Write a version to be indexed, and the lines of a log, which are counted from now on."""
+) -> dict[str, Any]:
+    """Write a version to be indexed, and the lines of a log, which are counted from now on; return its columns."""
     if received.parsed is None:
-        return
+        return {}
     parsed = received.parsed
-    row = insert(kb_versions).values(
-        document_id=document_id,
-        generation=generation,
+    row = {
+        "document_id": document_id,
+        "generation": generation,
         **_version_values(received),
-        text=parsed.text,
-        lines=parsed.text.count("\n") + (not parsed.text.endswith("\n") and bool(parsed.text)),
-        pages=list(parsed.pages),
-        notes=list(parsed.notes),
-    )
-    await connection.execute(row)
+        "text": parsed.text,
+        "lines": parsed.text.count("\n") + (not parsed.text.endswith("\n") and bool(parsed.text)),
+        "pages": list(parsed.pages),
+        "notes": list(parsed.notes),
+    }
+    await connection.execute(_NEW_VERSION, row)
     await write_lines(connection, document_id, generation, received.lines)
+    return row | {"characters": len(parsed.text)}
 
 
 class PostgresGrants(WorkspaceStore, Grants):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -38,10 +40,17 @@ from knowledge.adapters.postgres.documents.rows import (
 )
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, autocommit, transaction
 from knowledge.adapters.postgres.memory.counts import is_any_of
-from knowledge.documents.ingestion.queue import HUGE_BYTES, MAX_ATTEMPTS, MAX_CONCURRENT_DOCUMENTS
-from knowledge.documents.models import Chunk, PassagePoint
+from knowledge.documents.ingestion.queue import BATCH_BYTES, HUGE_BYTES, MAX_ATTEMPTS, MAX_CONCURRENT_DOCUMENTS
+from knowledge.documents.models import PassagePoint
 from knowledge.documents.parsing.passage_text import with_headings
-from knowledge.documents.ports import IndexedGeneration, IndexingJob, IndexingStore, ParsedDocument, StaleGeneration
+from knowledge.documents.ports import (
+    IndexedGeneration,
+    IndexedPassage,
+    IndexingJob,
+    IndexingStore,
+    ParsedDocument,
+    StaleGeneration,
+)
 from knowledge.models import EmbeddingSpace, LeaseToken, SparseVector, Vector
 
 _K = kb_vectors.c
@@ -50,6 +59,9 @@ _NO_LEASE = {"lease_token": None, "lease_until": None}
 _NEVER_FINISHED = f"the process that indexed it ended or hung each of {MAX_ATTEMPTS} times"
 _HAS_TEXT = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
 """The condition that a document's text exists: an import that was killed may have left a document without text."""
+_TEXT_BYTES = (
+    sa.select(sa.func.octet_length(V.text)).where(V.document_id == D.id, V.generation == D.latest).scalar_subquery()
+)
 _IS_HUGE = sa.exists().where(V.document_id == D.id, V.generation == D.latest, sa.func.octet_length(V.text) > HUGE_BYTES)
 _RESERVED_SLOTS: Final = 2
 """One slot less than this is reserved for documents that are not huge."""
@@ -63,6 +75,8 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
         super().__init__(engine, workspace)
         self._served: dict[str, None] = {}
         """Partitions that this process has indexed documents of, the least recently served first."""
+        self._claiming = asyncio.Lock()
+        """A claim locks more documents than it leases: another one of this process would take the queue for empty."""
 
     async def claim(
         self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None
@@ -75,7 +89,7 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
             *([] if only is None else [is_any_of(D.id, only)]),
         )
         token = LeaseToken(uuid4())
-        async with transaction(self._engine) as connection:
+        async with self._claiming, transaction(self._engine) as connection:
             await connection.execute(self._fail_abandoned())
             running = (await connection.execute(self._select_running())).all()
             if only is None and sum(row.huge for row in running) > MAX_CONCURRENT_DOCUMENTS - _RESERVED_SLOTS:
@@ -89,7 +103,7 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
             query = (
                 sa.select(kb_documents, *(each for each in kb_versions.c if each.name != "document_id"))
                 .join(kb_versions, sa.and_(V.document_id == D.id, V.generation == D.latest))
-                .where(D.id.in_(ids))
+                .where(is_any_of(D.id, ids))
                 .order_by(D.added_at, D.id)
             )
             jobs = [_to_job(row, token) for row in await connection.execute(query)]
@@ -121,15 +135,19 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
     ) -> list[UUID]:
         """Lease the oldest due documents of the partition whose turn it is; return their ids."""
         turn = sa.func.array_position(sa.literal(list(turns), sa.ARRAY(sa.Text)), sa.cast(D.partition, sa.Text))
-        next_ones = sa.select(D.id).where(due).order_by(turn.asc().nulls_first(), D.added_at, D.id).limit(limit)
-        locked = next_ones.with_for_update(skip_locked=True).cte("taken")
-        take = (
-            sa.update(kb_documents)
-            .where(D.id.in_(sa.select(locked.c.id)))
-            .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=D.attempts + 1)
-            .returning(D.id)
+        was_tried = sa.or_(D.attempts > 0, D.not_before.is_not(None)).label("was_tried")
+        next_ones = (
+            sa.select(D.id, D.partition, was_tried, _TEXT_BYTES.label("text_bytes"))
+            .where(due)
+            .order_by(turn.asc().nulls_first(), D.added_at, D.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
         )
-        return list((await connection.execute(take)).scalars())
+        ids = _select_batch((await connection.execute(next_ones)).all())
+        if ids:
+            leased = {"lease_token": token, "lease_until": sa.func.now() + lease, "attempts": D.attempts + 1}
+            await connection.execute(sa.update(kb_documents).where(is_any_of(D.id, ids)).values(**leased))
+        return ids
 
     def _fail_abandoned(self) -> sa.Update:
         """Return the statement that fails documents that were leased as often as allowed and never finished."""
@@ -151,57 +169,51 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
         leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _HAS_TEXT, *ours)
         return bool(await self._scalar(sa.select(leased)))
 
-    async def extend(self, job: IndexingJob, lease: timedelta) -> bool:
-        later = sa.update(kb_documents).where(_is_leased(job)).values(lease_until=sa.func.now() + lease)
-        return bool(await self._write(later))
+    async def extend(self, jobs: Sequence[IndexingJob], lease: timedelta) -> bool:
+        return bool(await self._update_leased(jobs, lease_until=sa.func.now() + lease))
 
-    async def write(self, job: IndexingJob, indexed: IndexedGeneration) -> bool:
-        of_generation = (C.document_id == job.document_id, C.generation == job.generation)
-        lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
+    async def write(self, indexed: Sequence[IndexedGeneration]) -> set[DocumentId]:
         async with transaction(self._engine) as connection:
-            leased = sa.select(D.id).where(_is_leased(job)).with_for_update()
-            if (await connection.execute(leased)).first() is None:
-                return False  # the new holder of the lease writes it
-            await connection.execute(sa.delete(kb_chunks).where(*of_generation))
-            rows = [
-                _chunk_row(job, *each)
-                for each in zip(indexed.chunks, indexed.passage_ids, indexed.terms, indexed.text_hashes, strict=True)
-            ]
+            leased = await _lock_leased(connection, [each.job for each in indexed])
+            ours = [each for each in indexed if each.job.document_id in leased]
+            before = (D.id == C.document_id, is_any_of(D.id, leased), C.generation == D.latest)
+            await connection.execute(sa.delete(kb_chunks).where(*before))
+            rows = [_chunk_row(each.job, passage) for each in ours for passage in each.passages]
             if rows:
                 await connection.execute(insert(kb_chunks), rows)
-            if not await connection.scalar(sa.select(sa.exists().where(*lines))):
-                await write_lines(connection, job.document_id, job.generation, indexed.lines)
-            return True
+            for each in ours:
+                if each.lines and not await connection.scalar(sa.select(sa.exists().where(*_are_lines_of(each.job)))):
+                    await write_lines(connection, each.job.document_id, each.job.generation, each.lines)
+        return set(leased)
 
     async def lines(self, job: IndexingJob) -> tuple[LogLine, ...]:
-        of_it = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
-        return tuple(map(to_line, await self._all(sa.select(kb_lines).where(*of_it).order_by(kb_lines.c.line))))
+        query = sa.select(kb_lines).where(*_are_lines_of(job)).order_by(kb_lines.c.line)
+        return tuple(map(to_line, await self._all(query)))
 
-    async def activate(self, job: IndexingJob, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
+    async def activate(self, indexed: Sequence[IndexedGeneration], space: EmbeddingSpace) -> set[DocumentId]:
+        partition = indexed[0].job.partition
         async with transaction(self._engine) as connection:
-            await lock_partition(connection, self._workspace, job.partition)
-            leased = sa.select(D.active_generation).where(_is_leased(job)).with_for_update()
-            row = (await connection.execute(leased)).first()
-            if row is None:
-                return False
-            of_document = D.id == job.document_id
-            before = sa.and_(of_document, C.generation == row.active_generation)
-            if row.active_generation is not None:
-                await count_terms(connection, self._workspace, job.partition, before, -1)
-            after = sa.and_(of_document, C.generation == job.generation)
-            await count_terms(connection, self._workspace, job.partition, after, 1)
-            indexed = {"status": DocumentStatus.INDEXED, "error": None, "indexed_at": sa.func.now(), "attempts": 0}
-            shown = (
-                sa.update(kb_documents)
-                .where(of_document)
-                .values(active_generation=job.generation, **indexed, **_NO_LEASE)
-            )
-            await connection.execute(shown)
-            version = (V.document_id == job.document_id, V.generation == job.generation)
-            described = sa.update(kb_versions).where(*version).values(space=space.fingerprint, notes=list(notes))
-            await connection.execute(described)
-            await bump_version(connection, self._workspace, job.partition)
-            return True
+            await lock_partition(connection, self._workspace, partition)
+            leased = await _lock_leased(connection, [each.job for each in indexed])
+            if not leased:
+                return set()
+            are_ours = is_any_of(D.id, leased)
+            shown = sa.and_(are_ours, C.generation == D.active_generation)
+            if any(active is not None for active in leased.values()):
+                await count_terms(connection, self._workspace, partition, shown, -1)
+            values = {"status": DocumentStatus.INDEXED, "error": None, "indexed_at": sa.func.now(), "attempts": 0}
+            update = sa.update(kb_documents).where(are_ours)
+            await connection.execute(update.values(active_generation=D.latest, **values, **_NO_LEASE))
+            await count_terms(connection, self._workspace, partition, shown, 1)
+            version = (V.document_id == sa.bindparam("of_document"), V.generation == sa.bindparam("of_generation"))
+            described = [
+                {"of_document": each.job.document_id, "of_generation": each.job.generation, "notes": list(each.notes)}
+                for each in indexed
+                if each.job.document_id in leased
+            ]
+            await connection.execute(sa.update(kb_versions).where(*version).values(space=space.fingerprint), described)
+            await bump_version(connection, self._workspace, partition)
+        return set(leased)
 
     async def is_superseded(self, job: IndexingJob) -> bool:
         either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
@@ -209,15 +221,16 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
         return bool(await self._scalar(sa.select(~is_current)))
 
     async def fail(self, job: IndexingJob, reason: str, *, retry_after: timedelta | None) -> None:
-        update = sa.update(kb_documents).where(_is_leased(job))
         values: dict[str, Any] = {"status": DocumentStatus.FAILED}
         if retry_after is not None:  # the attempt does not count: it was not the document's fault
             values = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
-        await self._write(update.values(**values, error=reason, **_NO_LEASE))
+        await self._update_leased([job], **values, error=reason, **_NO_LEASE)
 
-    async def give_back(self, job: IndexingJob) -> None:
-        free = sa.update(kb_documents).where(_is_leased(job)).values(attempts=D.attempts - 1, **_NO_LEASE)
-        await self._write(free)
+    async def give_back(self, jobs: Sequence[IndexingJob]) -> None:
+        await self._update_leased(jobs, attempts=D.attempts - 1, **_NO_LEASE)
+
+    async def _update_leased(self, jobs: Sequence[IndexingJob], **values: Any) -> int:
+        return await self._write(sa.update(kb_documents).where(D.id.in_(_select_leased(jobs))).values(**values))
 
     async def requeue(self, space: EmbeddingSpace) -> int:
         other = sa.exists().where(
@@ -376,8 +389,31 @@ class PostgresIndexing(WorkspaceStore, IndexingStore):
             await connection.execute(sa.delete(answer_cache).where(a.workspace == self._workspace, a.key.in_(keys)))
 
 
-def _is_leased(job: IndexingJob) -> sa.ColumnElement[bool]:
-    return sa.and_(D.id == job.document_id, D.lease_token == job.token)
+def _select_batch(rows: Sequence[sa.Row[Any]]) -> list[UUID]:
+    """Return the first of these documents, and those that are indexed together with it."""
+    if not rows or rows[0].was_tried:
+        return [row.id for row in rows[:1]]
+    small = [row for row in rows if row.partition == rows[0].partition and not row.was_tried]
+    sizes = accumulate(row.text_bytes for row in small)
+    return [
+        row.id for row, text_bytes in zip(small, sizes, strict=True) if row is small[0] or text_bytes <= BATCH_BYTES
+    ]
+
+
+def _select_leased(jobs: Sequence[IndexingJob]) -> sa.Select[Any]:
+    """Select the documents of jobs of one claim whose lease is not lost, locked in one order to avoid deadlocks."""
+    ours = sa.and_(is_any_of(D.id, [job.document_id for job in jobs]), D.lease_token == jobs[0].token)
+    return sa.select(D.id).where(ours).order_by(D.id).with_for_update()
+
+
+async def _lock_leased(connection: AsyncConnection, jobs: Sequence[IndexingJob]) -> dict[DocumentId, int | None]:
+    """Lock the documents whose lease is not lost; return the generations of them that are shown."""
+    rows = await connection.execute(_select_leased(jobs).add_columns(D.active_generation))
+    return {DocumentId(row.id): row.active_generation for row in rows}
+
+
+def _are_lines_of(job: IndexingJob) -> tuple[sa.ColumnElement[bool], ...]:
+    return kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation
 
 
 def _to_job(row: sa.Row[Any], token: LeaseToken) -> IndexingJob:
@@ -402,17 +438,16 @@ def _to_job(row: sa.Row[Any], token: LeaseToken) -> IndexingJob:
     )
 
 
-def _chunk_row(
-    job: IndexingJob, chunk: Chunk, passage_id: PassageId, terms: tuple[int, ...], text_hash: bytes
-) -> dict[str, Any]:
+def _chunk_row(job: IndexingJob, passage: IndexedPassage) -> dict[str, Any]:
+    chunk = passage.chunk
     return {
-        "id": passage_id,
+        "id": passage.passage_id,
         "document_id": job.document_id,
         "generation": job.generation,
         "ordinal": chunk.ordinal,
         "kind": str(chunk.kind),
         "text": chunk.text,
-        "text_hash": text_hash,
+        "text_hash": passage.text_hash,
         "section": chunk.section,
         "function": chunk.function,
         "page": chunk.page,
@@ -423,7 +458,7 @@ def _chunk_row(
         "ts": chunk.timestamp,
         "until": chunk.until,
         "severities": [str(severity) for severity in chunk.severities],
-        "terms": list(terms),
+        "terms": sorted(passage.term_counts),
     }
 
 

@@ -9,7 +9,16 @@ from sqlalchemy.dialects.postgresql import insert
 
 from hardwon.models.documents import DocumentId, DocumentStatus, DocumentType
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_versions
-from knowledge.adapters.postgres.documents.rows import ALIVE, D, V, bump_version, hide, is_alive, lock_partition
+from knowledge.adapters.postgres.documents.rows import (
+    ALIVE,
+    D,
+    V,
+    bump_version,
+    hide,
+    is_alive,
+    is_named,
+    lock_partition,
+)
 from knowledge.adapters.postgres.engine.database import WorkspaceStore, transaction
 from knowledge.documents.ingestion.document_redaction import RedactedDocument, RewritingStore, StoredDocument
 
@@ -54,7 +63,7 @@ class PostgresRewriting(WorkspaceStore, RewritingStore):
             locked = sa.select(D.latest).where(is_it, ALIVE).with_for_update()
             if await connection.scalar(locked) != stored.generation:
                 return False
-            other = sa.exists().where(is_alive(self._workspace, stored.partition), D.uri == redacted.uri, ~is_it)
+            other = sa.exists().where(is_alive(self._workspace, stored.partition), is_named(redacted.uri), ~is_it)
             if await connection.scalar(sa.select(other)):
                 await hide(connection, self._workspace, stored.partition, is_it)
                 return True

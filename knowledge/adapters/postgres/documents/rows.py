@@ -67,6 +67,11 @@ def is_alive(workspace: str, partition: str) -> sa.ColumnElement[bool]:
     return sa.and_(D.workspace == workspace, D.partition == partition, ALIVE)
 
 
+def is_named(uri: str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a document has a uri, in the form that the index of uris serves."""
+    return sa.and_(sa.func.md5(D.uri) == sa.func.md5(uri), D.uri == uri)
+
+
 def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select documents with the columns of their version of a generation, if it exists."""
     version = sa.and_(V.document_id == D.id, V.generation == generation)
@@ -86,8 +91,8 @@ NEWEST = sa.func.coalesce(D.active_generation, D.latest)
 """The generation that is shown, else the latest one."""
 
 
-def to_document(row: sa.Row[Any]) -> Document:
-    """Convert a row of `select_documents`."""
+def to_document(row: Any) -> Document:
+    """Convert a row of `documents`, or a new document's columns."""
     return Document(
         document_id=DocumentId(row.id),
         partition=row.partition,
@@ -162,12 +167,22 @@ def finite_time(stored: datetime | None) -> datetime | None:
     return stored if stored is not None and MINYEAR < stored.year < MAXYEAR else None
 
 
+_OF_PARTITION = (
+    kb_partitions.c.workspace == sa.bindparam("workspace"),
+    kb_partitions.c.partition == sa.bindparam("partition"),
+)
+_LOCK_PARTITION = sa.select(kb_partitions).where(*_OF_PARTITION).with_for_update()
+_NEW_PARTITION = insert(kb_partitions).on_conflict_do_nothing()
+
+
 async def lock_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
     """Return a partition's row, created if there is none, locked until the transaction ends."""
-    new = insert(kb_partitions).values(workspace=workspace, partition=partition).on_conflict_do_nothing()
-    await connection.execute(new)
-    row = sa.select(kb_partitions).where(*_is_partition(workspace, partition)).with_for_update()
-    return (await connection.execute(row)).one()
+    key = {"workspace": workspace, "partition": partition}
+    row = (await connection.execute(_LOCK_PARTITION, key)).first()
+    if row is None:
+        await connection.execute(_NEW_PARTITION, key)
+        row = (await connection.execute(_LOCK_PARTITION, key)).one()
+    return row
 
 
 async def bump_version(connection: AsyncConnection, workspace: str, partition: str) -> None:
@@ -219,7 +234,8 @@ async def hide(connection: AsyncConnection, workspace: str, partition: str, cond
     ours = sa.and_(is_alive(workspace, partition), conditions)
     shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
     await count_terms(connection, workspace, partition, shown, -1)
-    gone = sa.update(kb_documents).where(ours)
+    in_order = sa.select(D.id).where(ours).order_by(D.id).with_for_update()  # as indexing does: no deadlocks
+    gone = sa.update(kb_documents).where(D.id.in_(in_order))
     values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
     hidden = (await connection.execute(gone.values(**values))).rowcount
     if hidden:
