@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from hardwon.models.answers import Priority
 from hardwon.models.documents import DocumentStatus, DocumentType, PassageKind, Severity
 from knowledge.adapters.postgres.document_tables import metadata
+from knowledge.adapters.postgres.seals.ledger import ledger_of
+from knowledge.adapters.postgres.seals.staged_seals import is_counted, seal_staged, total_of_seals
 from knowledge.models import (
     AppliesWhen,
     Calibration,
@@ -73,16 +76,33 @@ STAGED: Final[Mapping[str, sa.Table]] = {
 """Temporary tables that an archive is copied into: they have the types of the columns and no constraints."""
 
 
-def new_rows(name: str, names: Sequence[str]) -> Insert:
-    """Return an insert of these columns of the staged rows."""
-    query = sa.select(*(STAGED[name].c[column] for column in names))
-    return insert(TABLES[name]).from_select(list(names), query)
+def new_rows(name: str, names: Sequence[str], seals: sa.Table | None = None) -> Insert:
+    """Return an insert of these columns of the staged rows, and of their seals where these are given."""
+    staged = STAGED[name]
+    query = sa.select(*(staged.c[column] for column in names))
+    if seals is None:
+        return insert(TABLES[name]).from_select(list(names), query)
+    same = (staged.c[column.name] == seals.c[column.name] for column in TABLES[name].primary_key)
+    sealed = query.add_columns(seals.c.seal).join_from(staged, seals, sa.and_(*same))
+    return insert(TABLES[name]).from_select([*names, "seal"], sealed)
 
 
 async def add(connection: AsyncConnection, name: str, names: Sequence[str]) -> int:
-    """Insert the staged rows of a table that are not here; return how many."""
-    new = new_rows(name, names).on_conflict_do_nothing()
-    return (await connection.execute(new)).rowcount
+    """Insert the staged rows of a table that are not here, sealed where that can be done now; return how many."""
+    table, ledger = TABLES[name], ledger_of(connection.engine)
+    seals = ledger.keys and await seal_staged(connection, ledger.keys, table, STAGED[name], names)
+    new = new_rows(name, names, seals).on_conflict_do_nothing()
+    if ledger.keys is None or seals is None:
+        return (await connection.execute(new)).rowcount
+    added = new.returning(table.c.workspace, table.c.seal).cte("added")
+    joined = sa.func.string_agg(added.c.seal, sa.literal(b"")).label("seals")
+    query = sa.select(added.c.workspace, sa.func.count().label("rows"), joined).group_by(added.c.workspace)
+    rows = (await connection.execute(query)).all()
+    if is_counted(table):
+        for row in rows:
+            change = await asyncio.to_thread(total_of_seals, ledger.keys, row.seals)
+            await ledger.record_change(connection, row.workspace, change)
+    return sum(row.rows for row in rows)
 
 
 async def put(
