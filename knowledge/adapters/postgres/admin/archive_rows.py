@@ -90,9 +90,10 @@ def new_rows(name: str, names: Sequence[str], seals: sa.Table | None = None) -> 
 async def add(connection: AsyncConnection, name: str, names: Sequence[str]) -> int:
     """Insert the staged rows of a table that are not here, sealed where that can be done now; return how many."""
     table, ledger = TABLES[name], ledger_of(connection.engine)
-    seals = ledger.keys and await seal_staged(connection, ledger.keys, table, STAGED[name], names)
+    keys = ledger.keys
+    seals = None if keys is None else await seal_staged(connection, keys, table, STAGED[name], names)
     new = new_rows(name, names, seals).on_conflict_do_nothing()
-    if ledger.keys is None or seals is None:
+    if keys is None or seals is None:
         return (await connection.execute(new)).rowcount
     added = new.returning(table.c.workspace, table.c.seal).cte("added")
     joined = sa.func.string_agg(added.c.seal, sa.literal(b"")).label("seals")
@@ -100,7 +101,7 @@ async def add(connection: AsyncConnection, name: str, names: Sequence[str]) -> i
     rows = (await connection.execute(query)).all()
     if is_counted(table):
         for row in rows:
-            change = await asyncio.to_thread(total_of_seals, ledger.keys, row.seals)
+            change = await asyncio.to_thread(total_of_seals, keys, row.seals)
             await ledger.record_change(connection, row.workspace, change)
     return sum(row.rows for row in rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -75,7 +76,7 @@ def to_entry(row: Row[Any]) -> Entry:
 
 
 def entry_of_values(columns: Sequence[Any]) -> Entry:
-    """Convert the values of `ENTRY_COLUMNS`, in order, to an entry.
+    """Convert the values of `ENTRY_COLUMNS`, in order, to an entry; JSON may be text, as the driver has it.
 
     The slots are set one by one, because the constructor of a frozen dataclass of so many fields takes five times as
     long, and checkpoints and queries read many entries.
@@ -85,11 +86,17 @@ def entry_of_values(columns: Sequence[Any]) -> Entry:
     values[_STATUS] = _STATUSES[values[_STATUS]]
     values[_SUSPICIONS] = tuple(values[_SUSPICIONS])
     values[_DEAD_ENDS] = tuple(values[_DEAD_ENDS])
-    values[_CONDITIONS] = values[_CONDITIONS] and AppliesWhen(**values[_CONDITIONS])
+    conditions = from_json(values[_CONDITIONS])
+    values[_CONDITIONS] = conditions and AppliesWhen(**conditions)
     entry = object.__new__(Entry)
     for put, value in zip(_SLOTS, values, strict=True):
         put(entry, value)
     return entry
+
+
+def from_json(value: Any) -> Any:
+    """Return the value of a JSON column; the driver has it as text."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def select_supporting_entry() -> LateralFromClause:
