@@ -164,7 +164,7 @@ class KnowledgeUpkeepService:
         after: PointId | None = None
         while point_ids := await self.upkeep.settled_points(after=after, limit=PAGE):
             after = point_ids[-1]
-            await settle_points(self.stores, point_ids, written=count)
+            await settle_points(self.stores, point_ids, written=count if recount else None)
             report = replace(report, points=report.points + len(point_ids))
             if progress:
                 progress(report.points, None)
