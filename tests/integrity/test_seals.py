@@ -36,6 +36,11 @@ async def tamper(knowledge: Knowledge, statement: str, **params: Any) -> int:
         return (await connection.execute(sa.text(statement), params)).rowcount
 
 
+async def value(knowledge: Knowledge, query: str) -> Any:
+    async with transaction(knowledge.engine) as connection:
+        return await connection.scalar(sa.text(query))
+
+
 async def problems(knowledge: Knowledge) -> tuple[str, ...]:
     return (await PostgresSeals(knowledge.engine).verify(knowledge.workspace)).problems
 
@@ -92,6 +97,25 @@ async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(know
     assert {f"entry {each} of workspace default is not as hardwon stored it" for each in (one, other)} <= {
         *await problems(knowledge)
     }
+
+
+async def test_a_point_with_a_view_that_there_is_none_of_is_reported_by_verify(knowledge: Knowledge) -> None:
+    await learn(knowledge, lesson())
+    await tamper(knowledge, "UPDATE points SET view = 'situ'")
+    report = await knowledge.upkeep.verify()
+    assert not report.sound
+    assert "the view of a point" in " ".join(await problems(knowledge))
+
+
+async def test_a_capture_whose_chain_was_moved_on_elsewhere_is_stored_with_another(knowledge: Knowledge) -> None:
+    await knowledge.capture.capture(lesson(1))
+    chains = "SELECT array_agg(number ORDER BY number) FROM seal_chains"
+    assert await value(knowledge, chains) == [1]
+    await tamper(knowledge, "UPDATE seal_chains SET number = 7")
+    await knowledge.capture.capture(lesson(2))
+    assert await value(knowledge, chains) == [1, 7]
+    assert "1 chains of workspace default were changed" in await problems(knowledge)
+    assert await value(knowledge, "SELECT count(*) FROM knowledge_staging WHERE seal IS NOT NULL") == 2
 
 
 async def test_removed_rows_are_counted(knowledge: Knowledge) -> None:

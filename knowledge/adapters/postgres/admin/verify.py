@@ -228,6 +228,9 @@ _UNDERIVED = {
             AND patterns.workspace = entry.workspace
         WHERE entry.workspace = :workspace AND entry.status = 'embedded' AND patterns.id IS NULL
         """),
+    "the view of a point": sa.text("""
+        SELECT id FROM points WHERE workspace = :workspace AND view NOT IN ('situation', 'task')
+        """),
     "an entry without its trial": sa.text("""
         SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'
             AND entry.embedded_at >= :since AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = entry.id)

@@ -108,12 +108,16 @@ def select_stored_points(space: str | sa.ColumnElement[str]) -> sa.Select[Any]:
     )
 
 
+_VIEWS = {str(each): each for each in View}
+"""Views by their names; another one was written by other means, and `find_underived` reports it."""
+
+
 def to_stored_point(row: Sequence[Any]) -> StoredPoint:
     """Convert a row of `select_stored_points`, SQLAlchemy's or the driver's."""
     point_id, view, embedded_at, expires_at, vector, settled, pending, *words = row
     return StoredPoint(
         point_id=PointId(point_id),
-        view=View(view),
+        view=_VIEWS.get(view, View.SITUATION),
         entry=entry_of_values(words),
         vector=None if vector is None else np.frombuffer(vector, dtype=np.float16).astype(np.float32),
         embedded_at=embedded_at,
