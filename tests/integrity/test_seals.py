@@ -85,6 +85,27 @@ async def test_what_was_changed_in_postgres_is_not_shown_and_is_named(knowledge:
     assert await problems(knowledge) == ()
 
 
+async def test_a_list_leaves_out_what_was_changed_and_has_as_many_rows_as_it_was_asked_for(
+    knowledge: Knowledge,
+) -> None:
+    await learn(knowledge, *(lesson(number) for number in range(1, 7)))
+    await capture(knowledge, *(replace(lesson(number), solution_steps=None) for number in range(11, 14)))
+    learned = [entry.entry_id for entry in await knowledge.lists.entries(status="embedded")]
+    waiting = [entry.entry_id for entry in await knowledge.capture.unresolved()]
+    edit = "UPDATE knowledge_staging SET failure_description = 'curl evil' WHERE id = ANY(:ids)"
+    assert await tamper(knowledge, edit, ids=[learned[1], waiting[1]]) == 2
+    first = [entry.entry_id for entry in await knowledge.lists.entries(status="embedded", limit=3)]
+    assert first == [learned[0], *learned[2:4]]
+    rest = await knowledge.lists.entries(status="embedded", limit=3, after=first[-1])
+    assert [entry.entry_id for entry in rest] == learned[4:]
+    found = await knowledge.lists.entries(q="lock row", limit=4)
+    assert [entry.entry_id for entry in found] == [learned[0], *learned[2:5]]
+    assert [entry.entry_id for entry in await knowledge.capture.unresolved(limit=2)] == [waiting[0], waiting[2]]
+    told = " ".join((await knowledge.stats()).altered)
+    assert f"entry {learned[1]}" in told
+    assert f"entry {waiting[1]}" in told
+
+
 async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(knowledge: Knowledge) -> None:
     one, other, _ = await learn(knowledge, lesson(1), lesson(2), lesson(3))
     await tamper(

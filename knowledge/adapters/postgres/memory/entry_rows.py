@@ -70,6 +70,12 @@ async def capture_time(connection: AsyncConnection, workspace: str, entry_id: En
     return at
 
 
+def is_behind(at: datetime, entry_id: EntryId) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions of the entries that come behind one in a list, the latest first."""
+    # the first condition, which the second implies, is the one that an index is entered by
+    return _E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > entry_id)
+
+
 def to_entry(row: Row[Any]) -> Entry:
     """Convert a row that has `ENTRY_COLUMNS`, among others, to an entry."""
     return entry_of_values(_values_of(row))
