@@ -106,6 +106,16 @@ async def test_a_list_leaves_out_what_was_changed_and_has_as_many_rows_as_it_was
     assert f"entry {waiting[1]}" in told
 
 
+async def test_no_model_is_given_what_was_changed(knowledge: Knowledge, clock: SetClock) -> None:
+    await learn(knowledge, lesson(), replace(lesson(), run_id="2"))
+    (pattern,) = await knowledge.lists.patterns()
+    material = knowledge.stores.distillations.material
+    before = await material(pattern.pattern_id, now=clock.now(), limit=9)
+    assert len(before) == 2
+    await tamper(knowledge, "UPDATE knowledge_staging SET solution_steps = 'x' WHERE id = :id", id=before[0].entry_id)
+    assert await material(pattern.pattern_id, now=clock.now(), limit=9) == before[1:]
+
+
 async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(knowledge: Knowledge) -> None:
     one, other, _ = await learn(knowledge, lesson(1), lesson(2), lesson(3))
     await tamper(
