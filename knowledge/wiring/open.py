@@ -81,9 +81,8 @@ async def open_knowledge(
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
     another process does; use `hardwon.connect` to work beside it. Also raises InvalidSetting, StorageUnavailable
     or StoreIncompatible; Unavailable while the system clock is not set. `clock` and `embedder` override the settings;
-    `lock` is one that this process holds already, and whose record tells others what a start waits for. Unless `warm`,
-    the embedding model is loaded with the first text and the embedded index opened with the first search. A
-    `throwaway` store is deleted once it is closed, so that its embedded Postgres waits for no disk.
+    `lock` is one that this process holds already, whose record tells what a start waits for. Unless `warm`, the
+    embedding model and the embedded index are opened when first used. `throwaway`: nothing has to outlive a crash.
     """
     settings = settings or KnowledgeSettings()
     clock = clock or SystemClock().check_set()
