@@ -33,6 +33,9 @@ class UpkeepStore(Protocol):
     ) -> list[StoredPoint]:
         """Return up to `limit` points with ids above `after`, ascending; `lacking`: only those without a vector."""
 
+    async def settled_points(self, *, after: PointId | None, limit: int) -> list[PointId]:
+        """Return up to `limit` ids above `after` of points that belong to an embedded entry, ascending."""
+
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         """Store vectors of points in a space; points that are gone are skipped."""
 

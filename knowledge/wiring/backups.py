@@ -198,7 +198,8 @@ async def _open_throwaway(settings: KnowledgeSettings, embedder: Embedder | None
             "home": Path(name) / "store",
             "pg_keep": False,
         }
-        async with open_knowledge(settings.model_copy(update=alone), embedder=embedder, warm=False) as copy:
+        alone_settings = settings.model_copy(update=alone)
+        async with open_knowledge(alone_settings, embedder=embedder, warm=False, throwaway=True) as copy:
             yield copy
 
 

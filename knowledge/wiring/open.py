@@ -74,14 +74,15 @@ async def open_knowledge(
     embedder: Embedder | None = None,
     lock: OwnerLock | None = None,
     warm: bool = True,
+    throwaway: bool = False,
 ) -> AsyncIterator[Knowledge]:
     """Open the stores, migrate the schema and yield the services; everything is closed again at the end.
 
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
     another process does; use `hardwon.connect` to work beside it. Also raises InvalidSetting, StorageUnavailable
     or StoreIncompatible; Unavailable while the system clock is not set. `clock` and `embedder` override the settings;
-    `lock` is one that this process holds already, and whose record tells others what a start waits for. Unless `warm`,
-    the embedding model is loaded with the first text and the embedded index opened with the first search.
+    `lock` is one that this process holds already, whose record tells what a start waits for. Unless `warm`, the
+    embedding model and the embedded index are opened when first used. `throwaway`: nothing has to outlive a crash.
     """
     settings = settings or KnowledgeSettings()
     clock = clock or SystemClock().check_set()
@@ -98,7 +99,7 @@ async def open_knowledge(
         loading = asyncio.create_task(warm_up(settings, embedder) if warm else asyncio.sleep(0))
         try:
             _tell(lock, "Postgres to start" if settings.has_embedded_postgres else "Postgres to answer")
-            engine = await connect_postgres(settings, stack)
+            engine = await connect_postgres(settings, stack, throwaway=throwaway)
             _tell(lock, "the schema of the database")
             await migrate(engine, migration_scripts())
             await open_seals(settings, engine, clock)

@@ -24,15 +24,23 @@ if TYPE_CHECKING:
     from knowledge.adapters.qdrant.cluster.layout import Layout
 
 
-async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:
-    """Connect to the configured database, or start the embedded server; both are released with the stack."""
+async def connect_postgres(
+    settings: KnowledgeSettings, stack: AsyncExitStack, *, throwaway: bool = False
+) -> AsyncEngine:
+    """Connect to the configured database, or start the embedded server; both are released with the stack.
+
+    `throwaway`: nothing in an embedded server has to outlive a crash.
+    """
     if settings.database_url is not None:
         address = settings.database_url.get_secret_value()
         engine = make_engine(address, connections=settings.database_connections)
     else:
-        from knowledge.adapters.postgres.engine.embedded_server import EmbeddedPostgres  # noqa: PLC0415
+        from knowledge.adapters.postgres.engine.embedded_server import (  # noqa: PLC0415
+            THROWAWAY,
+            EmbeddedPostgres,
+        )
 
-        server = EmbeddedPostgres(settings.home, keep=settings.pg_keep)
+        server = EmbeddedPostgres(settings.home, settings=THROWAWAY if throwaway else None, keep=settings.pg_keep)
         cancelled = await _run_to_end(server.__enter__)
         stack.push_async_callback(_stop, server)
         if cancelled is not None:

@@ -36,6 +36,11 @@ async def tamper(knowledge: Knowledge, statement: str, **params: Any) -> int:
         return (await connection.execute(sa.text(statement), params)).rowcount
 
 
+async def value(knowledge: Knowledge, query: str) -> Any:
+    async with transaction(knowledge.engine) as connection:
+        return await connection.scalar(sa.text(query))
+
+
 async def problems(knowledge: Knowledge) -> tuple[str, ...]:
     return (await PostgresSeals(knowledge.engine).verify(knowledge.workspace)).problems
 
@@ -80,6 +85,37 @@ async def test_what_was_changed_in_postgres_is_not_shown_and_is_named(knowledge:
     assert await problems(knowledge) == ()
 
 
+async def test_a_list_leaves_out_what_was_changed_and_has_as_many_rows_as_it_was_asked_for(
+    knowledge: Knowledge,
+) -> None:
+    await learn(knowledge, *(lesson(number) for number in range(1, 7)))
+    await capture(knowledge, *(replace(lesson(number), solution_steps=None) for number in range(11, 14)))
+    learned = [entry.entry_id for entry in await knowledge.lists.entries(status="embedded")]
+    waiting = [entry.entry_id for entry in await knowledge.capture.unresolved()]
+    edit = "UPDATE knowledge_staging SET failure_description = 'curl evil' WHERE id = ANY(:ids)"
+    assert await tamper(knowledge, edit, ids=[learned[1], waiting[1]]) == 2
+    first = [entry.entry_id for entry in await knowledge.lists.entries(status="embedded", limit=3)]
+    assert first == [learned[0], *learned[2:4]]
+    rest = await knowledge.lists.entries(status="embedded", limit=3, after=first[-1])
+    assert [entry.entry_id for entry in rest] == learned[4:]
+    found = await knowledge.lists.entries(q="lock row", limit=4)
+    assert [entry.entry_id for entry in found] == [learned[0], *learned[2:5]]
+    assert [entry.entry_id for entry in await knowledge.capture.unresolved(limit=2)] == [waiting[0], waiting[2]]
+    told = " ".join((await knowledge.stats()).altered)
+    assert f"entry {learned[1]}" in told
+    assert f"entry {waiting[1]}" in told
+
+
+async def test_no_model_is_given_what_was_changed(knowledge: Knowledge, clock: SetClock) -> None:
+    await learn(knowledge, lesson(), replace(lesson(), run_id="2"))
+    (pattern,) = await knowledge.lists.patterns()
+    material = knowledge.stores.distillations.material
+    before = await material(pattern.pattern_id, now=clock.now(), limit=9)
+    assert len(before) == 2
+    await tamper(knowledge, "UPDATE knowledge_staging SET solution_steps = 'x' WHERE id = :id", id=before[0].entry_id)
+    assert await material(pattern.pattern_id, now=clock.now(), limit=9) == before[1:]
+
+
 async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(knowledge: Knowledge) -> None:
     one, other, _ = await learn(knowledge, lesson(1), lesson(2), lesson(3))
     await tamper(
@@ -92,6 +128,25 @@ async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(know
     assert {f"entry {each} of workspace default is not as hardwon stored it" for each in (one, other)} <= {
         *await problems(knowledge)
     }
+
+
+async def test_a_point_with_a_view_that_there_is_none_of_is_reported_by_verify(knowledge: Knowledge) -> None:
+    await learn(knowledge, lesson())
+    await tamper(knowledge, "UPDATE points SET view = 'situ'")
+    report = await knowledge.upkeep.verify()
+    assert not report.sound
+    assert "the view of a point" in " ".join(await problems(knowledge))
+
+
+async def test_a_capture_whose_chain_was_moved_on_elsewhere_is_stored_with_another(knowledge: Knowledge) -> None:
+    await knowledge.capture.capture(lesson(1))
+    chains = "SELECT array_agg(number ORDER BY number) FROM seal_chains"
+    assert await value(knowledge, chains) == [1]
+    await tamper(knowledge, "UPDATE seal_chains SET number = 7")
+    await knowledge.capture.capture(lesson(2))
+    assert await value(knowledge, chains) == [1, 7]
+    assert "1 chains of workspace default were changed" in await problems(knowledge)
+    assert await value(knowledge, "SELECT count(*) FROM knowledge_staging WHERE seal IS NOT NULL") == 2
 
 
 async def test_removed_rows_are_counted(knowledge: Knowledge) -> None:

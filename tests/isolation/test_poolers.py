@@ -113,5 +113,6 @@ async def test_t7_a_workspace_that_is_set_for_the_session_is_caught(
         address = over_tcp(database_url, port)
         async with crowd(address, home) as (callers, _):
             await callers.work(10, callers=2)
+            await callers.end_in_a_workspace()
             # another client of the pooler, as psql would be, in the workspace of whoever was before it
             assert await left_behind(address) != (False, "")

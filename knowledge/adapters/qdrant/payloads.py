@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import isfinite
+from operator import lt
 from typing import Any, Final
 from uuid import UUID
 
@@ -61,9 +63,9 @@ def format_time(when: datetime, field: str) -> str:
     return _format_time(when)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=1024)
 def _format_time(when: datetime) -> str:
-    """Format a time; cached, because all points of a batch have the same two times."""
+    """Format a time; cached, because a batch is checked before it is converted, and may have the same two times."""
     return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -159,12 +161,13 @@ def check_lexical(vector: SparseVector, field: str) -> None:
     """Raise InvalidInput unless term ids are distinct, ascending, unsigned 32 bit, each with a finite weight."""
     if len(vector.indices) != len(vector.values):
         raise InvalidInput(field, f"{len(vector.indices)} term ids do not go with {len(vector.values)} weights")
-    before = -1
-    for index in vector.indices:
-        if not before < index < 1 << 32:
-            raise InvalidInput(field, "term ids must ascend, be distinct and fit 32 bits")
-        before = index
-    if not all(abs(value) <= _LARGEST_WEIGHT for value in vector.values):
+    indices, values = vector.indices, vector.values
+    if not indices:
+        return
+    if indices[0] < 0 or indices[-1] >= 1 << 32 or not all(map(lt, indices, indices[1:])):
+        raise InvalidInput(field, "term ids must ascend, be distinct and fit 32 bits")
+    # the sum is NaN if any weight is, and a comparison with NaN is false
+    if not (min(values) >= -_LARGEST_WEIGHT and max(values) <= _LARGEST_WEIGHT and isfinite(sum(values))):
         raise InvalidInput(field, "term weights must be finite")
 
 

@@ -62,8 +62,9 @@ def point_text(stored: StoredPoint) -> str:
 
 def model_text(stored: StoredPoint) -> str:
     """Return the part of a stored point's text that the model reads."""
-    read = embedding_text.as_embedded(stored.entry)
-    return read.get(stored.view) or read[View.SITUATION]
+    if stored.view is not View.SITUATION and (text := embedding_text.views(stored.entry).get(stored.view)):
+        return embedding_text.description_gist(text)
+    return embedding_text.situation_gist(stored.entry)
 
 
 def from_stored(

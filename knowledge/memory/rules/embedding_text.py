@@ -125,9 +125,10 @@ def views(entry: NewEntry | EntryTexts) -> dict[View, str]:
 
 def as_embedded(entry: NewEntry) -> dict[View, str]:
     """Return the texts by which an entry can be found as the model reads them."""
-    read = {view: description_gist(text) for view, text in views(entry).items()}
-    read[View.SITUATION] = situation_gist(entry)
-    return read
+    return {
+        view: situation_gist(entry) if view is View.SITUATION else description_gist(text)
+        for view, text in views(entry).items()
+    }
 
 
 async def all_as_embedded(entries: Sequence[Entry]) -> dict[EntryId, dict[View, str]]:

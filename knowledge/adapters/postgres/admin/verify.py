@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
+from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hardwon.errors import Conflict
 from knowledge.adapters.postgres.engine.database import (
+    CompiledQuery,
     WorkspaceStore,
     autocommit,
     transaction,
@@ -21,6 +24,7 @@ from knowledge.adapters.postgres.engine.locks import check_second_connection, se
 from knowledge.adapters.postgres.memory.counts import MISCOUNTED, exclusive_transaction, is_any_of, max_idle_setting
 from knowledge.adapters.postgres.memory.entry_rows import capture_time, supports_point
 from knowledge.adapters.postgres.memory.points import (
+    HAS_EMBEDDED_ENTRY,
     IS_CLEAN,
     mark_dirty,
     select_stored_points,
@@ -62,18 +66,28 @@ _CHANGE = "change of model"
 """The job whose run is recorded from the switch until the change is finished."""
 
 
+_BEFORE = UUID(int=0)
+"""An id before that of any point: those are hashes."""
+_AFTER = (_T.workspace == sa.bindparam("workspace"), _T.id > sa.bindparam("after", type_=UUID_TYPE))
+_LIMIT = sa.bindparam("limit", type_=sa.Integer)
+_STORED = select_stored_points(sa.bindparam("space", type_=sa.String)).where(*_AFTER).limit(_LIMIT)
+_PAGE, _LACKING = CompiledQuery(_STORED), CompiledQuery(_STORED.where(_V.vector.is_(None)))
+_SETTLED = CompiledQuery(sa.select(_T.id).where(*_AFTER, HAS_EMBEDDED_ENTRY).order_by(_T.id).limit(_LIMIT))
+
+
 class PostgresUpkeep(WorkspaceStore, UpkeepStore):
     """Upkeep of one workspace; spaces are of the whole store."""
 
     async def points(
         self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
     ) -> list[StoredPoint]:
-        query = select_stored_points(space).where(_T.workspace == self._workspace).limit(limit)
-        if after is not None:
-            query = query.where(_T.id > after)
-        if lacking:
-            query = query.where(_V.vector.is_(None))
-        return [to_stored_point(row) for row in await self._all(query)]
+        params = {"space": space.fingerprint, "workspace": self._workspace, "after": after or _BEFORE, "limit": limit}
+        rows = await self._fetch(_LACKING if lacking else _PAGE, params)
+        return [to_stored_point(row) for row in rows]
+
+    async def settled_points(self, *, after: PointId | None, limit: int) -> list[PointId]:
+        params = {"workspace": self._workspace, "after": after or _BEFORE, "limit": limit}
+        return [PointId(row["id"]) for row in await self._fetch(_SETTLED, params)]
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         async with transaction(self._engine) as connection:
@@ -213,6 +227,9 @@ _UNDERIVED = {
         SELECT entry.id FROM knowledge_staging entry LEFT JOIN patterns ON patterns.id = entry.pattern_id
             AND patterns.workspace = entry.workspace
         WHERE entry.workspace = :workspace AND entry.status = 'embedded' AND patterns.id IS NULL
+        """),
+    "the view of a point": sa.text("""
+        SELECT id FROM points WHERE workspace = :workspace AND view NOT IN ('situation', 'task')
         """),
     "an entry without its trial": sa.text("""
         SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'

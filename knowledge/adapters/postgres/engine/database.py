@@ -146,8 +146,11 @@ _REPEATS = re.compile(r"\nDETAIL:.*|(?<=invalid input for query argument).*", re
 
 
 def _redact_error(context: ExceptionContext) -> None:
+    _redact(context.sqlalchemy_exception or context.original_exception)
+
+
+def _redact(error: BaseException | None) -> None:
     """Remove stored text from an error and its causes: a log of the error would contain it."""
-    error: BaseException | None = context.sqlalchemy_exception or context.original_exception
     while error is not None:
         error.args = tuple(_REPEATS.sub("", part) if isinstance(part, str) else part for part in error.args)
         if isinstance(error, asyncpg.PostgresError):
@@ -446,9 +449,9 @@ _DIALECT = AsyncpgDialect()  # type: ignore[no-untyped-call]
 
 
 class CompiledQuery:
-    """A query compiled once, for `Store._fetch`: its text for the driver, and the names of its parameters in order."""
+    """A statement compiled once, for `fetch`: its text for the driver, and the names of its parameters in order."""
 
-    def __init__(self, query: sa.SelectBase) -> None:
+    def __init__(self, query: sa.SelectBase | sa.UpdateBase) -> None:
         compiled = query.compile(dialect=_DIALECT)
         self.text = str(compiled)
         self._names: Sequence[str] = compiled.positiontup or ()
@@ -457,6 +460,31 @@ class CompiledQuery:
     def arguments(self, params: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in the driver's order."""
         return [params[name] if name in params else self._constants[name] for name in self._names]
+
+
+_REFUSED_ROWS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
+"""Errors for a row, after which a connection is as good as before."""
+
+
+async def fetch(engine: AsyncEngine, query: CompiledQuery, params: Mapping[str, Any]) -> list[Any]:
+    """Return the rows of a statement that commits by itself, as the driver has them; JSON is text, both ways.
+
+    For captures and questions: SQLAlchemy takes three times as long for a statement as the driver. Raises the driver's
+    errors for a row that Postgres refuses.
+    """
+    with _translate_errors(engine):
+        async with engine.connect() as connection:
+            try:
+                driver = cast(Any, (await connection.get_raw_connection()).driver_connection)
+                rows: list[Any] = await driver.fetch(query.text, *query.arguments(params))
+            except _REFUSED_ROWS as error:
+                _redact(error)
+                raise
+            except BaseException as error:
+                _redact(error)
+                await connection.invalidate()
+                raise
+            return rows
 
 
 class Store:
@@ -471,19 +499,8 @@ class Store:
             return (await connection.execute(query, params)).all()
 
     async def _fetch(self, query: CompiledQuery, params: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query as the driver has them, JSON as text.
-
-        For what each question asks: SQLAlchemy takes three times as long for a statement as the driver.
-        """
-        with _translate_errors(self._engine):
-            async with self._engine.connect() as connection:
-                try:
-                    driver = cast(Any, (await connection.get_raw_connection()).driver_connection)
-                    rows: list[Any] = await driver.fetch(query.text, *query.arguments(params))
-                except BaseException:
-                    await connection.invalidate()
-                    raise
-                return rows
+        """Return the rows of a query as the driver has them, JSON as text."""
+        return await fetch(self._engine, query, params)
 
     async def _one(self, query: sa.Executable, params: _Params = None) -> Any:
         """Return the only row of a query."""

@@ -139,6 +139,17 @@ SETTINGS: Mapping[str, str] = {
     "timezone": "UTC",
     "unix_socket_permissions": "0700",
 }
+THROWAWAY: Mapping[str, str] = {
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "gin_pending_list_limit": "256MB",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+    "synchronous_commit": "off",
+    "wal_level": "minimal",
+}
+"""Settings of a server whose data are deleted once it has stopped: nothing waits for the disk."""
 MAX_SOCKET_BYTES = 100
 """Longest path of a socket that we use: Linux allows 107 bytes, macOS 103."""
 LOCK_SECONDS = 300

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,9 +19,11 @@ from knowledge.adapters.postgres.lists.pattern_pages import (
 )
 from knowledge.adapters.postgres.lists.trends import count_days
 from knowledge.adapters.postgres.lists.words import patterns_with, read_entries_with
-from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, capture_time, to_entry
+from knowledge.adapters.postgres.memory.entry_rows import capture_time, is_behind, to_entry
 from knowledge.adapters.postgres.memory.patterns import live_patterns
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
+from knowledge.adapters.postgres.seals.entry_seals import SEALED_COLUMNS, read_genuine
+from knowledge.adapters.postgres.seals.ledger import ledger_of
 from knowledge.models import Entry, EntryId, EntryStatus, PatternId
 from knowledge.ports import DayCounts, EntryQuery, ListStore, PatternPage, PatternQuery, PatternRow
 
@@ -31,22 +34,25 @@ class PostgresLists(WorkspaceStore, ListStore):
     """Lists of one workspace, each of one or two statements."""
 
     async def entries(self, query: EntryQuery, *, after: EntryId | None, limit: int) -> list[Entry]:
-        statement = (
-            sa.select(*ENTRY_COLUMNS)
+        ordered = (
+            sa.select(*SEALED_COLUMNS)
             .where(_E.workspace == self._workspace, *_conditions(query))
             .order_by(_E.timestamp.desc(), _E.id)
         )
         async with autocommit(self._engine) as connection:
-            if after is not None:
-                at = await capture_time(connection, self._workspace, after)
-                # the first condition, which the second implies, is the one that an index is entered by
-                statement = statement.where(_E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > after))
-            if not query.words:
-                return [to_entry(row) for row in await connection.execute(statement.limit(limit))]
-            rows = await read_entries_with(
-                connection, self._workspace, query.words, ordered=statement, status=query.status, limit=limit
-            )
-            return [to_entry(row) for row in rows]
+            at = None if after is None else await capture_time(connection, self._workspace, after)
+
+            async def read(last: sa.Row[Any] | None, wanted: int) -> Sequence[sa.Row[Any]]:
+                place = (at, after) if last is None else (last.captured_at, last.entry_id)
+                statement = ordered if place[0] is None else ordered.where(*is_behind(*place))
+                if not query.words:
+                    return (await connection.execute(statement.limit(wanted))).all()
+                return await read_entries_with(
+                    connection, self._workspace, query.words, ordered=statement, status=query.status, limit=wanted
+                )
+
+            rows = await read_genuine(ledger_of(self._engine), self._workspace, read, limit)
+        return [to_entry(row) for row in rows]
 
     async def patterns(
         self,

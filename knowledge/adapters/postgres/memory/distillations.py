@@ -17,8 +17,10 @@ from knowledge.adapters.postgres.engine.database import (
 )
 from knowledge.adapters.postgres.engine.locks import session_lock
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of
-from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, to_entry
+from knowledge.adapters.postgres.memory.entry_rows import TRUST_ORDER, to_entry
 from knowledge.adapters.postgres.memory_tables import distillations, distilled_from, knowledge_staging
+from knowledge.adapters.postgres.seals.entry_seals import SEALED_COLUMNS, is_genuine
+from knowledge.adapters.postgres.seals.ledger import ledger_of
 from knowledge.adapters.postgres.seals.row_seals import seal_rows
 from knowledge.models import Distillation, Entry, PatternId
 from knowledge.ports import DistillationCandidate, DistillationStore
@@ -63,12 +65,13 @@ class PostgresDistillations(WorkspaceStore, DistillationStore):
 
     async def material(self, pattern_id: PatternId, *, now: datetime, limit: int) -> list[Entry]:
         query = (
-            sa.select(*ENTRY_COLUMNS)
+            sa.select(*SEALED_COLUMNS)
             .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, _E.expires_at > now)
             .order_by(*TRUST_ORDER)
             .limit(limit)
         )
-        return [to_entry(row) for row in await self._all(query)]
+        ledger = ledger_of(self._engine)
+        return [to_entry(row) for row in await self._all(query) if is_genuine(ledger, self._workspace, row)]
 
     async def keep(self, distillation: Distillation) -> bool:
         pattern_id, entry_ids = distillation.pattern_id, distillation.entry_ids

@@ -28,6 +28,7 @@ from knowledge.adapters.postgres.memory.entry_rows import (
     capture_time,
     conditions_row,
     entry_of_values,
+    is_behind,
     to_entry,
 )
 from knowledge.adapters.postgres.memory.entry_writes import (
@@ -38,7 +39,7 @@ from knowledge.adapters.postgres.memory.entry_writes import (
     mark_points_dirty,
 )
 from knowledge.adapters.postgres.memory_tables import event_task, knowledge_staging, projects
-from knowledge.adapters.postgres.seals.entry_seals import ALTERED, SEALED_COLUMNS, is_genuine, rewrite
+from knowledge.adapters.postgres.seals.entry_seals import ALTERED, SEALED_COLUMNS, is_genuine, read_genuine, rewrite
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.memory.rules.validation import MAX_DEAD_ENDS
 from knowledge.models import (
@@ -323,18 +324,21 @@ class PostgresEntries(WorkspaceStore, EntryStore):
         self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
     ) -> list[Entry]:
         query = (
-            sa.select(*ENTRY_COLUMNS)
+            sa.select(*SEALED_COLUMNS)
             .where(_E.workspace == self._workspace, _E.status == sa.literal_column("'open'"))  # for the partial index
             .order_by(_E.timestamp.desc(), _E.id)
-            .limit(limit)
         )
         if project_id is not None:
             query = query.where(_E.project_id == project_id)
         async with autocommit(self._engine) as connection:
-            if after is not None:
-                at = await capture_time(connection, self._workspace, after)
-                query = query.where(sa.or_(_E.timestamp < at, sa.and_(_E.timestamp == at, _E.id > after)))
-            return [to_entry(row) for row in await connection.execute(query)]
+            at = None if after is None else await capture_time(connection, self._workspace, after)
+
+            async def read(last: sa.Row[Any] | None, wanted: int) -> Sequence[sa.Row[Any]]:
+                place = (at, after) if last is None else (last.captured_at, last.entry_id)
+                rest = query if place[0] is None else query.where(*is_behind(*place))
+                return (await connection.execute(rest.limit(wanted))).all()
+
+            return [to_entry(row) for row in await read_genuine(self._ledger, self._workspace, read, limit)]
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token = LeaseToken(uuid4())

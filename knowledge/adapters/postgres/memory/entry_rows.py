@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -69,13 +70,19 @@ async def capture_time(connection: AsyncConnection, workspace: str, entry_id: En
     return at
 
 
+def is_behind(at: datetime, entry_id: EntryId) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions of the entries that come behind one in a list, the latest first."""
+    # the first condition, which the second implies, is the one that an index is entered by
+    return _E.timestamp <= at, sa.or_(_E.timestamp < at, _E.id > entry_id)
+
+
 def to_entry(row: Row[Any]) -> Entry:
     """Convert a row that has `ENTRY_COLUMNS`, among others, to an entry."""
     return entry_of_values(_values_of(row))
 
 
 def entry_of_values(columns: Sequence[Any]) -> Entry:
-    """Convert the values of `ENTRY_COLUMNS`, in order, to an entry.
+    """Convert the values of `ENTRY_COLUMNS`, in order, to an entry; JSON may be text, as the driver has it.
 
     The slots are set one by one, because the constructor of a frozen dataclass of so many fields takes five times as
     long, and checkpoints and queries read many entries.
@@ -85,11 +92,17 @@ def entry_of_values(columns: Sequence[Any]) -> Entry:
     values[_STATUS] = _STATUSES[values[_STATUS]]
     values[_SUSPICIONS] = tuple(values[_SUSPICIONS])
     values[_DEAD_ENDS] = tuple(values[_DEAD_ENDS])
-    values[_CONDITIONS] = values[_CONDITIONS] and AppliesWhen(**values[_CONDITIONS])
+    conditions = from_json(values[_CONDITIONS])
+    values[_CONDITIONS] = conditions and AppliesWhen(**conditions)
     entry = object.__new__(Entry)
     for put, value in zip(_SLOTS, values, strict=True):
         put(entry, value)
     return entry
+
+
+def from_json(value: Any) -> Any:
+    """Return the value of a JSON column; the driver has it as text."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def select_supporting_entry() -> LateralFromClause:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.dialects.postgresql.base import PGDialect
-from sqlalchemy.exc import DataError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hardwon.errors import StorageUnavailable
-from knowledge.adapters.postgres.engine.database import autocommit, transaction
+from knowledge.adapters.postgres.engine.database import CompiledQuery, autocommit, fetch, transaction
 from knowledge.adapters.postgres.memory.counts import is_any_of, lock_in_order, recount
 from knowledge.adapters.postgres.memory.entry_rows import COLUMN_NAMES, to_row
 from knowledge.adapters.postgres.memory.points import mark_dirty
@@ -92,18 +92,7 @@ def _insert_one_sealed() -> sa.Select[Any]:
     return sa.select(added.c.id, added.c.informed, sa.literal_column("1") / is_moved)
 
 
-def _as_text(statement: sa.Select[Any]) -> sa.TextClause:
-    """Return a statement as text: to find it compiled takes longer than all else that a seal costs."""
-    compiled = statement.compile(dialect=PGDialect(paramstyle="named"))  # type: ignore[no-untyped-call]
-    text = re.sub(r"(?<=\w)::\w+(\[\])?", "", str(compiled))  # casts of parameters, which are rendered again
-    binds = [
-        sa.bindparam(name, type_=bind.type) if bind.required else sa.bindparam(name, bind.value, type_=bind.type)
-        for bind, name in compiled.bind_names.items()
-    ]
-    return sa.text(text).bindparams(*binds)
-
-
-_INSERT_ONE_SEALED = _as_text(_insert_one_sealed())
+_ADD_ONE, _ADD_ONE_SEALED = CompiledQuery(_INSERT_ONE), CompiledQuery(_insert_one_sealed())
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _E.seal, _INFORMED)
 
 
@@ -215,14 +204,15 @@ async def _add_one(engine: AsyncEngine, ledger: Ledger, row: dict[str, Any]) -> 
     """
     workspace: str = row["workspace"]
     move: Move | None = None
-    statement: sa.Executable = _INSERT_ONE
+    statement = _ADD_ONE
     if ledger.keys is not None:
         move = ledger.take(workspace, ledger.keys.total([row["seal"]]))
-        statement = _INSERT_ONE_SEALED
+        statement = _ADD_ONE_SEALED
+    conditions = row["applies_when"]
+    params = {**row, **move_params(move), "applies_when": None if conditions is None else json.dumps(conditions)}
     try:
-        async with autocommit(engine) as connection:
-            added = {each.id: each.informed for each in await connection.execute(statement, row | move_params(move))}
-    except (IntegrityError, DataError):  # DataError: another process moved the chain on
+        added = {each["id"]: each["informed"] for each in await fetch(engine, statement, params)}
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError):  # a division: another moved the chain on
         return None
     if move is not None:
         ledger.give_back(workspace, move.after if added else move.before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import fields, replace
@@ -29,7 +28,13 @@ from knowledge.adapters.postgres.engine.database import (
 )
 from knowledge.adapters.postgres.memory.counts import EMBEDDED, exclusive_transaction, is_any_of, lock_in_order, recount
 from knowledge.adapters.postgres.memory.decisions import PostgresDecisions
-from knowledge.adapters.postgres.memory.entry_rows import ENTRY_COLUMNS, TRUST_ORDER, entry_of_values, supports_point
+from knowledge.adapters.postgres.memory.entry_rows import (
+    ENTRY_COLUMNS,
+    TRUST_ORDER,
+    entry_of_values,
+    from_json,
+    supports_point,
+)
 from knowledge.adapters.postgres.memory.points import IS_CLEAN, mark_dirty
 from knowledge.adapters.postgres.memory.records import select_records, to_record
 from knowledge.adapters.postgres.memory.spaces import HOLD_SPACE, TRY_SPACE, select_collection
@@ -318,7 +323,7 @@ def read_evidence(ledger: Ledger, workspace: str, row: Sequence[Any], project_id
     """
     words = list(row[-len(SEALED_COLUMNS) :])
     with suppress(ValueError):  # what is no JSON does not verify
-        words[_CONDITIONS] = _from_json(words[_CONDITIONS])
+        words[_CONDITIONS] = from_json(words[_CONDITIONS])
     if not is_genuine(ledger, workspace, tuple(words)):
         return None
     evidence = evidence_of(row, project_id)
@@ -336,9 +341,7 @@ def evidence_of(row: Sequence[Any], project_id: str | None) -> Evidence:
     The row is SQLAlchemy's or the driver's, which has JSON as text.
     """
     found = _FoundRow._make(row[_FOUND])
-    values = list(row[_WORDS])
-    values[_CONDITIONS] = _from_json(values[_CONDITIONS])
-    words = entry_of_values(values)
+    words = entry_of_values(row[_WORDS])
     entry_ids = tuple(found.entry_ids)
     if len(entry_ids) == 1:
         summary = _summary_of_one(words, row[-len(SEALED_COLUMNS) - 1], project_id)
@@ -379,17 +382,13 @@ def _to_profile(found: _FoundRow) -> EntryProfile | None:
     )
 
 
-def _from_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
-
-
 def _summary_of_several(found: _FoundRow) -> dict[str, Any]:
     """Return the summary of several entries."""
     return {
-        "circumstances": tuple(Circumstance(**values) for values in _from_json(found.circumstances)),
+        "circumstances": tuple(Circumstance(**values) for values in from_json(found.circumstances)),
         "when_to_try": found.when_told,
-        "conditions": tuple(AppliesWhen(**values) for values in _from_json(found.conditions) or ()),
-        "whens": tuple(_from_json(found.whens) or ()),
+        "conditions": tuple(AppliesWhen(**values) for values in from_json(found.conditions) or ()),
+        "whens": tuple(from_json(found.whens) or ()),
         "of_project": found.of_project,
     }
 

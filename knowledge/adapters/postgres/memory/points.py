@@ -27,6 +27,7 @@ from knowledge.adapters.postgres.memory.counts import (
 )
 from knowledge.adapters.postgres.memory.entry_rows import (
     ENTRY_COLUMNS,
+    entry_of_values,
     select_supporting_entry,
     supports_point,
     to_entry,
@@ -85,10 +86,10 @@ async def mark_dirty(
     return (await connection.execute(look)).rowcount
 
 
-def select_stored_points(space: EmbeddingSpace) -> sa.Select[Any]:
+def select_stored_points(space: str | sa.ColumnElement[str]) -> sa.Select[Any]:
     """Select points with their vectors in a space and the latest supporting entry; unsupported points are left out."""
     words = select_supporting_entry()
-    is_stored = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+    is_stored = sa.and_(_V.point_id == _T.id, _V.space == space)
     return (
         sa.select(
             _T.id.label("point_id"),
@@ -107,17 +108,22 @@ def select_stored_points(space: EmbeddingSpace) -> sa.Select[Any]:
     )
 
 
-def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
-    """Convert a row of `select_stored_points`."""
+_VIEWS = {str(each): each for each in View}
+"""Views by their names; another one was written by other means, and `find_underived` reports it."""
+
+
+def to_stored_point(row: Sequence[Any]) -> StoredPoint:
+    """Convert a row of `select_stored_points`, SQLAlchemy's or the driver's."""
+    point_id, view, embedded_at, expires_at, vector, settled, pending, *words = row
     return StoredPoint(
-        point_id=PointId(row.point_id),
-        view=View(row.view),
-        entry=to_entry(row),
-        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float16).astype(np.float32),
-        embedded_at=row.point_embedded_at,
-        expires_at=row.point_expires_at,
-        settled=row.settled,
-        pending=row.pending,
+        point_id=PointId(point_id),
+        view=_VIEWS.get(view, View.SITUATION),
+        entry=entry_of_values(words),
+        vector=None if vector is None else np.frombuffer(vector, dtype=np.float16).astype(np.float32),
+        embedded_at=embedded_at,
+        expires_at=expires_at,
+        settled=settled,
+        pending=pending,
     )
 
 
@@ -135,6 +141,34 @@ def _is_required(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]
 def _first(column: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Select a column of one row that belongs to a point: looked up for each, where `EXISTS` reads all for a page."""
     return sa.select(column).where(*conditions).limit(1).correlate(points).scalar_subquery()
+
+
+HAS_EMBEDDED_ENTRY: sa.ColumnElement[bool] = _first(sa.true(), supports_point(EntryStatus.EMBEDDED)).is_not(None)
+"""The condition that an embedded entry supports a point."""
+
+
+def _copy_times() -> sa.Update:
+    """Give points the times of their entries, where these differ and no checkpoint is about to give them its own."""
+    pending = sa.exists().where(supports_point(EntryStatus.STAGED))
+    times = (
+        sa.select(sa.func.max(_E.embedded_at).label("embedded_at"), sa.func.max(_E.expires_at).label("expires_at"))
+        .where(supports_point(EntryStatus.EMBEDDED))
+        .correlate(points)
+    )
+    theirs = sa.select(_T.id, times.lateral("times")).where(_AMONG, ~pending).subquery("of_entries")
+    differs = sa.or_(_T.embedded_at != theirs.c.embedded_at, _T.expires_at != theirs.c.expires_at)
+    return (
+        sa.update(points)
+        .where(_T.id == theirs.c.id, theirs.c.expires_at.is_not(None), differs)
+        .values(embedded_at=theirs.c.embedded_at, expires_at=theirs.c.expires_at)
+    )
+
+
+_AMONG = _T.id == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE)))
+# Built once: a rebuild repeats them for each slice, and SQLAlchemy takes 6 ms to find the columns of such a statement.
+_STORED = select_stored_points(sa.bindparam("space", type_=sa.String)).where(_AMONG)
+_COPY_TIMES = _copy_times()
+_SETTLE = sa.update(points).where(_AMONG, _T.look_at.is_not(None)).values(look_at=None)
 
 
 def _is_live(now: datetime) -> sa.ColumnElement[bool]:
@@ -248,7 +282,9 @@ class PostgresPoints(WorkspaceStore, PointStore):
     async def find_live(
         self, space: EmbeddingSpace, point_ids: Sequence[PointId], *, now: datetime
     ) -> list[StoredPoint]:
-        query = select_stored_points(space).where(self._ours(), is_any_of(_T.id, point_ids), _T.expires_at > now)
+        query = select_stored_points(space.fingerprint).where(
+            self._ours(), is_any_of(_T.id, point_ids), _T.expires_at > now
+        )
         found = [to_stored_point(row) for row in await self._all(query)]
         return [each for each in found if each.settled]
 
@@ -281,7 +317,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
             ids = {*(await connection.execute(which)).scalars(), *also}
             await self._copy_entry_times(connection, ids)
             bound = to_bound(in_use)
-            rows = await connection.execute(select_stored_points(bound.space).where(is_any_of(_T.id, ids)))
+            rows = await connection.execute(_STORED, {"space": bound.space.fingerprint, "ids": list(ids)})
             found = [to_stored_point(row) for row in rows]
             stored = tuple(each for each in found if not each.pending)
             gone = ids - {each.point_id for each in found}
@@ -292,28 +328,13 @@ class PostgresPoints(WorkspaceStore, PointStore):
                 gone=tuple(PointId(i) for i in sorted(gone)),
             )
             await _refuse_switched(connection, bound.space)
-            settled = sa.update(points).where(is_any_of(_T.id, [each.point_id for each in stored])).values(look_at=None)
-            await connection.execute(settled)
+            await connection.execute(_SETTLE, {"ids": [each.point_id for each in stored]})
             await self._schedule_deletion(connection, gone, again_at)
 
     @staticmethod
     async def _copy_entry_times(connection: AsyncConnection, ids: Collection[Any]) -> None:
         """Give points the times of their entries, unless a checkpoint is about to give them its own."""
-        pending = sa.exists().where(supports_point(EntryStatus.STAGED))
-        times = (
-            sa.select(sa.func.max(_E.embedded_at).label("embedded_at"), sa.func.max(_E.expires_at).label("expires_at"))
-            .where(supports_point(EntryStatus.EMBEDDED))
-            .correlate(points)
-        )
-        of_entries = (
-            sa.select(_T.id, times.lateral("times")).where(is_any_of(_T.id, ids), ~pending).subquery("of_entries")
-        )
-        update = (
-            sa.update(points)
-            .where(_T.id == of_entries.c.id, of_entries.c.expires_at.is_not(None))
-            .values(embedded_at=of_entries.c.embedded_at, expires_at=of_entries.c.expires_at)
-        )
-        await connection.execute(update)
+        await connection.execute(_COPY_TIMES, {"ids": list(ids)})
 
     @staticmethod
     async def _schedule_deletion(connection: AsyncConnection, gone: Collection[Any], again_at: datetime) -> None:
@@ -422,7 +443,7 @@ class PostgresPoints(WorkspaceStore, PointStore):
 
     async def find_uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
         embedded = sa.exists().where(supports_point(EntryStatus.EMBEDDED))
-        query = select_stored_points(space).where(self._ours(), ~_T.counted, embedded).limit(limit)
+        query = select_stored_points(space.fingerprint).where(self._ours(), ~_T.counted, embedded).limit(limit)
         return [to_stored_point(row) for row in await self._all(query)]
 
     def _ours(self) -> sa.ColumnElement[bool]:

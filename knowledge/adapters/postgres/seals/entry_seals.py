@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import itemgetter
 from typing import Any
@@ -18,6 +18,7 @@ from knowledge.access.seals import SealKeys, canonical, note_refused
 from knowledge.adapters.postgres.memory_tables import knowledge_staging
 from knowledge.adapters.postgres.seals.ledger import Ledger, ledger_of
 from knowledge.models import Entry
+from knowledge.runtime.scheduling import yield_to_loop
 
 log = get_logger(__name__)
 _E = knowledge_staging.c
@@ -42,6 +43,8 @@ _MAX_LOGGED = 100
 """Entries of a workspace that are logged one by one: of a store that was edited as a whole, the first ones say it."""
 _MAX_REMEMBERED_BYTES = 8192
 """Of a row that verified; a longer one is hashed each time."""
+_SLICE = 64
+"""Rows verified before yielding to the event loop: 1 ms."""
 
 
 def entry_message(workspace: str, row: Sequence[Any]) -> bytes:
@@ -90,6 +93,32 @@ def is_genuine(ledger: Ledger, workspace: str, row: Sequence[Any]) -> bool:
         if len(ledger.refused[workspace]) <= _MAX_LOGGED:
             log.error("entry_altered", workspace=workspace, entry_id=str(entry_id))
     return False
+
+
+async def read_genuine(
+    ledger: Ledger,
+    workspace: str,
+    read: Callable[[sa.Row[Any] | None, int], Awaitable[Sequence[sa.Row[Any]]]],
+    limit: int,
+) -> list[sa.Row[Any]]:
+    """Return the first rows of a list that are as they were stored.
+
+    `read` returns so many rows of `SEALED_COLUMNS` as it is asked for, those behind the given one, unless there are
+    fewer.
+    """
+    found: list[sa.Row[Any]] = []
+    last: sa.Row[Any] | None = None
+    while True:
+        wanted = limit - len(found)
+        rows = await read(last, wanted)
+        for place, row in enumerate(rows):
+            if place % _SLICE == _SLICE - 1:
+                await yield_to_loop()
+            if is_genuine(ledger, workspace, row):
+                found.append(row)
+        if len(rows) < wanted or len(found) == limit:
+            return found
+        last = rows[-1]
 
 
 def _write_seals() -> sa.Update:
