@@ -130,12 +130,16 @@ async def test_rows_that_were_swapped_removed_added_or_put_back_are_noticed(know
     }
 
 
-async def test_a_point_with_a_view_that_there_is_none_of_is_reported_by_verify(knowledge: Knowledge) -> None:
+@over(
+    "edit",
+    ["UPDATE points SET view = 'situ'", "UPDATE vectors SET vector = vector || '\\x00'::bytea"],
+)
+async def test_a_point_that_cannot_be_read_is_reported_by_verify(knowledge: Knowledge, edit: str) -> None:
     await learn(knowledge, lesson())
-    await tamper(knowledge, "UPDATE points SET view = 'situ'")
+    await tamper(knowledge, edit)
     report = await knowledge.upkeep.verify()
     assert not report.sound
-    assert "the view of a point" in " ".join(await problems(knowledge))
+    assert "of a point of workspace default does not follow" in " ".join(await problems(knowledge))
 
 
 async def test_a_capture_whose_chain_was_moved_on_elsewhere_is_stored_with_another(knowledge: Knowledge) -> None:

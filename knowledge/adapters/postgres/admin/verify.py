@@ -231,6 +231,12 @@ _UNDERIVED = {
     "the view of a point": sa.text("""
         SELECT id FROM points WHERE workspace = :workspace AND view NOT IN ('situation', 'task')
         """),
+    "the vector of a point": sa.text("""
+        SELECT points.id FROM points JOIN vectors ON vectors.point_id = points.id
+        JOIN embedding_spaces spaces ON spaces.fingerprint = vectors.space
+        WHERE points.workspace = :workspace
+            AND octet_length(vectors.vector) <> 2 * CAST(spaces.space ->> 'dims' AS integer)
+        """),
     "an entry without its trial": sa.text("""
         SELECT entry.id FROM knowledge_staging entry WHERE entry.workspace = :workspace AND entry.status = 'embedded'
             AND entry.embedded_at >= :since AND NOT EXISTS (SELECT 1 FROM records WHERE records.id = entry.id)

@@ -108,6 +108,13 @@ def select_stored_points(space: str | sa.ColumnElement[str]) -> sa.Select[Any]:
     )
 
 
+def _to_vector(stored: bytes | None) -> Vector | None:
+    """Return a stored vector; None for half a number too, which `find_underived` reports."""
+    if stored is None or len(stored) % 2:
+        return None
+    return np.frombuffer(stored, dtype=np.float16).astype(np.float32)
+
+
 _VIEWS = {str(each): each for each in View}
 """Views by their names; another one was written by other means, and `find_underived` reports it."""
 
@@ -119,7 +126,7 @@ def to_stored_point(row: Sequence[Any]) -> StoredPoint:
         point_id=PointId(point_id),
         view=_VIEWS.get(view, View.SITUATION),
         entry=entry_of_values(words),
-        vector=None if vector is None else np.frombuffer(vector, dtype=np.float16).astype(np.float32),
+        vector=_to_vector(vector),
         embedded_at=embedded_at,
         expires_at=expires_at,
         settled=settled,
