@@ -331,6 +331,7 @@ class _StoreServices:
             embedder=self.stores.embedder,
             workspaces=PostgresJobs(self.engine).workspaces,
             of=self.upkeep_of,
+            check_store=make_integrity(self.settings, self.engine, self.stores.clock, "").check_store,
             spool=self.settings.home if self.settings.home.is_dir() else None,  # /tmp may be memory
             audit=replace(self.audit, workspace=""),
         )

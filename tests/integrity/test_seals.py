@@ -378,6 +378,16 @@ async def test_random_edits_that_change_what_is_seen_are_reported(knowledge: Kno
     assert tally.reported > 20
 
 
+async def test_no_archive_is_written_of_a_store_that_was_altered(knowledge: Knowledge) -> None:
+    """An import seals what it brings: by way of a backup an altered entry became a genuine one."""
+    await capture(knowledge, lesson())
+    assert [piece async for piece in knowledge.archives.export_archive()]
+    await tamper(knowledge, _EDITS["T1 a solution"])
+    with pytest.raises(StoreAltered, match=r"none is written of a store .*: entry .* is not as hardwon stored it"):
+        async for _ in knowledge.archives.export_archive():
+            pass
+
+
 async def test_what_is_stored_is_sealed_though_all_connections_were_closed_before(knowledge: Knowledge) -> None:
     """A pool made anew had lost the keys: nothing was sealed or checked from then on, without a word."""
     await knowledge.engine.dispose()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
-from hardwon.errors import Conflict, StorageUnavailable
+from hardwon.errors import Conflict, StorageUnavailable, StoreAltered
 from hardwon.event_log import get_logger
 from hardwon.models.maintenance import ImportReport
 from hardwon.validation import check_text
@@ -32,21 +32,34 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveService:
-    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where archives are kept meanwhile."""
+    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where archives are kept meanwhile.
+
+    `check_store` raises StoreAltered where rows are not as hardwon stored them.
+    """
 
     archive: ArchiveStore
     index: VectorIndex
     embedder: Embedder
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
+    check_store: Callable[[], Awaitable[int]]
     spool: Path | None
     audit: Auditor = NO_AUDIT
 
     async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of an archive of all workspaces, as they are now; captures and checkpoints go on.
 
-        What ends without its manifest is no archive: an import refuses it.
+        What ends without its manifest is no archive: an import refuses it. Raises StoreAltered where rows are not as
+        hardwon stored them: an import would seal them as if they were.
         """
+        try:
+            await self.check_store()
+        except StoreAltered as altered:
+            raise StoreAltered(
+                f"whoever imports an archive vouches for all of it, so none is written of a store that was changed by"
+                f" other means than hardwon's: {altered}; look at it, then delete it or take it as it is now (hardwon"
+                " audit accept --reason ...)"
+            ) from None
         writer, done = ArchiveWriter(), 0
         async with self.archive.snapshot() as snapshot:
             total = await snapshot.total() if progress else None
