@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from knowledge.documents.reading.question import Held, Question, Word
 from knowledge.documents.relevance import Scale, default_scale
 from knowledge.documents.retrieval.spelling import IsWord
 from knowledge.documents.verification.verify import DraftClaim, Evidence, claims_per_line
-from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts, words_and_wholes
 from knowledge.text.tokens import MEASURES, OPPOSITES
@@ -109,16 +108,7 @@ BUNDLED: Final = SignWeights(
     intercept=-6.47, passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5, level=0.56
 )
 """all-MiniLM-L6-v2; other models by their scale. Fitted on one half of two sets of questions (docs/evaluation.md)."""
-
-
-class Statistics(Protocol):
-    """Document frequencies of terms among the passages of a scope."""
-
-    async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return how common terms are."""
-
-    async def scale(self) -> Scale:
-        """Return the scale of the embedding model."""
+FITTED: Final = default_scale("all-MiniLM-L6-v2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +136,13 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveDrafter(Drafter):
-    """Quotes blocks for one question. `scope` is that of the question: words are as rare as they are there."""
+    """Quotes blocks for one question. `scope` is that of the question: words are as rare as they are there.
+
+    `scale` is that of the embedding model, `FITTED` for the one that the weights were fitted on.
+    """
 
     embedder: Embedder
-    statistics: Statistics
+    scale: Scale
     passages: PassageStore
     scope: Scope
     sentences: SentenceVectors
@@ -167,11 +160,6 @@ class ExtractiveDrafter(Drafter):
     def extractive(self) -> bool:
         """Return True."""
         return True
-
-    @property
-    def degraded(self) -> str | None:
-        """Why the reranker did not order the blocks."""
-        return None if self.reranking is None else self.reranking.degraded
 
     def prompt_hash(self, profile: Profile) -> str:  # noqa: ARG002 - nothing is asked of a model
         """Return a hash of the weights and of how passages are read."""
@@ -195,13 +183,12 @@ class ExtractiveDrafter(Drafter):
         read = await self._read(request)
         if not read.found:
             return Draft(sure=0.0)
-        scale = await self._same_scale()
         near = {
-            at: scale(each.passage.cosine)
+            at: self._as_fitted(each.passage.cosine)
             for at, each in enumerate(read.readable, 1)
             if each.passage.cosine is not None
         }
-        judged = await self._judge(request.searched, read, scale, near)
+        judged = await self._judge(request.searched, read, near)
         choice = choose(read.question, request.searched, judged, near, self.weights, _told_before(request))
         signs = choice.signs._asdict() if choice.signs else {}
         if not choice.chosen:
@@ -241,17 +228,13 @@ class ExtractiveDrafter(Drafter):
         terms = list(term_counts(f"{request.question}\n{request.searched}"))
         question = Question(
             request.searched,
-            await self.statistics.statistics(self.scope, terms),
+            await self.passages.statistics(self.scope, terms),
             own=request.question if request.conversation else request.searched,
             is_word=self.is_word,
         )
         found = await asyncio.to_thread(self._candidates, question, evidence)
         found = await self._excuse(question, found, evidence) if found else []
         return _Read(question, evidence, [at for at, _ in readable], found)
-
-    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
-        """Return None: blocks stay what they are."""
-        return None
 
     def _candidates(self, question: Question, readable: Sequence[Evidence]) -> list[Candidate]:
         blocks = [
@@ -294,21 +277,15 @@ class ExtractiveDrafter(Drafter):
             for each, told in zip(ranked[:MAX_EXCUSED], held, strict=True)
         ] + ranked[MAX_EXCUSED:]
 
-    async def _judge(
-        self,
-        searched: str,
-        read: _Read,
-        scale: _Mapped,
-        near: Mapping[int, float],
-    ) -> list[Judged]:
+    async def _judge(self, searched: str, read: _Read, near: Mapping[int, float]) -> list[Judged]:
         """Return the candidates with most of the question's words, compared by sense."""
         ranked = sorted(read.found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
         texts = [part for each in ranked for part in _texts_to_embed(read.readable[each.source - 1], each)]
         query = (await self.embedder.embed([searched], "query")).vectors[0]
         nearness = (await self.sentences.of(texts, self.embedder, self.scope.workspace)) @ query
-        cosines = np.maximum(nearness[0::2], nearness[1::2])
+        cosines = [self._as_fitted(float(cosine)) for cosine in np.maximum(nearness[0::2], nearness[1::2])]
         judged = [
-            Judged(each, scale(float(cosine)), _worth(each, scale(float(cosine)), near.get(each.source, 0.0)))
+            Judged(each, cosine, _worth(each, cosine, near.get(each.source, 0.0)))
             for each, cosine in zip(ranked, cosines, strict=True)
         ]
         return judged if self.reranking is None else await _rerank(searched, judged, texts[0::2], self.reranking)
@@ -330,11 +307,9 @@ class ExtractiveDrafter(Drafter):
         marked = begin, of.marked.end - of.span.start
         return DraftClaim(text=told, quotes=tuple(quotes), names=of.block.told, marked=marked)
 
-    async def _same_scale(self) -> _Mapped:
-        """Return a map from the model's cosines to those that the weights were fitted on."""
-        space = await self.embedder.space()
-        ours = default_scale("all-MiniLM-L6-v2")
-        return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
+    def _as_fitted(self, cosine: float) -> float:
+        """Return a cosine of the model as one of that which the weights were fitted on."""
+        return FITTED.cosine((cosine - self.scale.low) / (self.scale.high - self.scale.low))
 
 
 async def _rerank(searched: str, judged: Sequence[Judged], texts: Sequence[str], reranking: Reranking) -> list[Judged]:
@@ -474,16 +449,6 @@ def _signs_of_all(question: Question, judged: Sequence[Judged], near: Mapping[in
 def _overlap(one: Candidate, other: Candidate) -> bool:
     same = one.text == other.text
     return same or (one.source == other.source and one.span.start < other.span.end and other.span.start < one.span.end)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    ours: Scale
-    theirs: Scale
-
-    def __call__(self, cosine: float) -> float:
-        share = (cosine - self.theirs.low) / (self.theirs.high - self.theirs.low)
-        return self.ours.cosine(share)
 
 
 def _told_before(request: DraftRequest) -> str:
