@@ -188,7 +188,7 @@ class Question:
         self._stems = frozenset(each for word in self.words for each in word.stems)
         self._denied = _denied_stems(own)
         self.weights = {each: self._weight(each) for each in self.words}
-        asked = frozenset(_words(without_accents(own)))
+        asked = frozenset(_words(without_accents(asking_part(own))))
         self.compared = tuple(_compared(without_accents(own)))
         self.required = tuple(
             each for each in self.words if each in asked and (self._is_required(each) or each.stems in self.compared)
@@ -280,6 +280,14 @@ def _compared(text: str) -> Iterator[tuple[str, ...]]:
 
 def _denied_stems(text: str) -> frozenset[str]:
     return frozenset(stem(found[1].lower()) for found in _DENIED.finditer(text))
+
+
+def asking_part(text: str) -> str:
+    """Return the sentences of a message that ask, all of it if none does."""
+    asking = [
+        each for each in re.findall(r"[^.!?\n]*(?:[.!?](?=\S)[^.!?\n]*)*[.!?]?", text) if each.rstrip().endswith("?")
+    ]
+    return " ".join(asking).strip() or text
 
 
 def _words(text: str) -> Iterator[Word]:
