@@ -12,15 +12,10 @@ from knowledge.documents.access import AccessPolicy, Scope
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
-from knowledge.documents.ingestion.queue import ActiveSpaceProvider
 from knowledge.documents.journal import Journal
 from knowledge.documents.llm import LanguageModel
 from knowledge.documents.ports import PassageStore, Reranker
 from knowledge.documents.reading.embedding_cache import SentenceVectors
-from knowledge.documents.reading.extractor import Statistics
-from knowledge.documents.relevance import Scale
-from knowledge.documents.retrieval.search import DocumentSearch
-from knowledge.models import TermStatistics
 from knowledge.ports import Clock
 
 _MAX_CACHED_LISTS = 16
@@ -80,20 +75,3 @@ class Answering:
     journal: Journal
     clock: Clock
     main: Callable[[], Awaitable[LanguageModel | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStatistics(Statistics):
-    """Statistics of the passages of a scope, and the scale of the space they are embedded in."""
-
-    passages: PassageStore
-    search: DocumentSearch
-    active_space: ActiveSpaceProvider
-
-    async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return document frequencies of terms among the visible passages."""
-        return await self.passages.statistics(scope, terms)
-
-    async def scale(self) -> Scale:
-        """Return the measured scale, else the default of the model."""
-        return await self.search.scale(await self.active_space())

@@ -13,7 +13,7 @@ from hardwon.errors import InvalidSetting
 from knowledge.adapters.llm.redacting import RedactingJournal
 from knowledge.adapters.postgres.documents.answers import PostgresJournal
 from knowledge.documents.access import Scope
-from knowledge.documents.answer_service import Answering, DocumentLists, Models, StoreStatistics
+from knowledge.documents.answer_service import Answering, DocumentLists, Models
 from knowledge.documents.answering.entailment import Entailment, Judge
 from knowledge.documents.answering.llm_draft import Drafter, ModelDrafter
 from knowledge.documents.answering.pipeline import GroundedAnswerer
@@ -22,7 +22,8 @@ from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.answering.strategies import DirectFinder, KeywordFinder, MultiQueryFinder
 from knowledge.documents.llm import LanguageModel, SpendingModel
 from knowledge.documents.ports import Reranker
-from knowledge.documents.reading.extractor import ExtractiveDrafter
+from knowledge.documents.reading.extractor import FITTED, ExtractiveDrafter
+from knowledge.documents.relevance import default_scale
 from knowledge.documents.retrieval.keyword_score import KeywordWeights
 from knowledge.documents.service import Documents
 from knowledge.ports import Stores
@@ -109,9 +110,10 @@ async def _make_reader(
 ) -> ExtractiveDrafter:
     """Return what answers a question without a model."""
     search = documents.search
+    active = await search.active_space()
     return ExtractiveDrafter(
-        embedder=(await search.active_space()).embedder,
-        statistics=StoreStatistics(passages=documents.quotes, search=search, active_space=search.active_space),
+        embedder=active.embedder,
+        scale=FITTED if default_scale(active.space.model) == FITTED else await search.scale(active),
         passages=documents.quotes,
         scope=scope,
         sentences=models.sentences,

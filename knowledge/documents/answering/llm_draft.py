@@ -70,8 +70,8 @@ class Drafter(Protocol):
         """True if no model writes: the draft consists of sentences of the passages."""
 
     @property
-    def degraded(self) -> str | None:
-        """Why the reranker took no part in the draft, None if it did or there is none."""
+    def reranking(self) -> Reranking | None:
+        """The reranker of the question, if there is one."""
 
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash that changes whenever the same passages might get another answer."""
@@ -83,8 +83,9 @@ class Drafter(Protocol):
     async def draft(self, request: DraftRequest) -> Draft:
         """Write a draft. Raises Unavailable or ChatRejected."""
 
-    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:
+    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
         """Write a better draft, given the faults; None if that would change nothing."""
+        return None
 
 
 class WordGate(Protocol):
@@ -191,11 +192,6 @@ class ModelDrafter(Drafter):
     def extractive(self) -> bool:
         """Return False."""
         return False
-
-    @property
-    def degraded(self) -> str | None:
-        """Why the reranker did not order the passages."""
-        return None if self.reranking is None else self.reranking.degraded
 
     def prompt_hash(self, profile: Profile) -> str:
         """Return a hash of the prompt and its settings, without the passages, and of whether questions are refused."""

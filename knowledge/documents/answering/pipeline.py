@@ -182,7 +182,8 @@ class GroundedAnswerer:
             dropped=dropped,
             nearest=nearest,
         )
-        answer = replace(answer, degraded=drafter.degraded or (judge.degraded if judge is not None else None))
+        failed = [each.degraded for each in (drafter.reranking, judge) if each is not None and each.degraded]
+        answer = replace(answer, degraded=next(iter(failed), None))
         return answer, not (draft.faults or verified.faults)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:

@@ -53,8 +53,7 @@ def _settings(lines: Lines, told: dict[int, str]) -> Iterator[Block]:
         first = start if start is not None else at
         span = lines.span(first, at + 1)
         if span.end - span.start > BUDGET:
-            first = _near(lines, first, at)
-            span = lines.span(first, at + 1)
+            first, span = at, lines.span(at, at + 1)
         span = Span(span.start, min(span.end, span.start + BUDGET))
         name = told.get(at)
         after_setting = True
@@ -65,17 +64,6 @@ def _settings(lines: Lines, told: dict[int, str]) -> Iterator[Block]:
         comment = first < at
         yield Block(kind=BlockKind.SETTING, span=span, path=path, told="" if comment or not path else name)
     yield from _remarks(lines)
-
-
-def _near(lines: Lines, first: int, at: int) -> int:
-    """Return the first of the lines above one that fit the budget with it, at the start of a paragraph of comments."""
-    best = at
-    for number in range(at, first - 1, -1):
-        if lines.starts[at] - lines.starts[number] > BUDGET * 2 // 3:
-            break
-        if not lines.all[number].strip(" \t#;/"):
-            best = number + 1
-    return best
 
 
 def _remarks(lines: Lines) -> Iterator[Block]:

@@ -238,19 +238,24 @@ class LogAnswers:
         return told + [f"{value}: {number} {describe_filter(number, only)}." for value, number in found.counts]
 
     async def _groups(self, query: LogQuery, only: LineFilter) -> list[str]:
-        log, top, told = self.log.document_id, query.top or TOP, list[str]()
+        top, told = query.top or TOP, list[str]()
         if Group.SEVERITY in query.group_by and len(only.severities) != 1:
-            counts = await self.logs.by_severity(log, self.scope, only)
+            counts = await self.logs.by_severity(self.log.document_id, self.scope, only)
             for each in only.severities or _WORST_FIRST:
                 number = counts.get(each, 0)
                 told.append(f"{self.log.name}: {number} {describe_filter(number, replace(only, severities=(each,)))}.")
         if Group.TEMPLATE in query.group_by:
-            kinds = await self.logs.templates(log, self.scope, only, limit=top)
-            told += [f"{plain_count_of(number, 'time')}: {template}" for template, number in kinds]
+            told += [
+                f"{plain_count_of(number, 'time')}: {kind}" for kind, number in await self._top("template", only, top)
+            ]
         if Group.PATH in query.group_by:
-            paths = await self.logs.paths(log, self.scope, only, limit=top)
+            paths = await self._top("path", only, top)
             told += [f"{path}: {number} {describe_filter(number, only)}." for path, number in paths]
         return told
+
+    async def _top(self, field: str, only: LineFilter, limit: int) -> Sequence[tuple[str, int]]:
+        log = self.log.document_id
+        return (await self.logs.fields(log, self.scope, only, field, zone=UTC, limit=limit)).counts
 
     async def _overview(self, query: LogQuery) -> Passage:
         """Return a passage with the numbers of lines, by severity and for frequent templates, and the time range."""
@@ -269,7 +274,7 @@ class LogAnswers:
                 f"First entry {format_time(first.astimezone(zone))}, last entry {format_time(last.astimezone(zone))}."
             )
             told += await self._guessed_year()
-        kinds = await self.logs.templates(log, self.scope, _ALL_LINES, limit=query.top or TOP)
+        kinds = await self._top("template", _ALL_LINES, query.top or TOP)
         told += [f"{number} times: {template}" for template, number in kinds if number > 1]
         return text_passage(self.log, "\n".join(told))
 

@@ -132,16 +132,10 @@ class LogStore(Protocol):
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         """Return the first and the last moment that a line names."""
 
-    async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        """Return the most frequent templates of matching lines with their counts, most frequent first."""
-
-    async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        """Return the paths, such as /api/payment, that matching lines name first, with counts, most frequent first."""
-
     async def fields(
         self, log: DocumentId, scope: Scope, only: LineFilter, field: str, *, zone: tzinfo, limit: int
     ) -> FieldCounts:
-        """Return what matching lines name as a field: address, host, user, an hour in a zone, or a key of theirs."""
+        """Return what matching lines name as a field: address, path, an hour in a zone, a key; or their templates."""
 
     async def holding(self, scope: Scope, terms: Sequence[str], *, limit: int) -> list[tuple[DocumentId, LogLine, int]]:
         """Return the first lines of shown logs that hold all terms, with their logs and their offsets in these."""

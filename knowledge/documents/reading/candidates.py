@@ -25,19 +25,16 @@ _HEAD_WORDS: Final = 4
 _KEY: Final = re.compile(r"[\s:=]")
 _GAP: Final = re.compile(r"\s{2,}|:\s|\s+[-\u2013\u2014]\s|&mdash;")
 """What parts a term from the body beside it."""
-_CAPTION: Final = re.compile(r"[\s*_]*(?:table|figure|example|listing)\s+\d+(?:[-.]\d+)*\s*[.:].{0,120}", re.IGNORECASE)
 _HELD_ABOVE: Final = 0.75
 """What a word counts that stands in the headings above a block or in the sentence that introduces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A block of a passage. `source`: the passage's number from 1; `span` and `lead` are offsets in its text."""
+    """A block of a passage. `source`: the passage's number from 1; the spans of the block are offsets in its text."""
 
     source: int
     block: Block
-    span: Span
-    lead: Span | None
     text: str
     above: str
     share: float
@@ -54,7 +51,7 @@ class Candidate:
     @property
     def size(self) -> int:
         """The number of its characters."""
-        return self.span.end - self.span.start
+        return self.block.span.end - self.block.span.start
 
 
 def widen(passages: Sequence[Passage], wholes: Iterable[WholeDocument]) -> dict[PassageId, tuple[Passage, list[Block]]]:
@@ -122,7 +119,7 @@ def candidates(question: Question, evidence: Sequence[Evidence], blocks: Sequenc
         for block in own:
             place = passage.document_id, offset + block.span.start, offset + block.span.end
             text = each.text[slice(*block.span)]
-            if place in seen or not any(map(str.isalnum, text)) or _CAPTION.fullmatch(text):
+            if place in seen or not any(map(str.isalnum, text)):
                 continue
             if _is_question(block, text, question) or question.is_turned_by(text):
                 continue
@@ -152,8 +149,6 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
     return Candidate(
         source=source,
         block=block,
-        span=block.span,
-        lead=block.lead,
         text=own,
         above=above,
         share=(nearest + _share(question, Held(own), around)) / 2,

@@ -12,29 +12,29 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from hardwon.models.documents import Passage, PassageId, PassageKind
 from knowledge.documents.access import Scope
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
+from knowledge.documents.answering.query_rewriting import refers
 from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind
 from knowledge.documents.models import Profile
 from knowledge.documents.ports import PassageStore
 from knowledge.documents.reading.candidates import Candidate, blocks_in, candidates, widen
 from knowledge.documents.reading.embedding_cache import SentenceVectors
-from knowledge.documents.reading.question import Held, Question, Word
+from knowledge.documents.reading.question import Held, Question, Word, asking_part
 from knowledge.documents.relevance import Scale, default_scale
 from knowledge.documents.retrieval.spelling import IsWord
 from knowledge.documents.verification.verify import DraftClaim, Evidence, claims_per_line
-from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.text.bm25 import term_counts, words_and_wholes
 from knowledge.text.tokens import MEASURES, OPPOSITES
 
-READING: Final = 31
+READING: Final = 32
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 MAX_EMBEDDED: Final = 16
 """Blocks that are compared by sense, those with most of the question's words."""
@@ -45,9 +45,8 @@ SAME_SENSE: Final = 0.58
 MAX_QUOTED: Final = 3
 MAX_COMPUTED: Final = 1_000
 """Lines of computed passages after which no further list is told: each one is told whole or not at all."""
-NEAR_BEST: Final = 0.08
-NEAR_BEST_ELSEWHERE: Final = 0.06
-"""How near the best block another one comes that is quoted beside it, of the same passage and of another."""
+NEAR_BEST: Final = 0.06
+"""How near the best block another one comes that is quoted beside it."""
 NAMED: Final = 0.15
 """What a block gains that is about what the question names."""
 PASSAGE_SHARE: Final = 0.15
@@ -56,7 +55,6 @@ SIZE_COST: Final = 0.03
 """What a block loses for each doubling of its size: of two that answer, the smaller one is quoted."""
 _SIZED: Final = 200
 COSINE_SHARE: Final = 0.6
-_ENTRIES: Final = frozenset({BlockKind.ROW, BlockKind.SETTING, BlockKind.ITEM, BlockKind.DEFINITION})
 _COMPARES: Final = re.compile(r"\b(?:differ\w*|compare\w*|versus|vs|between)\b", re.IGNORECASE)
 _ASKS_SEVERAL: Final = re.compile(rf"{_COMPARES.pattern}|\b(?:and|or|both|each)\b|\?[^?]+\?", re.IGNORECASE)
 """A model may answer from several blocks what one question asks of several things."""
@@ -85,40 +83,22 @@ class SignWeights:
     """Weights of the signals; `level` is the probability from which on a question is answered."""
 
     intercept: float
-    passage: float
-    block: float
-    words: float
-    beyond_title: float
-    named: float
+    weights: Signs
     level: float
 
     def chance(self, signs: Signs) -> float:
         """Return how likely it is that a block answers, 0..1, where half of all questions are answered."""
-        logit = (
-            self.intercept
-            + self.passage * signs.passage
-            + self.block * signs.block
-            + self.words * signs.words
-            + self.beyond_title * signs.beyond_title
-            + self.named * signs.named
-        )
+        logit = self.intercept + sum(weight * sign for weight, sign in zip(self.weights, signs, strict=True))
         return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
 BUNDLED: Final = SignWeights(
-    intercept=-6.47, passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5, level=0.56
+    intercept=-6.47,
+    weights=Signs(passage=4.77, block=4.14, words=1.01, beyond_title=3.15, named=1.5),
+    level=0.6,
 )
 """all-MiniLM-L6-v2; other models by their scale. Fitted on one half of two sets of questions (docs/evaluation.md)."""
-
-
-class Statistics(Protocol):
-    """Document frequencies of terms among the passages of a scope."""
-
-    async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return how common terms are."""
-
-    async def scale(self) -> Scale:
-        """Return the scale of the embedding model."""
+FITTED: Final = default_scale("all-MiniLM-L6-v2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +126,13 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveDrafter(Drafter):
-    """Quotes blocks for one question. `scope` is that of the question: words are as rare as they are there."""
+    """Quotes blocks for one question. `scope` is that of the question: words are as rare as they are there.
+
+    `scale` is that of the embedding model, `FITTED` for the one that the weights were fitted on.
+    """
 
     embedder: Embedder
-    statistics: Statistics
+    scale: Scale
     passages: PassageStore
     scope: Scope
     sentences: SentenceVectors
@@ -167,11 +150,6 @@ class ExtractiveDrafter(Drafter):
     def extractive(self) -> bool:
         """Return True."""
         return True
-
-    @property
-    def degraded(self) -> str | None:
-        """Why the reranker did not order the blocks."""
-        return None if self.reranking is None else self.reranking.degraded
 
     def prompt_hash(self, profile: Profile) -> str:  # noqa: ARG002 - nothing is asked of a model
         """Return a hash of the weights and of how passages are read."""
@@ -192,16 +170,16 @@ class ExtractiveDrafter(Drafter):
         computed = list(_lines_of_computed(request.evidence))
         if computed:
             return Draft(claims=tuple(computed), sure=1.0)
+        request = _without_preface(request)
         read = await self._read(request)
         if not read.found:
             return Draft(sure=0.0)
-        scale = await self._same_scale()
         near = {
-            at: scale(each.passage.cosine)
+            at: self._as_fitted(each.passage.cosine)
             for at, each in enumerate(read.readable, 1)
             if each.passage.cosine is not None
         }
-        judged = await self._judge(request.searched, read, scale, near)
+        judged = await self._judge(request.searched, read, near)
         choice = choose(read.question, request.searched, judged, near, self.weights, _told_before(request))
         signs = choice.signs._asdict() if choice.signs else {}
         if not choice.chosen:
@@ -217,6 +195,7 @@ class ExtractiveDrafter(Drafter):
         """
         if next(_lines_of_computed(request.evidence), None) is not None or _is_foreign(request.question):
             return None
+        request = _without_preface(request)
         wider = await self.widen([each.passage for each in request.evidence], request.question)
         evidence = [
             each if passage is each.passage else Evidence(passage, passage.text)
@@ -241,17 +220,13 @@ class ExtractiveDrafter(Drafter):
         terms = list(term_counts(f"{request.question}\n{request.searched}"))
         question = Question(
             request.searched,
-            await self.statistics.statistics(self.scope, terms),
+            await self.passages.statistics(self.scope, terms),
             own=request.question if request.conversation else request.searched,
             is_word=self.is_word,
         )
         found = await asyncio.to_thread(self._candidates, question, evidence)
         found = await self._excuse(question, found, evidence) if found else []
         return _Read(question, evidence, [at for at, _ in readable], found)
-
-    async def improve(self, request: DraftRequest, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
-        """Return None: blocks stay what they are."""
-        return None
 
     def _candidates(self, question: Question, readable: Sequence[Evidence]) -> list[Candidate]:
         blocks = [
@@ -294,47 +269,36 @@ class ExtractiveDrafter(Drafter):
             for each, told in zip(ranked[:MAX_EXCUSED], held, strict=True)
         ] + ranked[MAX_EXCUSED:]
 
-    async def _judge(
-        self,
-        searched: str,
-        read: _Read,
-        scale: _Mapped,
-        near: Mapping[int, float],
-    ) -> list[Judged]:
+    async def _judge(self, searched: str, read: _Read, near: Mapping[int, float]) -> list[Judged]:
         """Return the candidates with most of the question's words, compared by sense."""
         ranked = sorted(read.found, key=lambda each: (len(each.missing), -each.share, each.size))[:MAX_EMBEDDED]
         texts = [part for each in ranked for part in _texts_to_embed(read.readable[each.source - 1], each)]
         query = (await self.embedder.embed([searched], "query")).vectors[0]
         nearness = (await self.sentences.of(texts, self.embedder, self.scope.workspace)) @ query
-        cosines = np.maximum(nearness[0::2], nearness[1::2])
+        cosines = [self._as_fitted(float(cosine)) for cosine in np.maximum(nearness[0::2], nearness[1::2])]
         judged = [
-            Judged(each, scale(float(cosine)), _worth(each, scale(float(cosine)), near.get(each.source, 0.0)))
+            Judged(each, cosine, _worth(each, cosine, near.get(each.source, 0.0)))
             for each, cosine in zip(ranked, cosines, strict=True)
         ]
         return judged if self.reranking is None else await _rerank(searched, judged, texts[0::2], self.reranking)
 
     def _claim(self, of: Candidate, read: _Read) -> DraftClaim:
         text, number = read.readable[of.source - 1].text, read.numbers[of.source - 1]
-        quote = text[slice(*of.span)]
-        told = of.block.told or quote
+        block, span = of.block, of.block.span
+        quote = text[slice(*span)]
+        told = block.told or quote
         quotes = [(number, quote)]
-        lead = (
-            text[slice(*of.lead)]
-            if of.lead is not None and of.block.kind not in {BlockKind.ITEM, BlockKind.ROW}
-            else ""
-        )
-        if lead and of.lead is not None and (of.lead.end <= of.span.start) and len(lead) + len(told) <= BUDGET:
-            told = f"{lead}\n{told}"
-            quotes.insert(0, (number, lead))
-        begin = of.marked.start - of.span.start
-        marked = begin, of.marked.end - of.span.start
-        return DraftClaim(text=told, quotes=tuple(quotes), names=of.block.told, marked=marked)
+        if block.lead and block.lead.end <= span.start and block.kind not in {BlockKind.ITEM, BlockKind.ROW}:
+            lead = text[slice(*block.lead)]
+            if len(lead) + len(told) <= BUDGET:
+                told = f"{lead}\n{told}"
+                quotes.insert(0, (number, lead))
+        marked = of.marked.start - span.start, of.marked.end - span.start
+        return DraftClaim(text=told, quotes=tuple(quotes), names=block.told, marked=marked)
 
-    async def _same_scale(self) -> _Mapped:
-        """Return a map from the model's cosines to those that the weights were fitted on."""
-        space = await self.embedder.space()
-        ours = default_scale("all-MiniLM-L6-v2")
-        return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
+    def _as_fitted(self, cosine: float) -> float:
+        """Return a cosine of the model as one of that which the weights were fitted on."""
+        return FITTED.cosine((cosine - self.scale.low) / (self.scale.high - self.scale.low))
 
 
 async def _rerank(searched: str, judged: Sequence[Judged], texts: Sequence[str], reranking: Reranking) -> list[Judged]:
@@ -419,8 +383,7 @@ def choose(  # noqa: PLR0917
     chosen = [best]
     for each in holding:
         size = sum(other.of.size for other in chosen) + each.of.size
-        near_enough = NEAR_BEST if each.of.source == best.of.source else NEAR_BEST_ELSEWHERE
-        if len(chosen) < MAX_QUOTED and size <= BUDGET and each.rank >= best.rank - near_enough:
+        if len(chosen) < MAX_QUOTED and size <= BUDGET and each.rank >= best.rank - NEAR_BEST:
             chosen += [each] if not any(_overlap(each.of, other.of) for other in chosen) else []
     return Choice(tuple(chosen), sure, signs=signs)
 
@@ -436,10 +399,9 @@ def _lacking(found: Sequence[Candidate]) -> tuple[Candidate, tuple[str, ...]]:
 
 
 def _signs(each: Judged, near: Mapping[int, float]) -> Signs:
-    """Return the signs of a candidate; the other rows of its passage are about something else than a row is."""
-    passage = max(near.values(), default=each.cosine)
+    """Return the signs of a candidate; a passage is as near as it is, however much of it is about something else."""
     return Signs(
-        passage=max(passage, each.cosine) if each.of.block.kind in _ENTRIES else passage,
+        passage=max([each.cosine, *near.values()]),
         block=each.cosine,
         words=each.of.nearest,
         beyond_title=each.of.beyond,
@@ -472,18 +434,15 @@ def _signs_of_all(question: Question, judged: Sequence[Judged], near: Mapping[in
 
 
 def _overlap(one: Candidate, other: Candidate) -> bool:
-    same = one.text == other.text
-    return same or (one.source == other.source and one.span.start < other.span.end and other.span.start < one.span.end)
+    own, others = one.block.span, other.block.span
+    meets = one.source == other.source and own.start < others.end and others.start < own.end
+    return meets or one.text == other.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    ours: Scale
-    theirs: Scale
-
-    def __call__(self, cosine: float) -> float:
-        share = (cosine - self.theirs.low) / (self.theirs.high - self.theirs.low)
-        return self.ours.cosine(share)
+def _without_preface(request: DraftRequest) -> DraftRequest:
+    """Return a request for the sentences that ask, unless they refer to others: what was told first is no condition."""
+    asking = asking_part(request.searched)
+    return request if request.conversation or refers(asking) else replace(request, searched=asking)
 
 
 def _told_before(request: DraftRequest) -> str:

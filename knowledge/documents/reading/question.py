@@ -48,7 +48,6 @@ _DIGITS: Final = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.
 _DIGITS_WORDS: Final = {number: stem(word) for word, number in _DIGITS.items()}
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _COMPARED: Final = re.compile(r"\bbetween\s+(.{1,80}?)\s+and\s+(.{1,80}?)\s*(?:[?.]|\Z)", re.IGNORECASE)
-_QUOTED: Final = re.compile(r"[\"`\u201c]([^\"`\u201d\n]{2,80})[\"`\u201d]")
 _INNER_MARK: Final = re.compile(r"[_/\\:@#.]|(?<=[a-z])(?=[A-Z])")
 _VERSION: Final = re.compile(r"v?(\d+(?:\.\d+)+(?:\.x)?)", re.IGNORECASE)
 _ENDS: Final = (".", "?", "!", ":", "\n")
@@ -63,15 +62,12 @@ _YES_NO: Final = re.compile(
     re.IGNORECASE,
 )
 _DENIED: Final = re.compile(r"\b(?:not|no|without)\s+(?:the |an? |any |be )?([a-z]{2,})", re.IGNORECASE)
-_ONLY: Final = re.compile(r"\bonly\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r"[\s-]+([a-z]{2,})\b")
 """A plural noun or a unit behind a number, which then only counts or measures what is asked for."""
 _SINCE: Final = re.compile(r"\bsince (?:when|which|what)\b", re.IGNORECASE)
 _DATED: Final = re.compile(r"\b(?:since|until|v?\d+\.\d+|(?:19|20)\d\d)\b", re.IGNORECASE)
 _AROUND: Final = "?!.,;:()[]<>{}'\"`*=-#|"
 _NAMING_MARKS: Final = ("/", "-", "$", "@", "~", ".")
-_ADDRESSES: Final = frozenset({"url", "urls", "uri", "link", "links"})
-"""Words for what a text shows without naming it."""
 _VERSION_WORDS: Final = r"(?:version|versions|release|v)"
 
 
@@ -109,8 +105,6 @@ class Held:
 
     def has(self, word: Word) -> bool:
         """Return whether a word is held, in whatever inflected form; of an identifier in parts, all of them."""
-        if word.written.lower() in _ADDRESSES and "://" in self.text:
-            return True
         if word.written[:1] in _NAMING_MARKS:
             return re.search(rf"(?<![^\W_]){re.escape(word.written.lower())}(?![^\W_])", self.text) is not None
         if word.written.isdigit():
@@ -194,7 +188,7 @@ class Question:
         self._stems = frozenset(each for word in self.words for each in word.stems)
         self._denied = _denied_stems(own)
         self.weights = {each: self._weight(each) for each in self.words}
-        asked = frozenset(_words(without_accents(_asking_part(own))))
+        asked = frozenset(_words(without_accents(asking_part(own))))
         self.compared = tuple(_compared(without_accents(own)))
         self.required = tuple(
             each for each in self.words if each in asked and (self._is_required(each) or each.stems in self.compared)
@@ -211,8 +205,6 @@ class Question:
         found = [each for each in self.required if not held.has(each) or self._is_other_version(each, text, title)]
         if _SINCE.search(self.text) and not _DATED.search(text):
             found.append(Word("since", ("sinc",), exact=True))
-        if found and self._is_excluded(held, text):
-            return ()
         return tuple(found)
 
     def is_usual(self, word: Word) -> bool:
@@ -248,11 +240,6 @@ class Question:
         if _YES_NO.match(self.text):
             return False
         return all(each in self._stems or each in _ASKING_STEMS for each in held.stems)
-
-    def _is_excluded(self, held: Held, text: str) -> bool:
-        """Return whether a text says of what a question asks that it is true of something else alone."""
-        others = [each for each in self.words if not held.has(each)]
-        return _YES_NO.match(self.text) is not None and len(others) == 1 and _ONLY.search(text) is not None
 
     def _is_other_version(self, word: Word, text: str, title: str) -> bool:
         """Return whether a number is the version of what the document is about, and is not told as one."""
@@ -295,17 +282,16 @@ def _denied_stems(text: str) -> frozenset[str]:
     return frozenset(stem(found[1].lower()) for found in _DENIED.finditer(text))
 
 
-def _asking_part(text: str) -> str:
+def asking_part(text: str) -> str:
     """Return the sentences of a message that ask, all of it if none does."""
     asking = [
         each for each in re.findall(r"[^.!?\n]*(?:[.!?](?=\S)[^.!?\n]*)*[.!?]?", text) if each.rstrip().endswith("?")
     ]
-    return " ".join(asking) or text
+    return " ".join(asking).strip() or text
 
 
 def _words(text: str) -> Iterator[Word]:
     """Yield the words of a question that are more than stop words."""
-    quoted = [found.span(1) for found in _QUOTED.finditer(text)]
     at, title, before, restricts = 0, _is_title(text), "", False
     for chunk in chunks(text):
         begin = max(text.find(chunk, at), at)
@@ -318,7 +304,6 @@ def _words(text: str) -> Iterator[Word]:
             before = chunk
             continue
         first = not text[:begin].strip(" \"'`*([") or text[:begin].rstrip(" \"'`*([").endswith(_ENDS)
-        inner = any(start <= begin < end for start, end in quoted)
         name = chunk[:1].isupper() and not first and not title
         marked = any(map(str.isdigit, chunk)) or _INNER_MARK.search(chunk) is not None
         signs = re.search(r"(?<![^\W_])(?:--?|[/$@~.])\Z", text[:begin])
@@ -328,7 +313,7 @@ def _words(text: str) -> Iterator[Word]:
             continue
         if chunk.isdigit() and (found := _COUNTED.match(text, at)) and (found[1][-1] == "s" or found[1] in MEASURES):
             continue
-        exact = inner or name or marked or (len(chunk) > 1 and chunk.isupper())
+        exact = name or marked or (len(chunk) > 1 and chunk.isupper())
         if exact and (whole is None or marked):
             behind = before if chunk.isdigit() and any(map(str.isalpha, before)) and words_and_whole(before)[0] else ""
             yield Word(chunk, tuple(map(stem, parts)), exact, restricts, behind)

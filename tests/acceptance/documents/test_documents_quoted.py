@@ -179,3 +179,12 @@ async def test_a_follow_up_is_not_answered_with_what_was_told_before(opens: Open
         again = await tool.answer(None, "And when is its sandbox reset?", conversation=said)
     assert [claim.text[:19] for claim in then.claims] == ["Fastcard settles pa"]
     assert any("02:00" in claim.text for claim in again.claims)
+
+
+async def test_what_is_told_before_a_question_is_no_condition_of_its_answer(opens: Opens) -> None:
+    asked = "We moved to a new box at Hetzner on Monday. When is the sandbox of Fastcard reset?"
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "fastcard.md", CARDS.encode())
+        await opened.documents.indexing.run()
+        answer = await AnswerFromGlobalKB(opened.answering, ADMIN).answer(None, asked)
+    assert any("Sunday" in claim.text for claim in answer.claims)

@@ -73,29 +73,16 @@ class PostgresLogs(WorkspaceStore, LogStore):
         return [replace(to_document(row), generation=row.counted, version=row.counted) for row in rows]
 
     async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
-        return dict(await self._counted(sa.func.coalesce(_L.severity, ""), self._fitting(log, scope, only)))
+        severity = sa.func.coalesce(_L.severity, "").label("severity")
+        number = sa.func.count().label("number")
+        query = sa.select(severity, number).select_from(kb_lines).where(*self._fitting(log, scope, only))
+        return {row.severity: row.number for row in await self._all(query.group_by(severity))}
 
     async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         ends = (sa.func.min(_L.ts), sa.func.max(_L.ts))
         query = sa.select(*ends).select_from(kb_lines).where(sa.func.isfinite(_L.ts))
         first, last = await self._one(query.where(*self._fitting(log, scope, LineFilter())))
         return first, last
-
-    async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        return await self._counted(_L.template, [*self._fitting(log, scope, only), _L.template != ""], limit)
-
-    async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
-        path = sa.func.substring(_L.text, _PATH)
-        return await self._counted(path, [*self._fitting(log, scope, only), path != ""], limit)
-
-    async def _counted(
-        self, of: sa.ColumnElement[str], fitting: Sequence[sa.ColumnElement[bool]], limit: int | None = None
-    ) -> list[tuple[str, int]]:
-        """Return the values that lines have of a column, with how many lines each, the most first."""
-        number = sa.func.count()
-        query = sa.select(of, number).select_from(kb_lines).where(*fitting)
-        query = query.group_by(sa.text("1")).order_by(number.desc(), sa.text("1")).limit(limit)
-        return [(value, count) for value, count in await self._all(query)]
 
     async def fields(
         self, log: DocumentId, scope: Scope, only: LineFilter, field: str, *, zone: tzinfo, limit: int
@@ -104,7 +91,7 @@ class PostgresLogs(WorkspaceStore, LogStore):
             offset = zone.utcoffset(None) or timedelta(0)
             value: sa.ColumnElement[Any] = sa.func.to_char(sa.func.timezone("UTC", _L.ts) + offset, unit)
         else:
-            value = _field_of_line(field)
+            value = _L.template if field == "template" else _field_of_line(field)
         number = sa.func.count()
         each = sa.select(value.label("value")).select_from(kb_lines).where(*self._fitting(log, scope, only))
         by_line = each.offset(0).subquery()  # else the value is read of each line twice
