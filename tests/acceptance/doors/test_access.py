@@ -17,6 +17,7 @@ from jobs.scheduler import list_jobs
 from jobs.table import run_job
 from knowledge.access.permissions import operations
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
+from knowledge.adapters.postgres.engine.database import CompiledQuery
 from knowledge.models import NewEntry
 from knowledge.wiring.open import SERVICES, Knowledge
 from orchestrator.evaluation import doctor
@@ -54,11 +55,19 @@ def io_counted(knowledge: Knowledge) -> Iterator[list[str]]:
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
         sent.append(statement)
 
+    arguments = CompiledQuery.arguments
+
+    def note_direct(query: CompiledQuery, *given: Any) -> Any:  # what goes past SQLAlchemy
+        sent.append(query.text)
+        return arguments(query, *given)
+
     sa.event.listen(knowledge.engine.sync_engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        sa.event.remove(knowledge.engine.sync_engine, "before_cursor_execute", note)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CompiledQuery, "arguments", note_direct)
+        try:
+            yield sent
+        finally:
+            sa.event.remove(knowledge.engine.sync_engine, "before_cursor_execute", note)
 
 
 def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) -> None:
