@@ -166,6 +166,7 @@ async def test_counters_are_the_counts_after_any_mix_of_operations_and_kills(
     assert (await second.stats()).entries == (await knowledge.stats()).entries
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mutant",
     [
@@ -187,6 +188,7 @@ async def test_without_a_trigger_the_comparison_fails(knowledge: Knowledge, muta
     assert await of_counters(knowledge.engine) != await counted(knowledge.engine)
 
 
+@pytest.mark.long
 async def test_vectors_that_go_with_their_points_are_counted(knowledge: Knowledge) -> None:
     """By the foreign key they would go after the point, which has the workspace."""
     await learn(knowledge, failure(), failure(task_id="T-2", failure_description="The disk is full"))
@@ -197,6 +199,7 @@ async def test_vectors_that_go_with_their_points_are_counted(knowledge: Knowledg
     assert await of_counters(knowledge.engine) == await counted(knowledge.engine)
 
 
+@pytest.mark.long
 async def test_a_pattern_that_a_checkpoint_is_founding_is_not_counted(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     await knowledge.capture.capture(failure(task_id="T-2", failure_description="The disk is full"))
@@ -209,6 +212,7 @@ async def test_a_pattern_that_a_checkpoint_is_founding_is_not_counted(knowledge:
     assert [*found, (await knowledge.stats()).patterns] == [1, 2]
 
 
+@pytest.mark.long
 async def test_what_is_rolled_back_is_not_counted(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     before = await of_counters(knowledge.engine)
@@ -218,6 +222,7 @@ async def test_what_is_rolled_back_is_not_counted(knowledge: Knowledge) -> None:
     assert await of_counters(knowledge.engine) == before == await counted(knowledge.engine)
 
 
+@pytest.mark.long
 async def test_rows_are_folded_by_checkpoints_and_by_many_at_once_without_loss(
     knowledge: Knowledge, opens: Opens
 ) -> None:

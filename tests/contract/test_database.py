@@ -140,6 +140,7 @@ async def test_a_workspace_never_gets_a_connection_that_postgres_said_it_would_c
         await others.dispose()
 
 
+@pytest.mark.long
 async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

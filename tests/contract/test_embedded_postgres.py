@@ -246,6 +246,7 @@ def refused_soon(dsn: str) -> bool:
 # Shared, and left one by one
 
 
+@pytest.mark.long
 def test_two_processes_share_one_server_and_the_last_to_leave_stops_it(home: Path, hold: Hold) -> None:
     first = hold(home)
     dsn = first.dsn()

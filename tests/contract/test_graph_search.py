@@ -340,6 +340,7 @@ async def test_scrolls_counts_and_deletions_do_not_show_the_shards(shards: int, 
         assert [one.id for one in await client.retrieve("c", [59, 60])] == [60]
 
 
+@pytest.mark.long
 async def test_a_collection_with_a_layout_of_its_own_tells_it_and_is_changed_in_place(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     server = QdrantOverEdge(tmp_path, Options(graphs=GraphPolicy(indexing_threshold_kb=10, at_once=True)))

@@ -60,6 +60,7 @@ async def test_an_endpoint_that_cannot_be_asked_for_json_is_asked_without_from_t
     assert server.calls == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "advice"),
     [

@@ -178,6 +178,7 @@ async def test_fewer_dimensions_are_asked_for_only_when_wanted(server: OpenAISer
 # Failures that pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [

@@ -79,6 +79,7 @@ async def test_statements_of_their_own_commit_by_themselves_and_roll_back_by_the
         await engine.dispose()
 
 
+@pytest.mark.long
 async def test_a_statement_that_is_cancelled_leaves_nothing_to_others(database_url: str) -> None:
     with behind(database_url) as engine:
         for opened in (autocommit, transaction):

@@ -58,6 +58,7 @@ async def opened(
 # Whole answers over shards
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shards", [1, 2, 3])
 async def test_the_one_point_with_a_word_is_found_and_every_hit_has_both_its_scores(
     shards: int, cluster: QdrantClusterProcess
@@ -116,6 +117,7 @@ async def test_answers_are_not_compressed_and_a_search_is_two_queries(tmp_path: 
 # Nodes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 async def test_with_a_node_dead_and_one_hanging_every_search_is_answered_in_time(
     order: tuple[int, ...], cluster: QdrantClusterProcess
@@ -136,6 +138,7 @@ async def test_with_a_node_dead_and_one_hanging_every_search_is_answered_in_time
         assert sorted(times)[20] < 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 async def test_a_process_that_starts_beside_a_dead_and_a_hanging_node_answers_its_first_search_in_time(
     order: tuple[int, ...], cluster: QdrantClusterProcess
@@ -152,6 +155,7 @@ async def test_a_process_that_starts_beside_a_dead_and_a_hanging_node_answers_it
         assert time.perf_counter() - began < 1.2
 
 
+@pytest.mark.long
 async def test_a_write_leaves_a_node_that_hangs_for_one_that_answers(cluster: QdrantClusterProcess) -> None:
     async with opened(*cluster.urls, layout=Layout(replication=3)) as index:
         await index.ensure(SPACE)
@@ -162,6 +166,7 @@ async def test_a_write_leaves_a_node_that_hangs_for_one_that_answers(cluster: Qd
         assert await index.count(SPACE, "default") == 1
 
 
+@pytest.mark.long
 async def test_a_slow_consensus_is_waited_for_beside_the_deadline_of_a_query(tmp_path: Path) -> None:
     """S9, S14: making a collection beside a dead node takes 11 s, the first write beside a hanging one 9.5 s."""
     with QdrantClusterProcess(tmp_path, timing=Timing(create=3.0, first_write=2.0)) as slow:
@@ -173,6 +178,7 @@ async def test_a_slow_consensus_is_waited_for_beside_the_deadline_of_a_query(tmp
     assert cluster_nodes.WRITE_SECONDS > 31 > cluster_nodes.READ_SECONDS
 
 
+@pytest.mark.long
 async def test_processes_that_ensure_through_all_nodes_at_once_all_succeed(tmp_path: Path) -> None:
     """S16: the nodes that did not make it cannot read it for a moment."""
     with QdrantClusterProcess(tmp_path, timing=Timing(settle=0.5)) as settling:
@@ -183,6 +189,7 @@ async def test_processes_that_ensure_through_all_nodes_at_once_all_succeed(tmp_p
             await index.aclose()
 
 
+@pytest.mark.long
 async def test_expired_points_go_though_the_node_asked_counts_none(
     tmp_path: Path, cluster: QdrantClusterProcess
 ) -> None:
@@ -198,6 +205,7 @@ async def test_expired_points_go_though_the_node_asked_counts_none(
             assert await other.count(SPACE, "default") == 0
 
 
+@pytest.mark.long
 async def test_reads_go_to_other_nodes_while_one_that_came_back_may_be_stale(
     cluster: QdrantClusterProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +226,7 @@ async def test_reads_go_to_other_nodes_while_one_that_came_back_may_be_stale(
         assert time.monotonic() - began < 5.5
 
 
+@pytest.mark.long
 async def test_lost_shards_are_told_with_their_nodes_and_what_to_do(cluster: QdrantClusterProcess) -> None:
     """S7, S10."""
     async with opened(cluster.urls[0], layout=Layout(replication=1, shards=3)) as index:
@@ -233,6 +242,7 @@ async def test_lost_shards_are_told_with_their_nodes_and_what_to_do(cluster: Qdr
     assert "{" not in said
 
 
+@pytest.mark.long
 async def test_health_tells_nodes_replicas_and_what_one_more_death_would_take(cluster: QdrantClusterProcess) -> None:
     async with opened(*cluster.urls) as index:
         await index.ensure(SPACE)
@@ -327,6 +337,7 @@ async def _ensure_and_write(index: QdrantServerIndex) -> None:
     await index.upsert(SPACE, points)
 
 
+@pytest.mark.long
 async def test_addresses_of_two_clusters_or_versions_are_refused(tmp_path: Path) -> None:
     with (
         QdrantClusterProcess(tmp_path / "a", size=2) as one,
@@ -408,6 +419,7 @@ async def test_a_key_limited_to_the_collections_is_enough_once_they_exist(tmp_pa
             assert len(await index.search(SPACE, vector, NO_WORDS, WHERE, limit=5)) == 1
 
 
+@pytest.mark.long
 async def test_strict_limits_below_what_a_query_needs_are_told_at_the_first_use(tmp_path: Path) -> None:
     """S18."""
     with QdrantProcess(tmp_path) as process:

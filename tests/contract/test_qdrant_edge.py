@@ -82,6 +82,7 @@ async def all_ids(index: QdrantEdgeIndex) -> set[PointId]:
 # One owner
 
 
+@pytest.mark.long
 async def test_a_second_opener_in_another_process_learns_who_has_the_directory(directory: Path) -> None:
     index = await opened(directory)
     script = """
@@ -119,6 +120,7 @@ async def test_a_shard_somebody_else_has_open_is_in_use_too(directory: Path) -> 
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_a_forked_child_is_refused_instead_of_hanging(directory: Path) -> None:
     script = """
 async def main():
@@ -154,6 +156,7 @@ async def test_only_its_owner_may_read_the_directory(directory: Path) -> None:
 # Durability
 
 
+@pytest.mark.long
 async def test_a_kill_after_an_acknowledged_write_loses_nothing(directory: Path) -> None:
     """D30."""
     script = """
@@ -177,6 +180,7 @@ asyncio.run(main())
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_a_collection_half_made_or_half_dropped_by_a_kill_is_cleared_away(directory: Path) -> None:
     index = await opened(directory)
     await index.aclose()
@@ -310,6 +314,7 @@ async def test_no_exception_of_the_engine_escapes(directory: Path) -> None:
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_an_engine_that_panics_at_damaged_points_is_named_with_the_way_to_rebuild_it(directory: Path) -> None:
     """G15. A panic of the engine is no Exception: nothing that degrades or reports would see it."""
     index = await opened(directory)
@@ -373,6 +378,7 @@ async def test_the_payload_holds_texts_only_and_leaves_absent_fields_out(directo
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_opening_again_keeps_everything_and_gives_back_the_space_of_deleted_points(directory: Path) -> None:
     points = make_points(3000)
     index = await opened(directory)
@@ -423,6 +429,7 @@ async def test_long_work_lets_the_event_loop_go_on(directory: Path) -> None:
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_a_collection_that_several_ask_for_at_once_is_made_once(directory: Path) -> None:
     """Others have their turns while it is made, and it may be dropped at once; whoever gave up left nothing."""
     index = QdrantEdgeIndex(directory, reserve_mb=1)
@@ -437,6 +444,7 @@ async def test_a_collection_that_several_ask_for_at_once_is_made_once(directory:
     assert half_done(directory) == []
 
 
+@pytest.mark.long
 async def test_whoever_waits_while_a_collection_is_made_anew_finds_it_there(directory: Path) -> None:
     """Dropped by one call and made by the next, it was gone to those that had waited for the call before."""
     index = QdrantEdgeIndex(directory, reserve_mb=1)
@@ -491,6 +499,7 @@ class Disk:
             there.write_bytes(kept)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("torn", [0.0, 0.1, 0.5, 0.9, 1.0])
 async def test_a_power_cut_after_an_acknowledged_write_loses_nothing(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: float

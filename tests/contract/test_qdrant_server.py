@@ -184,6 +184,7 @@ async def test_the_collection_gets_every_payload_index_plain_dot_products_and_bo
     assert (made.config.hnsw_config.m, made.config.hnsw_config.payload_m) == (16, 16)
 
 
+@pytest.mark.long
 async def test_payload_indexes_a_killed_ensure_did_not_come_to_are_made_by_the_next(inside: Inside) -> None:
     server, index = inside
     await index.drop(SPACE)

@@ -238,6 +238,7 @@ def process(tmp_path: Path) -> Iterator[QdrantClusterProcess]:
         yield process
 
 
+@pytest.mark.long
 def test_the_control_port_does_the_same_to_a_process_and_a_kill_of_all_loses_nothing(
     process: QdrantClusterProcess,
 ) -> None:

@@ -226,6 +226,7 @@ def solutions(found: list[Pattern] | tuple[Pattern, ...]) -> list[str]:
     return [pattern.solution for pattern in found]
 
 
+@pytest.mark.long
 async def test_a_dead_index_leaves_what_is_told_word_for_word(shop: Knowledge, qdrant: QdrantProcess) -> None:
     queries = shop.queries
     before = await queries.query_for_failure("The cart shows no prices", ERROR, min_relevance=0.5)
@@ -290,6 +291,7 @@ async def test_a_hanging_index_leaves_40_of_40_contexts_what_is_told_word_for_wo
     assert make().index.is_open
 
 
+@pytest.mark.long
 async def test_a_slow_index_is_waited_for_where_nothing_is_known_word_for_word(
     shop: Knowledge, qdrant: QdrantProcess
 ) -> None:
@@ -407,6 +409,7 @@ MORE: list[NewEntry] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "faults",
     [

@@ -72,6 +72,7 @@ _EDITS = {
 }
 
 
+@pytest.mark.long
 @over("edit", list(_EDITS))
 async def test_what_was_changed_in_postgres_is_not_shown_and_is_named(knowledge: Knowledge, edit: str) -> None:
     (entry_id,) = await learn(knowledge, lesson())

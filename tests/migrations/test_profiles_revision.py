@@ -66,6 +66,7 @@ async def answers(knowledge: Knowledge) -> list[list[Pattern]]:
     return [await knowledge.queries.query_for_task(each, min_relevance=0, max_results=10) for each in QUESTIONS]
 
 
+@pytest.mark.long
 async def test_a_store_of_before_ranks_to_the_last_bit_alike_and_gets_its_profiles_when_pruned(
     opens: Opens, engine: AsyncEngine, home: Path
 ) -> None:

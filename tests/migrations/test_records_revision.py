@@ -94,6 +94,7 @@ async def test_a_store_of_before_is_one_of_revision_0026(engine: AsyncEngine, po
     assert lines[0] == lines[1]
 
 
+@pytest.mark.long
 async def test_what_was_learned_before_becomes_records_and_counts_stay(
     opens: Opens, engine: AsyncEngine, clock: SetClock, home: Path
 ) -> None:

@@ -66,6 +66,7 @@ def vectors(run: Callable[[npt.NDArray[np.int64]], Any], told: Sequence[list[int
     return made
 
 
+@pytest.mark.long
 def test_in_float32_the_vectors_are_those_of_the_packaged_file() -> None:
     assert len(token_ids()) > 30
     assert {len(ids) for ids in token_ids()} >= {3, 256}
@@ -92,6 +93,7 @@ def test_the_same_file_always_gives_the_same_graph_and_the_same_vectors() -> Non
     np.testing.assert_array_equal(fused_vectors(again), fused_vectors(model))
 
 
+@pytest.mark.long
 def test_a_vector_does_not_depend_on_what_was_embedded_before() -> None:
     session = fused(quantised=True).open(onnxruntime, options())
     alone = [session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0] for ids in token_ids()]

@@ -185,6 +185,7 @@ def test_the_image_installs_by_hash_only() -> None:
         assert re.search(r"--require-hashes .*-r requirements\.lock|--constraint requirements\.lock", step), step
 
 
+@pytest.mark.long
 def test_two_runs_of_the_tests_at_once_take_no_port_of_each_other() -> None:
     script = "from tests.support.processes import free_port; print(free_port(), flush=True); input()"
     pipe, started = subprocess.PIPE, [sys.executable, "-c", script]

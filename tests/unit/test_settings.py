@@ -277,6 +277,7 @@ def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch
     assert "hush-hush" not in "".join(traceback.format_exception(refused.value))
 
 
+@pytest.mark.long
 @over("variable, blank", itertools.product(TAKEN, ["", " ", "\t \n"]))
 def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARDWON_HOLDOUT", raising=False)  # tests withhold no hint

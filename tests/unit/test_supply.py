@@ -77,6 +77,7 @@ def test_t28_the_environment_holds_nothing_in_another_version_than_the_lock_says
     assert {name: installed[name] for name in both if installed[name] not in locked[name]} == {}
 
 
+@pytest.mark.long
 @over("package", ["knowledge", "orchestrator", "jobs", "migrations"])
 def test_t28_nothing_of_ours_loads_a_pickle(package: str) -> None:
     for path in sorted((ROOT / package).rglob("*.py")):
@@ -165,6 +166,7 @@ LISTING = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=Tru
 TRACKED = [name for name in LISTING.split("\0") if name and (ROOT / name).is_file()]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not TRACKED, reason="this is no checkout: git says which files belong to it")
 def test_the_archive_of_the_source_holds_the_tracked_files_and_no_others(sdist: tarfile.TarFile) -> None:
     held = {name.partition("/")[2] for name in sdist.getnames()}

@@ -58,6 +58,7 @@ async def taught(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> Knowl
     return knowledge
 
 
+@pytest.mark.long
 async def test_each_tool_has_the_solution_right_after_a_failure_and_once(
     taught: Knowledge, http: httpx.AsyncClient
 ) -> None:
@@ -75,6 +76,7 @@ async def test_each_tool_has_the_solution_right_after_a_failure_and_once(
         assert other.status_code == 200
 
 
+@pytest.mark.long
 async def test_a_sub_agent_gets_what_its_session_got(taught: Knowledge, http: httpx.AsyncClient) -> None:
     start = {"session_id": "s1", "agent_id": "a1", "agent_type": "default"}
     assert (await http.post("/v1/hooks/claude-code/SubagentStart", json=start)).status_code == 204

@@ -60,6 +60,7 @@ async def empty_store(tmp: Path) -> AsyncIterator[tuple[Knowledge, KnowledgeSett
         yield knowledge, own
 
 
+@pytest.mark.long
 async def test_a_backup_is_tried_and_restores_what_was_learned(
     sealed: KnowledgeSettings, tmp_path: Path, home: Path
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_backup_is_tried_and_restores_what_was_learned(
         assert (await other.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_only_the_latest_are_kept_and_leftovers_go(sealed: KnowledgeSettings, tmp_path: Path) -> None:
     (tmp_path / "hardwon-20200101T000000.000000Z.backup").write_bytes(b"half of an archive")
     (tmp_path / "notes.txt").write_text("of somebody else")
@@ -98,6 +100,7 @@ async def test_only_the_latest_are_kept_and_leftovers_go(sealed: KnowledgeSettin
     ]  # fmt: skip
 
 
+@pytest.mark.long
 async def test_captures_during_a_backup_are_in_the_store_and_the_copy_is_of_one_moment(
     sealed: KnowledgeSettings, tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ async def test_captures_during_a_backup_are_in_the_store_and_the_copy_is_of_one_
         assert sum((await knowledge.stats()).entries.values()) == 43
 
 
+@pytest.mark.long
 async def test_what_does_not_pass_its_trial_is_no_backup(
     sealed: KnowledgeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +146,7 @@ async def test_what_does_not_pass_its_trial_is_no_backup(
     assert count_archives(tmp_path) == 1
 
 
+@pytest.mark.long
 async def test_an_encrypted_backup_opens_with_its_identity_alone(
     sealed: KnowledgeSettings, tmp_path: Path, home: Path
 ) -> None:
@@ -167,6 +172,7 @@ async def test_an_encrypted_backup_opens_with_its_identity_alone(
         assert (await other.stats()).patterns == 13
 
 
+@pytest.mark.long
 async def test_bad_backups_are_named_before_anything_is_changed(sealed: KnowledgeSettings, tmp_path: Path) -> None:
     async with opened(sealed) as knowledge:
         await learn(knowledge, *TOLD)
@@ -198,6 +204,7 @@ async def test_bad_backups_are_named_before_anything_is_changed(sealed: Knowledg
     assert list_backups(tmp_path) == []
 
 
+@pytest.mark.long
 async def test_the_present_stores_are_put_aside_whole(home: Path, tmp_path: Path) -> None:
     async with empty_store(home) as (knowledge, own):
         await learn(knowledge, *TOLD)
@@ -216,6 +223,7 @@ async def test_the_present_stores_are_put_aside_whole(home: Path, tmp_path: Path
         await put_aside(own.model_copy(update={"database_url": SecretStr("postgresql://nowhere/x")}))
 
 
+@pytest.mark.long
 async def test_the_job_makes_one_where_a_folder_is_named_and_one_at_a_time(
     sealed: KnowledgeSettings, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ async def test_again_brings_nothing_and_a_later_archive_is_refused(
         assert await seen(second) == shown
 
 
+@pytest.mark.long
 async def test_a_store_whose_documents_another_model_embedded_is_not_touched(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -186,6 +187,7 @@ async def test_a_store_whose_documents_another_model_embedded_is_not_touched(
             await second.archives.import_archive(as_stream(archive))
 
 
+@pytest.mark.long
 async def test_a_long_text_has_room_in_a_line(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
     """A row of an archive may be as long as a document: here 4 MB of letters that JSON writes in six characters."""
     text = "\n\n".join("ж" * 59 for _ in range(34_000))
@@ -264,6 +266,7 @@ async def test_a_change_of_model_takes_documents_along_before_it_switches(
             assert list(spaces) == [before.space.fingerprint]
 
 
+@pytest.mark.long
 async def test_passages_too_long_for_the_new_model_are_found_at_once_and_cut_anew(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:
@@ -279,6 +282,7 @@ async def test_passages_too_long_for_the_new_model_are_found_at_once_and_cut_ane
         assert (await find(knowledge, "Sentence number 7")).passages
 
 
+@pytest.mark.long
 async def test_a_document_that_is_embedded_while_the_model_changes_is_indexed_again(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:

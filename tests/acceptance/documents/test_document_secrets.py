@@ -65,6 +65,7 @@ async def test_the_title_that_a_file_has_inside_is_redacted() -> None:
     assert told.title == f"push with {HIDDEN}"
 
 
+@pytest.mark.long
 async def test_a_document_that_only_names_the_beginning_of_a_key_is_kept_whole(knowledge: Knowledge) -> None:
     """All that came after those words was taken for the key, and dropped."""
     guide = "The file begins with `-----BEGIN PRIVATE KEY-----`.\n\n## Renewing\n\nRun make renew in March.\n"
@@ -87,6 +88,7 @@ async def test_a_secret_cannot_be_guessed_from_the_hash_of_its_document(knowledg
     assert added.document.content_hash == first.content_hash != second.content_hash
 
 
+@pytest.mark.long
 async def test_with_redaction_off_all_is_kept_as_it_came(opens: Opens) -> None:
     async with opens(redaction=False) as knowledge:
         document = await add(knowledge, f"{TOKEN}.md", f"# Push\n\nwith {TOKEN}\n".encode())
@@ -150,6 +152,7 @@ async def test_no_question_is_stored_with_its_secrets(knowledge: Knowledge, capl
     )
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_two_questions_that_differ_in_a_secret_alone_are_one_to_the_cache(knowledge: Knowledge) -> None:
     """The key of a kept answer is a hash of the question: of the one that is kept, so that no secret can be guessed."""

@@ -296,6 +296,7 @@ async def test_a4_13_a_query_that_cannot_be_embedded_leaves_the_plain_search(
     )
 
 
+@pytest.mark.long
 async def test_a4_17_a4_26_without_tools_without_a_model_or_switched_off_it_is_the_plain_search(
     opens: Opens, server: OpenAIServer
 ) -> None:

@@ -74,6 +74,7 @@ async def ask(of: DocumentTool, scope_id: str | None, question: str, **more: Any
     return await of.call(arguments)
 
 
+@pytest.mark.long
 @over("kb, scope_id, place", BASES)
 async def test_a0_10_a0_20_a0_21_a0_22_a0_23_a0_30_each_tool_answers_from_its_own_base(
     knowledge: Knowledge, kb: str, scope_id: str | None, place: int
@@ -220,6 +221,7 @@ class AnswerFromProjectKB(DocumentTool):
     scope_argument = "project_id"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a0_02_a_new_kind_of_base_is_a_config_and_a_wrapper(knowledge: Knowledge) -> None:
     """At most 80 lines, and neither the core nor the tools that are there know of it."""
@@ -291,6 +293,7 @@ async def test_a0_14_a0_88_x_12_the_core_alone_asks_for_500_tokens_at_its_own_te
             assert "at most 500 tokens in all claims" in server.chats[-1]["messages"][0]["content"]
 
 
+@pytest.mark.long
 async def test_a0_11_k_is_five_unless_it_is_told(opens: Opens, server: OpenAIServer) -> None:
     async with opens(**with_model(server)) as knowledge:
         for number in range(9):
@@ -311,6 +314,7 @@ async def test_a0_52_an_empty_scope_is_said_without_asking_a_model(opens: Opens,
     assert (answer["confidence"], answer["sources"], server.chats) == (0.0, [], [])
 
 
+@pytest.mark.long
 async def test_seed_defect_sources_are_the_cited_ones_and_a_failure_is_a_status(
     opens: Opens, server: OpenAIServer
 ) -> None:

@@ -340,6 +340,7 @@ async def test_some_documents_are_embedded_while_others_are_written(
         assert (await knowledge.documents.indexing.run()).postponed == 1
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_document_whose_embeddings_another_version_kept_elsewhere_is_indexed_again(
     knowledge: Knowledge,

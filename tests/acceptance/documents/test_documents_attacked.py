@@ -138,6 +138,7 @@ async def test_t26_every_route_refuses_the_scopes_of_others(house: House) -> Non
     assert await house.untouched()
 
 
+@pytest.mark.long
 async def test_t26_ids_of_others_open_nothing_in_a_scope_of_ones_own(house: House) -> None:
     foreign = [str(document.document_id) for document in house.documents.values()]
     async with house.http("mallory") as http:
@@ -162,6 +163,7 @@ async def test_t26_ids_of_others_open_nothing_in_a_scope_of_ones_own(house: Hous
     assert await house.untouched()
 
 
+@pytest.mark.long
 async def test_t7_the_same_name_in_another_workspace_is_somebody_else(house: House) -> None:
     """An `admin` of another workspace included; naming this one is refused, and says nothing of it."""
     foreign = [str(document.document_id) for document in house.documents.values()]
@@ -195,6 +197,7 @@ async def test_t7_the_same_name_in_another_workspace_is_somebody_else(house: Hou
     assert not (await journal.events())[0].reviewed
 
 
+@pytest.mark.long
 async def test_a_refusal_does_not_tell_whether_there_is_anything(house: House) -> None:
     async with house.http("mallory") as http:
         said = {
@@ -204,6 +207,7 @@ async def test_a_refusal_does_not_tell_whether_there_is_anything(house: House) -
     assert said["77"] == said["78"]
 
 
+@pytest.mark.long
 async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) -> None:
     await put(house.knowledge, "more.md", SECRET, "user", "ann")
     async with house.http("mallory") as http:
@@ -220,6 +224,7 @@ async def test_t26_a_scope_without_its_base_is_not_searched_as_everything(knowle
         await knowledge.kb.search("ERR-4521", scope_id="2")
 
 
+@pytest.mark.long
 async def test_t26_a_name_that_reads_like_a_partition_or_a_pattern_is_only_a_name(house: House) -> None:
     bases = house.knowledge.documents.for_principal
     for name in ("user_ann_kb", "ann_kb", "%", "*", "local", "root", "case_77", "", "ann ", "../ann"):
@@ -227,6 +232,7 @@ async def test_t26_a_name_that_reads_like_a_partition_or_a_pattern_is_only_a_nam
         assert found.passages == (), name
 
 
+@pytest.mark.long
 async def test_what_postgres_has_no_place_for_is_refused_or_replaced(house: House) -> None:
     """No door ends in an error of ours, and nothing that a planner tells of a question is lost for it."""
     strange = "a\0\ud800b"

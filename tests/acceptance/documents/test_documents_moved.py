@@ -40,6 +40,7 @@ async def test_g22_the_hourly_comparison_leaves_alone_what_a_change_of_model_is_
     assert found == [3]
 
 
+@pytest.mark.long
 async def test_g22_a_question_that_began_before_its_index_was_dropped_is_asked_again(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:
@@ -58,6 +59,7 @@ async def test_g22_a_question_that_began_before_its_index_was_dropped_is_asked_a
         assert (await find(knowledge, "ERR-4521")).passages
 
 
+@pytest.mark.long
 async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_nothing(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:
@@ -109,6 +111,7 @@ async def test_g15_documents_that_a_killed_rebuild_left_out_come_back_with_the_n
         assert {passage.uri for passage in (await find(knowledge, "ERR-4521")).passages} >= {"guide.md"}
 
 
+@pytest.mark.long
 async def test_what_is_deleted_goes_from_the_index_without_waiting_for_what_is_to_be_indexed(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:

@@ -217,6 +217,7 @@ CODE = """class Lease:
 """
 
 
+@pytest.mark.long
 async def test_what_a_document_says_to_terminals_is_not_said_to_them(
     knowledge: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +229,7 @@ async def test_what_a_document_says_to_terminals_is_not_said_to_them(
     assert not {"\x1b", "\x07", "\u202e"} & set(shown.out + shown.err)
 
 
+@pytest.mark.long
 async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: pytest.CaptureFixture[str]) -> None:
     await add(knowledge, "leasing.py", CODE.encode())
     print_passages(await knowledge.kb.search("beat", kb="global"), as_json=False)

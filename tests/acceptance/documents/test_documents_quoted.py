@@ -42,6 +42,7 @@ async def ask(knowledge: Knowledge, question: str) -> Answer:
     return answer
 
 
+@pytest.mark.long
 async def test_the_sentence_that_answers_is_quoted_with_its_place(plant: Knowledge) -> None:
     answer = await ask(plant, "Do operators read the pressure gauge?")
     assert answer.claims[0].text == SENTENCE
@@ -49,6 +50,7 @@ async def test_the_sentence_that_answers_is_quoted_with_its_place(plant: Knowled
     assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
 
 
+@pytest.mark.long
 async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quoted_as_it_stands(
     plant: Knowledge,
 ) -> None:
@@ -59,11 +61,13 @@ async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quot
     assert [each.quote for each in answer.citations] == ["| `PUMP_RATE` | 40 | litres in a second, at most |"]
 
 
+@pytest.mark.long
 async def test_an_example_of_the_question_is_no_answer(plant: Knowledge) -> None:
     answer = await ask(plant, WHO)
     assert not any(WHO in claim.text for claim in answer.claims)
 
 
+@pytest.mark.long
 async def test_the_sentence_that_matched_is_marked_in_its_block(plant: Knowledge) -> None:
     answer = await ask(plant, "Is it run day and night?")
     [citation] = answer.citations
@@ -72,6 +76,7 @@ async def test_the_sentence_that_matched_is_marked_in_its_block(plant: Knowledge
     assert citation.quote.startswith("It moves the water of two villages.")
 
 
+@pytest.mark.long
 async def test_a_word_that_nothing_found_holds_is_named_and_the_nearest_block_is_offered(plant: Knowledge) -> None:
     answer = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, "Who reads the pressure gauge in Oslo?")
     assert (answer.status, answer.lacking) == (AnswerStatus.NOT_FOUND, ("Oslo",))
@@ -81,6 +86,7 @@ async def test_a_word_that_nothing_found_holds_is_named_and_the_nearest_block_is
     assert 'Nothing here says "Oslo".' in answer.text
 
 
+@pytest.mark.long
 async def test_every_door_answers_and_refuses_alike(plant: Knowledge) -> None:
     """The fallback of document selection had a threshold of its own, which was measured for other vectors."""
     doors = LocalAnswers(plant)

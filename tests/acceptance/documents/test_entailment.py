@@ -64,6 +64,7 @@ async def ask(knowledge: Knowledge, question: str = "Who restores the backup of 
     return await AnswerFromGlobalKB(knowledge.answering, ADMIN).answer(None, question)
 
 
+@pytest.mark.long
 async def test_a_claim_that_does_not_follow_is_dropped_though_its_quote_is_real(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:

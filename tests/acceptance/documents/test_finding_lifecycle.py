@@ -51,6 +51,7 @@ def learn(commands: Commands, workspace: str, *typed: str | Path) -> dict[str, A
     return answer
 
 
+@pytest.mark.long
 def test_a_finding_that_moved_stays_one_entry_and_a_gone_one_resolves_its_own(
     beside: Commands, tmp_path: Path, workspace: str
 ) -> None:

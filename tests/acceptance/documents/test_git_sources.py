@@ -85,6 +85,7 @@ def source_of(url: str) -> Source:
     )
 
 
+@pytest.mark.long
 async def test_a_repository_is_synced_by_what_changed(opens: Opens, writes: Writes, tmp_path: Path) -> None:
     """A1-03, X-30, A4-23."""
     first = writes.commit(

@@ -58,6 +58,7 @@ class Breaks:
         return None
 
 
+@pytest.mark.long
 async def test_a_document_that_ends_its_process_each_time_is_given_up(knowledge: Knowledge) -> None:
     indexing = knowledge.documents.indexing
     await put(knowledge, "guide.md", GUIDE)
@@ -287,6 +288,7 @@ async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge:
     assert len(await points_of(knowledge)) > 1
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Knowledge) -> None:
     """Behind the last look for one that waits: no job is there to come to it for ten minutes."""
@@ -311,6 +313,7 @@ async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Kn
     assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: Knowledge) -> None:
     """G16: whoever comes next waits for no lease, and that it was begun does not count."""
@@ -425,6 +428,7 @@ async def test_partitions_take_turns_and_huge_documents_leave_room_for_others(
     assert [await taken() for _ in range(3)] == [["long0.md"], ["long1.md"], []]  # and not the third of those
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_small_document_of_another_base_is_ready_before_a_big_one(opens: Opens) -> None:
     began, goes_on = asyncio.Event(), asyncio.Event()

@@ -68,6 +68,7 @@ async def revoke(knowledge: Knowledge, kb: str, scope_id: str | None) -> None:
     assert await knowledge.kb.revoke(kb, scope_id or "", "ann")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kb", "end"),
     [
@@ -111,6 +112,7 @@ async def test_an_answer_waits_for_no_change_of_its_base(knowledge: Knowledge) -
     assert await cache.get("another") == "a"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledge: Knowledge, clock: SetClock) -> None:
     """Where nobody asks any more, no new answer sweeps them out."""
@@ -188,6 +190,7 @@ async def test_an_answer_from_three_passages_is_not_given_where_five_are_asked_f
     assert cached == [False, False, True, True]
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_an_answer_that_outlived_a_change_of_its_base_is_not_given(knowledge: Knowledge) -> None:
     """What a change deletes may come back, as out of a copy of the table: its key is of the version before."""

@@ -94,6 +94,7 @@ async def test_counts_times_lines_and_listings_of_a_long_log_are_exact(knowledge
 MIDNIGHTS = read_sample("log_evidence_midnights.txt").encode()
 
 
+@pytest.mark.long
 @each_case
 async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, when: str, entries: int) -> None:
     """A0-48: a day is all of it, and nothing of the next."""
@@ -485,6 +486,7 @@ async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_i
             assert [tool["function"]["name"] for tool in asked["tools"]] == ["query_logs"]
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowledge: Knowledge) -> None:
     """Over HTTP, too: what cannot be asked is refused by its name."""

@@ -138,6 +138,7 @@ async def test_counts_by_what_lines_name_are_those_of_a_plain_count_before_anyth
     assert answer.claims[0].text.startswith(f"server.log: {held} line")
 
 
+@pytest.mark.long
 async def test_a_newer_log_is_counted_from_its_upload_on_and_an_older_one_until_then(knowledge: Knowledge) -> None:
     await put(knowledge, "app.log", b"2025-10-19T14:00:00Z ERROR one\n", "case", "1")
     question = "How many ERROR entries are there?"

@@ -26,6 +26,7 @@ async def learn_errors_below(knowledge: Knowledge, log: str) -> None:
     await learn(knowledge, *told)
 
 
+@pytest.mark.long
 async def test_logs_that_begin_alike_are_told_apart_by_the_errors_they_end_with(
     opens: Opens,
 ) -> None:
@@ -38,6 +39,7 @@ async def test_logs_that_begin_alike_are_told_apart_by_the_errors_they_end_with(
             assert found[0].relevance > found[1].relevance
 
 
+@pytest.mark.long
 async def test_a_question_longer_than_what_is_asked_keeps_its_end_and_the_error_beside_it(opens: Opens) -> None:
     """It was cut to its beginning, which is that of all of them, and the error message with it."""
     log = "\n".join(LOG for _ in range(3))
@@ -71,6 +73,7 @@ def printed(error: str, run: int, chars: int) -> str:
     return f"{log}ERROR {error}\nbye from run {run}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chars", [1_000, 10_000])
 async def test_a_long_error_drowns_neither_what_failed_nor_the_line_that_says_so(opens: Opens, chars: int) -> None:
     """With 10,000 characters of error the relevance of a failure to its own description was 0.1."""
@@ -92,6 +95,7 @@ async def test_a_long_error_drowns_neither_what_failed_nor_the_line_that_says_so
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_what_a_release_wrote_that_knew_of_no_gist_is_sound_and_rebuilt_with_one(opens: Opens) -> None:
     """Else each store with a long error would be told after an upgrade that its index is wrong."""
     async with opens(query_deadline_ms=30_000, embedder=LocalEmbedder()) as knowledge:

@@ -108,6 +108,7 @@ async def test_a0_20_a0_21_a0_22_a0_23_a0_26_they_are_the_function_tools_by_name
         assert tool.annotations.read_only_hint
 
 
+@pytest.mark.long
 async def test_f7_a_key_of_the_scope_documents_is_answered_as_by_the_route(written: Knowledge) -> None:
     async with as_ann(written, Scope.DOCUMENTS) as ann:
         assert await ann.shown() == DOCUMENTS
@@ -120,6 +121,7 @@ async def test_f7_a_key_of_the_scope_documents_is_answered_as_by_the_route(writt
                 assert by_route["citations"][0]["quote"] in GUIDE.decode()
 
 
+@pytest.mark.long
 async def test_f7_without_keys_whoever_is_on_the_machine_asks_every_base(written: Knowledge) -> None:
     async with asking(make_app(written), None) as anyone:
         assert await anyone.shown() >= DOCUMENTS

@@ -116,6 +116,7 @@ async def hashes_of(knowledge: Knowledge) -> set[str]:
         return set((await connection.execute(query)).scalars())
 
 
+@pytest.mark.long
 async def test_what_was_stored_before_there_was_a_rule_leaves_both_stores(opens: Opens, home: Path) -> None:
     await store_secrets(opens)
     async with opens(embedder=HashingEmbedder(dims=256)) as knowledge:
@@ -169,6 +170,7 @@ async def test_killed_at_any_point_and_run_again_it_ends_the_same(
         assert await knowledge.redaction.redact_again() == RedactionReport()
 
 
+@pytest.mark.long
 async def test_a_mutant_that_leaves_entries_embedded_does_not_pass(
     opens: Opens, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +195,7 @@ async def test_with_redaction_off_it_is_refused(opens: Opens) -> None:
             await knowledge.redaction.redact_again()
 
 
+@pytest.mark.long
 async def test_over_http_the_report_is_the_same(opens: Opens) -> None:
     await store_secrets(opens)
     async with opens(embedder=HashingEmbedder(dims=256)) as knowledge, http_of(knowledge) as http:

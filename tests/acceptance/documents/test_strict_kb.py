@@ -225,6 +225,7 @@ async def test_a1_12_a1_13_a1_20_the_thirty_best_above_the_threshold_go_on_and_a
     assert len((await few.find(query, scope, PROFILE)).passages) == 22, "0.15 is not above 0.15"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a1_15_a1_18_nothing_of_the_front_matter_is_quoted(opens: Opens) -> None:
     """Without a model: the tags stood before the sentence, as if they were of it."""

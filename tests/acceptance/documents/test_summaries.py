@@ -57,6 +57,7 @@ def summarising(knowledge: Knowledge, chat: Counting, *, allowed: bool = True) -
     return replace(knowledge, documents=replace(knowledge.documents, indexing=indexing))
 
 
+@pytest.mark.long
 async def test_a_long_document_is_summarised_in_pieces_and_found_by_its_summary(
     knowledge: Knowledge,
 ) -> None:

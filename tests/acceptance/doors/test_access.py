@@ -114,6 +114,7 @@ async def ask_documents(knowledge: Knowledge, operation: str) -> None:
         assert knowledge.answering.journal is not None
 
 
+@pytest.mark.long
 async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any_io(knowledge: Knowledge) -> None:
     """T6. Nothing is disallowed and succeeds; nothing that is refused has reached a store."""
     allowed = refused = 0

@@ -358,6 +358,7 @@ SLOW: list[tuple[str, int | None, int]] = [
 """What is declared, and on how many connections; it never comes."""
 
 
+@pytest.mark.long
 async def test_g18_whoever_sends_bodies_slowly_holds_up_nobody_else(opens: Opens) -> None:
     """G18. One key that may capture, and a byte of each body: nobody else was answered for as long as it went on."""
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -416,6 +417,7 @@ def head_of(path: str, body: bytes) -> bytes:
     return f"{head}Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/v1/entries", "/mcp", "/v1/archive"])
 async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
     opens: Opens, monkeypatch: pytest.MonkeyPatch, path: str
@@ -431,6 +433,7 @@ async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
             writer.close()
 
 
+@pytest.mark.long
 async def test_an_archive_is_waited_for_as_long_as_it_comes(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opens() as knowledge:
         archive = b"".join([piece async for piece in knowledge.archives.export_archive()])
@@ -461,6 +464,7 @@ async def test_a_request_that_is_cut_at_the_end_is_no_defect_in_the_logs(caplog:
     assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == []
 
 
+@pytest.mark.long
 async def test_g18_a_connection_on_which_no_request_comes_is_closed_however_much_of_one_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -554,6 +558,7 @@ async def test_g18_an_archive_that_nobody_reads_on_a_socket_of_the_machine_is_gi
             writer.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")
 async def test_g18_a_caller_that_reads_nothing_of_a_long_answer_is_given_up_and_one_that_reads_slowly_is_not(
     monkeypatch: pytest.MonkeyPatch,

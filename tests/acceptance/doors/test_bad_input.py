@@ -78,6 +78,7 @@ def test_a_command_names_an_invalid_setting(home: Path) -> None:
         assert Commands(home).refused("stats", **{variable: value}).startswith(f"{variable}: ")
 
 
+@pytest.mark.long
 async def test_a_postgres_that_cannot_be_used_is_told_with_the_setting_and_what_is_wrong(
     home: Path, postgres_dsn: str
 ) -> None:
@@ -163,6 +164,7 @@ async def test_capture_goes_on_without_an_embedder_and_nothing_is_half_stored(
             await knowledge.queries.query_for_failure("it broke")
 
 
+@pytest.mark.long
 async def test_an_endpoint_that_refuses_everything_kills_no_entry(
     settings: KnowledgeSettings, endpoint: OpenAIServer
 ) -> None:
@@ -178,6 +180,7 @@ async def test_an_endpoint_that_refuses_everything_kills_no_entry(
         assert (await knowledge.checkpoints.process_all()).embedded == 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("odd", ["\0", "\ud800"], ids=ascii)
 async def test_a_text_that_is_refused_in_words_that_postgres_cannot_hold_is_dead_alone(
     settings: KnowledgeSettings, endpoint: OpenAIServer, odd: str
@@ -194,6 +197,7 @@ async def test_a_text_that_is_refused_in_words_that_postgres_cannot_hold_is_dead
         assert dead.reason.endswith("flagged by a filter.")
 
 
+@pytest.mark.long
 async def test_a_task_that_the_endpoint_refuses_keeps_no_other_from_its_context(
     settings: KnowledgeSettings, endpoint: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +216,7 @@ async def test_a_task_that_the_endpoint_refuses_keeps_no_other_from_its_context(
     assert "harbour" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 async def test_capture_goes_on_without_qdrant_and_nothing_is_half_stored(
     settings: KnowledgeSettings, endpoint: OpenAIServer
 ) -> None:
@@ -258,6 +263,7 @@ def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path
         ]
 
 
+@pytest.mark.long
 async def test_ids_that_are_too_long_for_one_key_are_refused_by_name_and_keep_no_other_out(opens: Opens) -> None:
     """Beyond the BMP a character has four bytes: Postgres refused the row, and the batch with it."""
     characters = random.Random(1)  # that Postgres can make no shorter

@@ -48,6 +48,7 @@ def every_command() -> dict[tuple[str, ...], click.Command]:
     return found
 
 
+@pytest.mark.long
 def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Commands) -> None:
     modules = loaded("from orchestrator.cli.commands.root import main; main()", "stats", **beside.environment())
     assert not heavy(modules)
@@ -183,6 +184,7 @@ def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
             beside.here(*typed)
 
 
+@pytest.mark.long
 def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
     workspace = ("--workspace", "people")
     captured = beside.run("capture", "-", *workspace, told=lines([entry(), {"entry_type": "poem"}]))
@@ -432,6 +434,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
     assert "HARDWON_TASK_RELEVANCE" in broken
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_fails_says_why_once(commands: Commands) -> None:
     """The reason was printed twice, first as a line of JSON."""
     commands.json("capture", "-", told=lines([entry()]))
@@ -467,6 +470,7 @@ def test_the_doctor_finds_that_the_index_has_fewer_points_than_there_are_pattern
     assert commands.json("doctor")["well"] is True
 
 
+@pytest.mark.long
 def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIServer, home: Path) -> None:
     url = asyncio.run(create_database(postgres_dsn))
     try:

@@ -44,6 +44,7 @@ def typed(settings: KnowledgeSettings, home: Path) -> Any:
     return run
 
 
+@pytest.mark.long
 def test_what_waits_is_listed_shown_approved_and_rejected(typed: Any) -> None:
     waiting = json.loads(typed("review", "list", "--json"))["waiting"]
     assert len(waiting) == 2
@@ -115,6 +116,7 @@ def test_a_word_that_is_none_is_told_with_one_that_is(words: tuple[str, ...], sa
     assert says in done.stderr
 
 
+@pytest.mark.long
 def test_the_doctor_says_how_workspaces_are_kept_apart(typed: Any) -> None:
     (found,) = (each for each in json.loads(typed("doctor", "--json"))["findings"] if each["what"] == "workspaces")
     assert "hardwon_app" in found["said"]

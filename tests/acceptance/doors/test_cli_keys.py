@@ -49,6 +49,7 @@ def test_a_context_is_the_basic_one_where_the_server_of_its_workspace_does_not_a
     assert "\ndegraded: " in done.stderr
 
 
+@pytest.mark.long
 def test_a_key_that_a_server_without_keys_ignores_is_told(commands: Commands) -> None:
     with commands.serving() as (_, url):
         away = {"HARDWON_API_URL": url, "HARDWON_API_KEY": "of-another-server"}
@@ -114,6 +115,7 @@ def test_a_wrong_wish_is_a_usage_error(arguments: list[str], says: str) -> None:
     assert says in done.stderr
 
 
+@pytest.mark.long
 def test_who_makes_a_key_to_documents_without_a_name_is_told_that_it_stands_for_no_user(commands: Commands) -> None:
     def made(*arguments: str) -> Result:
         done = CliRunner(env=commands.environment()).invoke(app, ["keys", "create", "--scope", "documents", *arguments])

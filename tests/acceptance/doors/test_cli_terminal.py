@@ -118,6 +118,7 @@ def test_in_a_narrow_terminal_nothing_breaks_and_the_bar_stays_on_its_line(besid
         assert "Traceback" not in terminal.said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("typed", [("stats",), ("checkpoint",), ("query", "failure", "anything")])
 def test_what_is_piped_has_no_colours_and_moves_no_cursor(beside: Commands, typed: tuple[str, ...]) -> None:
     ran = beside.run(*typed)
@@ -125,6 +126,7 @@ def test_what_is_piped_has_no_colours_and_moves_no_cursor(beside: Commands, type
     assert not ESCAPE.search(ran.stdout + ran.stderr)
 
 
+@pytest.mark.long
 def test_a_terminal_may_ask_for_no_colours(beside: Commands) -> None:
     for told, colours in (({}, True), ({"NO_COLOR": "1"}, False)):
         with Terminal(("checkpoint",), {**beside.environment(), **told}) as terminal:

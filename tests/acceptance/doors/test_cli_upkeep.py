@@ -174,6 +174,7 @@ def test_a_process_that_starts_with_the_old_model_is_told_the_setting_and_the_co
     assert "text-embedding-3-small" in bundled
 
 
+@pytest.mark.long
 def test_a_key_goes_to_no_address_that_came_with_a_request(beside: tuple[Commands, str], tmp_path: Path) -> None:
     """T15. Whoever may ask for another model must not learn the server's key of its endpoint."""
     commands, url = beside
@@ -191,6 +192,7 @@ def test_a_key_goes_to_no_address_that_came_with_a_request(beside: tuple[Command
         assert commands.here("reembed", "--model", "test-model", "--force")["switched"]
 
 
+@pytest.mark.long
 def test_a_model_that_cannot_be_is_refused_by_name(beside: tuple[Commands, str]) -> None:
     for typed, field in (
         (("--model", " "), "model"),
@@ -204,6 +206,7 @@ def test_a_model_that_cannot_be_is_refused_by_name(beside: tuple[Commands, str])
         assert refused.value.field == field
 
 
+@pytest.mark.long
 def test_dead_entries_are_shown_with_their_reasons_and_staged_again(
     beside: tuple[Commands, str], endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

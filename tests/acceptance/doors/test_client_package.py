@@ -49,6 +49,7 @@ def connection(beside: Commands) -> dict[str, str]:
     return {**beside.settings, "HARDWON_HOME": str(beside.home)}
 
 
+@pytest.mark.long
 def test_code_without_an_event_loop_has_every_service_in_any_thread(connection: dict[str, str]) -> None:
     with hardwon.connect_sync(workspace="sync", settings=connection) as knowledge:
 

@@ -85,6 +85,7 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
     assert f".venv/bin/hardwon serve, then http://127.0.0.1:8420/w/demo-2/patterns/{pattern}\n" in printed
 
 
+@pytest.mark.long
 async def test_the_story_saves_attempts_and_a_rejection_and_a_wrong_hint_loses_its_place(knowledge: Knowledge) -> None:
     steps = [step async for step in tell_story(knowledge)]
     assert [(step.without, step.with_memory, step.unit) for step in steps] == [
@@ -124,6 +125,7 @@ def test_no_rule_gives_its_own_name_away() -> None:
         assert "``" not in (told.failure_description or "").replace("```", ""), "a name that was taken out left a hole"
 
 
+@pytest.mark.long
 async def test_weights_fitted_to_outcomes_that_were_deleted_are_forgotten_at_the_next_checkpoint(
     knowledge: Knowledge,
 ) -> None:

@@ -169,6 +169,7 @@ async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_bod
     assert (dict(stats.entries), stats.checkpoints) == ({}, 0)
 
 
+@pytest.mark.long
 async def test_t6_nobody_without_a_key_gets_past_the_door(door: Door) -> None:
     """T6. Missing, wrong, malformed, expired, revoked: 401, whatever is asked for."""
     key = await door.key()
@@ -309,6 +310,7 @@ def wrong_keys(number: int) -> list[str]:
     return [f"hw_{each:012x}_{'A' * 43}" for each in range(number)]
 
 
+@pytest.mark.long
 async def test_t12_wrong_keys_cost_the_store_a_look_a_moment_and_a_known_key_none(door: Door) -> None:
     """T12. However many are tried in a moment; a known key of the same address opens meanwhile."""
     key = await door.key("query")
@@ -333,6 +335,7 @@ async def test_t12_wrong_keys_cost_the_store_a_look_a_moment_and_a_known_key_non
         assert (await good.get("/v1/stats")).status_code == 200
 
 
+@pytest.mark.long
 async def test_t12_whoever_tries_keys_keeps_out_no_valid_one_that_was_not_seen_before(door: Door) -> None:
     """T12. Behind a proxy all callers have one address: after a restart each got a 429, for as long as it went on."""
     keys = [await door.key("query") for _ in range(4)]

@@ -134,6 +134,7 @@ async def started(hooks: OrchestratorHooks, run: str | None = "1") -> Pattern:
 # failures
 
 
+@pytest.mark.long
 @AT_BOTH_DOORS
 async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks: OrchestratorHooks) -> None:
     nothing = await hooks.task_started(task(), "backend")
@@ -476,6 +477,7 @@ async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
     assert dict((await hooks.knowledge.stats()).entries) == after
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_checkpoint_holds_nobody_up_and_ends_before_its_block(opens: Opens) -> None:
     async with opens(embedder=SlowEmbedder(dims=64)) as knowledge:

@@ -76,6 +76,7 @@ IN_PROCESS = {
 SITUATION = str(entry()["failure_description"])
 
 
+@pytest.mark.long
 async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClient) -> None:
     captured = await http.post("/v1/entries", json=entry(success_verified=False, solution_steps=None))
     assert captured.status_code == 201
@@ -257,6 +258,7 @@ async def test_a_defect_of_ours_is_told_without_its_trace(http: httpx.AsyncClien
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
+@pytest.mark.long
 async def test_a_probe_takes_a_process_out_of_use_whose_store_changed_to_another_model(
     http: httpx.AsyncClient, knowledge: Knowledge
 ) -> None:
@@ -272,6 +274,7 @@ async def test_a_probe_takes_a_process_out_of_use_whose_store_changed_to_another
     assert "another embedding model" in answer.json()["detail"]
 
 
+@pytest.mark.long
 async def test_a_probe_says_that_the_index_lost_its_collection_and_makes_none_and_counts_nothing(
     http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +409,7 @@ class Unhurried(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
+@pytest.mark.long
 async def test_progress_over_http_is_that_of_the_checkpoint_and_not_of_other_projects(
     opens: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,6 +486,7 @@ def served(of_module: Commands) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 def test_commands_go_to_the_server_that_the_settings_name(served: str, home: Path) -> None:
     elsewhere = Commands(home, {"HARDWON_API_URL": served, "HARDWON_API_KEY": "sesame"})
     assert elsewhere.here("stats", "--workspace", "far")["workspace"] == "far"
@@ -538,6 +543,7 @@ def without_a_key(postgres_dsn: str, of_module: Commands) -> Iterator[str]:
         asyncio.run(drop_database(dsn))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "headers",
     [

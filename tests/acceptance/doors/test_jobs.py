@@ -82,6 +82,7 @@ async def until_done(knowledge: Knowledge, url: str, jobs: int) -> AsyncIterator
         yield
 
 
+@pytest.mark.long
 async def test_the_scheduler_runs_both_jobs_at_its_start(
     knowledge: Knowledge, clock: SetClock, database_url: str
 ) -> None:
@@ -122,6 +123,7 @@ async def test_a_run_that_gave_no_sign_of_life_for_an_hour_is_taken_over_and_non
         assert await run_job(knowledge, "prune", once_per_slot=True) == done
 
 
+@pytest.mark.long
 async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_keeps_the_audit_log(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -141,6 +143,7 @@ async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_k
     assert told == ["ended keys pruned", "key revoked", "key made", "key made"]
 
 
+@pytest.mark.long
 async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_project_was_deleted(
     knowledge: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
@@ -220,6 +223,7 @@ async def test_a_workspace_that_cannot_be_pruned_keeps_neither_ended_keys_nor_th
     assert await run_job(knowledge, "prune", once_per_slot=False) == 1
 
 
+@pytest.mark.long
 async def test_the_prune_job_gives_back_the_room_of_what_it_deleted(
     knowledge: Knowledge, clock: SetClock, database_url: str
 ) -> None:
@@ -234,6 +238,7 @@ async def test_the_prune_job_gives_back_the_room_of_what_it_deleted(
     assert (await fetch(database_url, sizes))[0] == (0, 0, 0)
 
 
+@pytest.mark.long
 async def test_a_clock_ahead_of_the_one_of_postgres_deletes_nothing(
     settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,6 +369,7 @@ async def test_a_scheduler_that_waits_to_try_again_stops_at_once(
     assert abs(again_at - clock_now - JOBS["sweep"].retry_after) < timedelta(seconds=10)
 
 
+@pytest.mark.long
 async def test_a_running_job_may_finish_when_the_scheduler_stops(
     opens: Opens, clock: SetClock, database_url: str
 ) -> None:
@@ -471,6 +477,7 @@ def test_a_job_under_way_is_finished_on_sigterm(forgotten: None, database_url: s
         until(lambda: asyncio.run(fetch(database_url, "select status from knowledge_staging")) == [("embedded",)])
 
 
+@pytest.mark.long
 async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them(opens: Opens, clock: SetClock) -> None:
     """One after the other, many took longer than the hour in which the next sweep begins."""
 
@@ -507,6 +514,7 @@ async def test_a_few_workspaces_are_swept_at_once_and_an_outage_ends_all_of_them
         assert max(most) == SWEEP_CONCURRENCY
 
 
+@pytest.mark.long
 async def test_what_cannot_be_embedded_in_one_workspace_or_project_holds_up_no_other(
     opens: Opens, clock: SetClock
 ) -> None:

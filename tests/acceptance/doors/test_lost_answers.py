@@ -111,6 +111,7 @@ async def test_a_review_is_what_it_was_the_first_time(knowledge: Knowledge, lost
         await knowledge.capture.get(rejected)
 
 
+@pytest.mark.long
 async def test_patterns_are_joined_and_split_once(knowledge: Knowledge, lost: Lost) -> None:
     one, other = [await told(knowledge, f"{what} fails", project=what) for what in ("the cart", "the login")]
     await knowledge.checkpoints.process_all()

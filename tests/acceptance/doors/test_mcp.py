@@ -162,6 +162,7 @@ def as_caller(knowledge: Knowledge, who: Principal, contexts: ContextBuilders | 
     return Client(make_server(find))
 
 
+@pytest.mark.long
 async def test_an_embedder_that_failed_some_times_in_a_row_is_not_asked_for_a_while_whichever_door_asks(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
@@ -189,6 +190,7 @@ async def test_an_embedder_that_failed_some_times_in_a_row_is_not_asked_for_a_wh
     assert app.state.contexts.count_open() == 1
 
 
+@pytest.mark.long
 async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -205,6 +207,7 @@ async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more
         assert (await http.post("/v1/outcomes", json=told)).status_code == 204
 
 
+@pytest.mark.long
 async def test_the_events_of_an_orchestrator_are_tools_and_its_gates_can_be_asked_about(knowledge: Knowledge) -> None:
     task = {"project_id": "web-shop", "task_id": "T-9"}
     gate = {**task, "gate_type": "design_review"}
@@ -403,6 +406,7 @@ async def test_mcp_that_cannot_be_started_says_so_and_the_next_request_tries_aga
     assert len(made) == 2
 
 
+@pytest.mark.long
 async def test_a_text_that_was_cut_in_the_middle_of_a_character_is_answered(commands: Commands) -> None:
     """What a program in JavaScript sends of a log that it cut; the other escapes come through as they are."""
     text = r"\\ud83d \"\ud83d\ude00\" \uDE00 \\\ud83d cut \ud83d"
@@ -500,6 +504,7 @@ async def test_fuzzed_calls_over_http_are_never_a_servers_error(knowledge: Knowl
         await asyncio.to_thread(fuzz)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_the_server_on_standard_streams_ends_with_its_input_and_with_ctrl_c(commands: Commands) -> None:
     with commands.start("mcp") as running:
@@ -520,6 +525,7 @@ def test_the_server_ends_where_there_is_no_input_at_all(commands: Commands) -> N
     assert (ran.returncode, ran.stdout, told) == (0, b"", [])
 
 
+@pytest.mark.long
 def test_all_that_was_asked_is_answered_though_the_input_ends_at_once(commands: Commands) -> None:
     """As `printf ... | hardwon mcp` has it; the SDK drops what it is at when its input ends."""
     failed = {"entry_type": "failure_solution", "project_id": "p", "agent_type": "a", "failure_description": "It broke"}

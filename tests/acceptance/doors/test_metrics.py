@@ -119,6 +119,7 @@ async def test_a_whole_loop_shows_in_every_metric_of_it(
     assert (await series.told())["hardwon_breakers_open", frozenset()] == 1
 
 
+@pytest.mark.long
 async def test_staged_entries_of_all_workspaces_are_counted_when_asked_for(
     http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +162,7 @@ async def test_requests_are_counted_by_their_route_however_many_paths_are_asked_
     assert len(await series.told()) - before < 120  # three routes, each with its buckets
 
 
+@pytest.mark.long
 async def test_no_series_holds_anything_that_was_stored(http: httpx.AsyncClient) -> None:
     secret = "web-shop-of-somebody"
     await http.post("/v1/entries", json=entry(project_id=secret), headers={"Hardwon-Workspace": secret})
@@ -209,6 +211,7 @@ async def test_every_metric_stands_in_the_documentation(http: httpx.AsyncClient)
     assert [name for name in sorted(ours) if name not in told] == []
 
 
+@pytest.mark.long
 def test_a_server_tells_what_other_processes_did_through_it(home: Path, database_url: str) -> None:
     with OpenAIServer() as endpoint:
         commands = Commands(home, {"HARDWON_DATABASE_URL": database_url, **embedding_by(endpoint)})

@@ -68,6 +68,7 @@ async def test_opening_that_is_cancelled_at_any_moment_leaves_no_server_running(
         step = 0.1
 
 
+@pytest.mark.long
 async def test_what_the_index_holds_is_open_before_the_first_question(opens: Opens) -> None:
     """G11: a context waited for it, and beyond its deadline, as nothing else goes on meanwhile."""
     async with opens() as knowledge:

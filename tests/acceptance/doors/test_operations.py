@@ -152,6 +152,7 @@ async def _count_large(self: RAGQueryService, *, least: int) -> int:
     return sum(1 for pattern in patterns if len(pattern.entry_ids) >= least)
 
 
+@pytest.mark.long
 async def test_a_row_and_a_method_are_a_new_operation_over_http_of_the_client_and_as_a_tool(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ def test_eight_that_start_at_once_on_an_empty_directory_all_succeed(endpoint: Op
     assert not (home / "postgres/data/postmaster.pid").exists(), "it stopped the server"
 
 
+@pytest.mark.long
 async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands, settings: KnowledgeSettings) -> None:
     with commands.program(OPENS_ALONE) as owner:
         for opening in (open_knowledge(settings), connect(settings)):
@@ -193,6 +194,7 @@ def test_an_owner_that_hangs_is_named_with_what_to_do_and_a_context_goes_on_with
     assert commands.json("stats")["workspace"] == "default"
 
 
+@pytest.mark.long
 def test_an_owner_ends_when_nobody_asks_it_anything(commands: Commands) -> None:
     patched = "import orchestrator.server.owner as owner; owner.IDLE_SECONDS, owner._CHECK_SECONDS = 0.5, 0.05"
     with commands.program(patched + "\n" + PROGRAM) as program:
@@ -208,6 +210,7 @@ def test_an_owner_ends_when_nobody_asks_it_anything(commands: Commands) -> None:
     assert not (commands.home / "hardwon.sock").exists()
 
 
+@pytest.mark.long
 def test_an_owner_ends_with_its_data_directory(tmp_path: Path, commands: Commands) -> None:
     home = tmp_path / "home"
     gone = Commands(home, commands.settings)
@@ -218,6 +221,7 @@ def test_an_owner_ends_with_its_data_directory(tmp_path: Path, commands: Command
     until(lambda: not owner.is_alive())
 
 
+@pytest.mark.long
 def test_an_older_owner_is_replaced_and_a_newer_one_and_one_in_the_foreground_are_used(commands: Commands) -> None:
     for version, replaced in (("0.0.1", True), ("99.0", False)):
         with commands.program(f"import orchestrator.server.owner as owner; owner.VERSION = {version!r}\n{PROGRAM}"):
@@ -231,6 +235,7 @@ def test_an_older_owner_is_replaced_and_a_newer_one_and_one_in_the_foreground_ar
         end_owner(commands.home)
 
 
+@pytest.mark.long
 def test_settings_that_are_not_the_owners_have_one_of_their_own_and_other_stores_are_an_error(
     commands: Commands, postgres_dsn: str
 ) -> None:
@@ -253,6 +258,7 @@ def test_settings_that_are_not_the_owners_have_one_of_their_own_and_other_stores
         assert serving.pid == server.pid, "one that a person started is not ended for it"
 
 
+@pytest.mark.long
 def test_a_caller_whose_next_owner_has_other_stores_is_told_and_writes_nothing_there(
     commands: Commands, postgres_dsn: str
 ) -> None:
@@ -271,6 +277,7 @@ def test_a_caller_whose_next_owner_has_other_stores_is_told_and_writes_nothing_t
     asyncio.run(drop_database(other))
 
 
+@pytest.mark.long
 def test_a_server_takes_the_place_of_an_owner_that_a_command_started(commands: Commands) -> None:
     with commands.program() as program:
         detached = read_owner(commands.home)
@@ -316,6 +323,7 @@ def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_an
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:
     long = Commands(commands.home / ("long" * 30), commands.settings)
     private = socket_path(long.home).parent
@@ -356,6 +364,7 @@ def test_who_may_not_write_the_data_directory_is_told_who_has_to(
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "left",
     [
@@ -392,6 +401,7 @@ def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_
     assert re.search(r"is that of \w+, who could not open what root would write there: do it as", refused.stderr)
 
 
+@pytest.mark.long
 async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(settings: KnowledgeSettings) -> None:
     (settings.home / "hardwon.sock").mkdir()
     with pytest.raises(StorageUnavailable, match=r"hardwon\.sock"):
@@ -409,6 +419,7 @@ def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home:
     assert (ran.stdout, ran.returncode) == ("default\n", 0), ran.stderr
 
 
+@pytest.mark.long
 async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSettings, tmp_path: Path) -> None:
     """It has the file that names the owner, and so whatever was deleted in the copy went from the original."""
     (tmp_path / "copy").mkdir()
@@ -424,6 +435,7 @@ async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSe
     end_owner(tmp_path / "copy")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", ["a document", "an archive"])
 async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
     settings: KnowledgeSettings, sent: str
@@ -444,6 +456,7 @@ async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
             assert (await knowledge.archives.import_archive(chunks())).points == 0
 
 
+@pytest.mark.long
 async def test_a_start_goes_on_where_the_call_that_needed_it_is_given_up(settings: KnowledgeSettings) -> None:
     """G11: a context gives up before stores are open; what was half open would be closed to everybody."""
     async with connect(settings) as knowledge:
@@ -517,6 +530,7 @@ def test_a_first_start_on_a_disk_that_takes_nothing_is_told_in_a_sentence_and_le
     until(lambda: not processes_of(home), seconds=20)
 
 
+@pytest.mark.long
 def test_a_start_that_fails_is_told_to_everybody_who_waits_and_leaves_no_process(home: Path) -> None:
     address = f"postgresql://u@127.0.0.1:{free_port()}/db"
     commands = Commands(home, {"HARDWON_DATABASE_URL": address})

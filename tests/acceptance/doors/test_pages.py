@@ -64,6 +64,7 @@ async def test_what_waits_for_a_review_is_paged_the_oldest_first_each_once(
     assert "begin with the first page" in gone.json()["detail"]
 
 
+@pytest.mark.long
 async def test_dead_entries_and_affected_tasks_are_paged_the_latest_first(
     knowledge: Knowledge, http: httpx.AsyncClient
 ) -> None:
@@ -94,6 +95,7 @@ async def test_dead_entries_and_affected_tasks_are_paged_the_latest_first(
     assert len(set(dead)) == 6
 
 
+@pytest.mark.long
 async def test_decisions_patterns_keys_and_workspaces_are_paged(knowledge: Knowledge, http: httpx.AsyncClient) -> None:
     for n in range(5):
         await knowledge.upkeep.keep_local(on=bool(n % 2))

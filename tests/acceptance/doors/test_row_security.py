@@ -146,6 +146,7 @@ async def documents_of(knowledge: Knowledge, workspace: str) -> None:
     await answering.journal.feedback(event.event_id, up=True, comment=None, now=at)
 
 
+@pytest.mark.long
 async def test_t7_a_statement_on_documents_without_its_condition_sees_one_workspace_alone(
     knowledge: Knowledge,
 ) -> None:
@@ -167,6 +168,7 @@ async def test_t7_a_statement_on_documents_without_its_condition_sees_one_worksp
             assert await connection.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 0, table
 
 
+@pytest.mark.long
 async def test_t8_nothing_of_documents_is_written_into_another_workspace(knowledge: Knowledge) -> None:
     for workspace in ("ours", "theirs"):
         await documents_of(knowledge, workspace)

@@ -59,6 +59,7 @@ def quirks(names: Iterable[str]) -> list[object]:
     return [pytest.param(name, marks=[] if name in QUICK_ONES else [pytest.mark.long]) for name in names]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quirk", quirks(REFUSING))
 async def test_all_but_the_bad_text_are_embedded_by_one_checkpoint_and_it_is_dead_and_named(
     opens: Opens, server: OpenAIServer, quirk: str
@@ -80,6 +81,7 @@ async def test_all_but_the_bad_text_are_embedded_by_one_checkpoint_and_it_is_dea
         assert (await knowledge.checkpoints.process_all()).embedded == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quirk", quirks(FAILING))
 async def test_an_endpoint_that_fails_makes_no_entry_dead(opens: Opens, server: OpenAIServer, quirk: str) -> None:
     async with behind(opens, server) as knowledge:

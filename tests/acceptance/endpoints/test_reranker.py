@@ -204,6 +204,7 @@ async def ask(knowledge: Knowledge) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.long
 async def test_a_reranker_orders_blocks_and_an_answer_without_it_says_so(opens: Opens) -> None:
     def prefer_batch(_: str, texts: list[str]) -> list[float]:
         return [float("batch" in text) for text in texts]

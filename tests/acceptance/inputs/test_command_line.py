@@ -57,6 +57,7 @@ def compare(cases: list[Case], required: Collection[str], here: list[Any], there
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("native", "varied", "required"), ENTRIES, ids=["failure", "rejection", "approval"])
 def test_a_file_of_entries_is_read_as_the_server_reads_them(
     beside: Commands, tmp_path: Path, native: Mapping[str, Any], varied: Collection[str], required: Collection[str]

@@ -87,6 +87,7 @@ def run(graph: Any, thread: str, question: Any = "Make the test of the cart pass
     return messages
 
 
+@pytest.mark.long
 def test_a_fix_is_learned_and_the_next_run_has_it_in_its_next_request(server: Server) -> None:
     node = ToolNode(Shop().tools, handle_tool_errors=True, project="shop", **server.options)
     run(graph_of(node, [TEST, WRITE, TEST]), "T-1")

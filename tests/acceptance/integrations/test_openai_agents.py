@@ -133,6 +133,7 @@ def recorder_of(agent: Agent[Any]) -> Any:
     return agent.hooks._watcher.recorder  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 async def test_a_fix_is_learned_and_the_next_run_has_it_in_its_next_request(server: Server, spans: Spans) -> None:
     agent = watch(shop([TEST, WRITE, TEST]), session="T-1", project="shop", **server.options)
     await Runner.run(agent, "Make the test of the cart pass")

@@ -64,6 +64,7 @@ def returns(messages: list[ModelMessage]) -> list[str]:
     return [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", [ModelRetry, ToolFailed])
 async def test_a_fix_is_learned_and_the_next_run_has_it_in_its_next_request(
     server: Server, error: type[Exception]

@@ -31,6 +31,7 @@ CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "agents"
 pytestmark = pytest.mark.skipif(not CASES.exists(), reason="the recorded runs lie beside the checkout, not in it")
 
 
+@pytest.mark.long
 def test_langgraph(server: Server) -> None:
     store = sqlite3.connect(f"file:{CASES / 'langgraph' / 'checkpoints.sqlite3'}?mode=ro&immutable=1", uri=True)
     load = JsonPlusSerializer().loads_typed

@@ -29,6 +29,7 @@ PRINTER = "Printer jams on labels"
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 
 
+@pytest.mark.long
 async def test_a_corrected_solution_is_shown_at_once_and_the_old_one_is_in_the_history(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -90,6 +90,7 @@ async def test_a_deleted_or_expired_pattern_leaves_the_map_at_once(knowledge: Kn
     assert (await knowledge.maps.show()).groups == ()
 
 
+@pytest.mark.long
 async def test_a_checkpoint_is_followed_by_the_map_in_the_background(knowledge: Knowledge) -> None:
     async with run_scheduler(knowledge), asyncio.timeout(30):
         await learn(knowledge, *lessons())

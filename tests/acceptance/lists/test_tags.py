@@ -41,6 +41,7 @@ async def _tags(knowledge: Knowledge, pattern_id: PatternId) -> tuple[str, ...]:
     return (await knowledge.grouping.show(pattern_id)).pattern.tags
 
 
+@pytest.mark.long
 async def test_a_tagged_pattern_is_found_by_its_tags_and_shown_with_them(knowledge: Knowledge) -> None:
     printer, cart = await _learn_two(knowledge)
     tagged = await knowledge.corrections.tag(printer.pattern_id, [" Flaky  Hardware ", "LABELS", "labels"])

@@ -37,6 +37,7 @@ async def _attempt(
         await knowledge.outcomes.record_outcome(context.context_id, pattern.pattern_id, worked=worked)
 
 
+@pytest.mark.long
 async def test_each_day_has_its_counts_and_only_first_attempts_are_compared(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -87,6 +87,7 @@ def is_signed(headers: dict[str, str], body: bytes) -> bool:
     return f"v1,{expected}" in headers["webhook-signature"].split(" ")
 
 
+@pytest.mark.long
 async def test_what_waits_is_told_once_after_a_failure_and_signed(
     telling: Knowledge, receiver: Receiver, clock: SetClock
 ) -> None:
@@ -135,6 +136,7 @@ async def test_what_waits_again_and_what_comes_later_is_told_again(telling: Know
     assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 2
 
 
+@pytest.mark.long
 async def test_a_pattern_that_sinks_is_told_and_again_after_it_worked(
     telling: Knowledge, receiver: Receiver, clock: SetClock
 ) -> None:

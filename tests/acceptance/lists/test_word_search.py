@@ -62,6 +62,7 @@ async def _find(knowledge: Knowledge, by_id: dict[EntryId, str], q: str) -> list
     return [name for name in TEXTS if name in found]
 
 
+@pytest.mark.long
 async def test_words_find_the_same_before_a_checkpoint_and_after_and_however_many_there_are(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,6 +172,7 @@ async def test_an_import_again_doubles_nothing_and_a_later_archive_is_refused(
         assert (await second.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_captures_and_checkpoints_that_go_on_are_in_an_archive_whole_or_not_at_all(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -201,6 +202,7 @@ def without_manifest(archive: bytes) -> bytes:
     return gzip.compress(tar[: tar.index(b"hardwon-archive-9/manifest.json")] + bytes(1024))
 
 
+@pytest.mark.long
 async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_anything_is_written(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +296,7 @@ async def test_rows_that_could_not_be_read_again_are_refused_by_the_name_of_thei
         assert (await second.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_an_import_that_fails_anywhere_leaves_nothing_and_is_run_again(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +354,7 @@ async def test_every_table_goes_along_or_stays_behind_on_purpose() -> None:
     )
 
 
+@pytest.mark.long
 async def test_entries_for_people_are_lines_that_capture_takes_back(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -370,6 +374,7 @@ async def test_entries_for_people_are_lines_that_capture_takes_back(
     }
 
 
+@pytest.mark.long
 async def test_conditions_travel(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
     told = AppliesWhen(technology="python", version=">=3.10")
     entry_id = await knowledge.capture.capture(failure(applies_when=told, error_message="KeyError"))
@@ -381,6 +386,7 @@ async def test_conditions_travel(knowledge: Knowledge, elsewhere: OpensElsewhere
         assert pattern.when_to_try.endswith("fails with KeyError; only with python >=3.10.")
 
 
+@pytest.mark.long
 async def test_a_store_with_vectors_of_another_model_or_patterns_of_its_own_is_not_touched(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -478,6 +484,7 @@ def test_an_embedded_store_moves_to_servers_through_a_pipe_and_a_killed_import_g
     assert endpoint.texts - embedded <= 1, "only the question"
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leaves_none(
     database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -558,6 +565,7 @@ async def test_an_export_that_nobody_takes_ends_at_once(knowledge: Knowledge, tm
     assert [piece async for piece in pieces] == []
 
 
+@pytest.mark.long
 async def test_what_a_person_ruled_goes_along(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
     one = await fail(knowledge, failure_description="The nightly export runs out of memory")
     other = await fail(knowledge, failure_description="Exporting orders dies at night")
@@ -577,6 +585,7 @@ async def test_what_a_person_ruled_goes_along(knowledge: Knowledge, elsewhere: O
         assert (await second.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_who_told_an_outcome_travels(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
     await knowledge.capture.capture(failure())
     await knowledge.checkpoints.process_all()
@@ -592,6 +601,7 @@ async def test_who_told_an_outcome_travels(knowledge: Knowledge, elsewhere: Open
         assert (await second.revocations.revoke(EntryFilter(key_id="agent1"))).outcomes == 1
 
 
+@pytest.mark.long
 async def test_a_second_database_at_a_qdrant_is_refused_until_it_has_a_prefix(
     settings: KnowledgeSettings, second_url: str, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ async def refuse_scrambled(knowledge: Knowledge) -> None:
     assert await knowledge.stores.spaces.bound() == before
 
 
+@pytest.mark.long
 async def test_g22_a_model_that_sees_other_likenesses_is_refused_unless_forced(knowledge: Knowledge) -> None:
     """G22: the words of the failures, which no model changes, kept their neighbours, and it was let through."""
     await learn(knowledge, *(failure(failure_description=each, solution_steps=f"mend: {each}") for each in FAILURES))
@@ -82,6 +83,7 @@ async def test_g22_a_model_is_refused_for_documents_alone(knowledge: Knowledge) 
     assert (await knowledge.store_upkeep.reembed(HashingEmbedder(dims=512, model="another"))).switched
 
 
+@pytest.mark.long
 async def test_g22_a_model_is_refused_for_documents_that_what_was_learned_would_outweigh(knowledge: Knowledge) -> None:
     """G22: each is searched by itself."""
 
@@ -105,6 +107,7 @@ async def test_g22_too_few_texts_to_judge_a_model_by_refuse_none(knowledge: Know
     assert (changed.switched, changed.kept) == (True, 1.0)
 
 
+@pytest.mark.long
 async def test_g22_a_workspace_that_comes_while_the_model_changes_is_found_by_the_new_one(knowledge: Knowledge) -> None:
     """G22."""
     await learn(knowledge, failure())
@@ -117,6 +120,7 @@ async def test_g22_a_workspace_that_comes_while_the_model_changes_is_found_by_th
         assert (await each.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_asking_for_it_again(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -141,6 +145,7 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_a
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
 
 
+@pytest.mark.long
 async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_the_clock(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -171,6 +176,7 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_t
     assert not await knowledge.store_upkeep.finish(), "once"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["patterns.prune:before:1", "patterns.mark_embedded:before:1"])
 async def test_g22_what_is_noted_down_is_settled_in_the_space_in_use_by_then(knowledge: Knowledge, place: str) -> None:
     """G22: whoever settles may have begun before the switch."""
@@ -214,6 +220,7 @@ class Closing(HashingEmbedder):
         await super().aclose()
 
 
+@pytest.mark.long
 async def test_an_embedder_that_is_not_used_any_more_is_closed_and_none_that_a_call_uses(knowledge: Knowledge) -> None:
     """Each change that was refused or repeated left a model loaded until the process ended."""
     await learn(knowledge, failure())
@@ -298,6 +305,7 @@ async def test_g24_what_is_reconciled_during_a_switch_is_reconciled_in_the_space
     assert await knowledge.stores.index.ids(into, knowledge.workspace, after=None, limit=10) == every
 
 
+@pytest.mark.long
 async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_minute_only(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +353,7 @@ async def test_g22_a_checkpoint_that_began_before_its_index_was_dropped_goes_on_
     assert found[0].problem == "the moon fell"
 
 
+@pytest.mark.long
 async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_the_next_ones(
     knowledge: Knowledge,
 ) -> None:
@@ -363,6 +372,7 @@ async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_t
     assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_a_text_that_the_new_model_refuses_is_named_and_the_change_goes_on_without_it(
     knowledge: Knowledge,
 ) -> None:
@@ -385,6 +395,7 @@ class InThisProcess(HashingEmbedder):
         return 64
 
 
+@pytest.mark.long
 async def test_g22_a_question_on_its_way_through_the_old_model_is_embedded_again_by_the_new_one(
     knowledge: Knowledge,
 ) -> None:
@@ -403,6 +414,7 @@ async def test_g22_a_question_on_its_way_through_the_old_model_is_embedded_again
     assert await nothing.queries.query_for_failure(CART, min_relevance=0.0) == []
 
 
+@pytest.mark.long
 async def test_g22_what_a_checkpoint_founded_by_the_old_model_is_not_compared_by_the_new_one(opens: Opens) -> None:
     """G22: what was decided and is not in the index yet was; here the dimensions differ, so that it broke."""
     async with opens(embedder=HashingEmbedder(dims=256, model="old"), checkpoint_batch=4) as knowledge:
@@ -422,6 +434,7 @@ async def test_g22_what_a_checkpoint_founded_by_the_old_model_is_not_compared_by
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_g22_a_store_of_documents_alone_stays_with_the_model_that_embedded_them(opens: Opens) -> None:
     """G22: the first checkpoint under another model took it over, and no document was found."""
     async with opens(embedder=HashingEmbedder(model="old")) as knowledge:

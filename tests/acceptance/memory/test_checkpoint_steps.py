@@ -230,6 +230,7 @@ class Overlapping(OneAtATime):
         return await super().embed(texts, kind)
 
 
+@pytest.mark.long
 async def test_an_embedder_that_gains_nothing_by_many_texts_has_the_next_batch_before_it_is_done(opens: Opens) -> None:
     async with opens(embedder=Overlapping(), checkpoint_batch=3) as opened:
         await capture(opened, *different(8))
@@ -247,6 +248,7 @@ async def test_what_is_embedded_ahead_is_broken_off_and_given_back_when_a_checkp
         assert (await opened.checkpoints.process_all()).embedded == 8
 
 
+@pytest.mark.long
 async def test_what_was_leased_ahead_is_kept_however_long_it_waits(opens: Opens) -> None:
     claimed, left = asyncio.Event(), list[int]()
     lease = timedelta(seconds=0.3)
@@ -285,6 +287,7 @@ async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(smal
     assert (await wired(small, trips).checkpoints.process_all()).embedded == 8
 
 
+@pytest.mark.long
 async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_none_overtakes_another(
     small: Knowledge,
 ) -> None:
@@ -351,6 +354,7 @@ async def test_what_a_batch_founded_is_joined_before_the_index_has_it_and_leaves
     assert found.success_count == 8
 
 
+@pytest.mark.long
 async def test_what_fails_at_one_batch_leaves_no_lease_of_any_and_the_next_checkpoint_finishes(
     small: Knowledge,
 ) -> None:

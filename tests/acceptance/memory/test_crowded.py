@@ -55,6 +55,7 @@ async def test_g9_captures_go_on_while_an_index_that_hangs_holds_up_deletions(kn
     assert (await knowledge.stats()).points == 9
 
 
+@pytest.mark.long
 async def test_g2_a_checkpoint_that_is_cancelled_twice_gives_back_what_it_leased(opens: Opens) -> None:
     """G2: its own deadline, and while it does something about that, its caller's."""
     async with opens() as knowledge:

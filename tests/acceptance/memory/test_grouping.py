@@ -496,6 +496,7 @@ async def left_with_room(knowledge: Knowledge) -> None:
         await knowledge.capture.delete(entry_id)
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
     knowledge: Knowledge, embedder: HashingEmbedder, caplog: pytest.LogCaptureFixture

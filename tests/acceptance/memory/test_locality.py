@@ -72,6 +72,7 @@ async def test_a_checkpoint_sends_nothing_and_says_what_to_do(
         assert (await ours.checkpoints.process_all()).embedded == 1
 
 
+@pytest.mark.long
 async def test_queries_and_repairs_send_nothing(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:

@@ -392,6 +392,7 @@ async def test_what_agents_resolve_for_a_trusted_key_counts_and_is_shown_by_whos
     assert len([pattern for pattern in found if pattern.source == "agent1"]) <= 1
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_t2_an_agents_key_that_was_rotated_counts_takes_a_place_and_is_taken_back_as_one(
     knowledge: Knowledge,
@@ -431,6 +432,7 @@ async def test_t2_an_agents_key_that_was_rotated_counts_takes_a_place_and_is_tak
     assert [row["key"] for row in rows] == [ids[1]], "the key that was named"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_t2_what_a_rotated_key_repeats_of_what_it_was_told_counts_by_the_first(knowledge: Knowledge) -> None:
     await knowledge.capture.capture(failure())
@@ -491,6 +493,7 @@ async def test_an_agents_idempotency_keys_are_its_own(knowledge: Knowledge) -> N
     assert len(told) == 1
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 @pytest.mark.parametrize("embedded", [False, True])
 @pytest.mark.parametrize("steps", ["Delete the cart", POISON])

@@ -32,6 +32,7 @@ async def test_a_failure_is_found_by_its_error_message_alone(knowledge: Knowledg
     assert found.problem == "It broke\nORA-01555 snapshot too old"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_project_is_any_key_and_appears_with_its_first_entry(knowledge: Knowledge) -> None:
     """D18: the design's capture failed unless a row of a table it never fills was there."""
@@ -42,6 +43,7 @@ async def test_a_project_is_any_key_and_appears_with_its_first_entry(knowledge: 
     assert {tuple(row) for row in there} == {("default", key) for key in keys}
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_deleting_every_entry_of_a_project_leaves_nothing_of_it_in_either_store(knowledge: Knowledge) -> None:
     """D19."""

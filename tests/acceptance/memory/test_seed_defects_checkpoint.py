@@ -43,6 +43,7 @@ async def small(opens: Opens, embedder: HashingEmbedder) -> AsyncIterator[Knowle
         yield opened
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("embedded_at", "end"),
     [
@@ -71,6 +72,7 @@ async def test_knowledge_lives_for_one_calendar_year_to_the_microsecond(
     assert await points(knowledge) == 0
 
 
+@pytest.mark.long
 async def test_what_is_pruned_is_gone_from_both_stores_and_nothing_younger_is(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -93,6 +95,7 @@ async def test_what_is_pruned_is_gone_from_both_stores_and_nothing_younger_is(
     assert (await knowledge.pruning.prune()).entries == 0
 
 
+@pytest.mark.long
 async def test_what_was_embedded_is_never_embedded_again(small: Knowledge, embedder: HashingEmbedder) -> None:
     """D23: the design never marked an entry, so each checkpoint paid for all of them again."""
     await learn(small, *many(20))
@@ -108,6 +111,7 @@ async def test_what_was_embedded_is_never_embedded_again(small: Knowledge, embed
     )
 
 
+@pytest.mark.long
 async def test_checkpoints_side_by_side_embed_each_entry_once(small: Knowledge, embedder: HashingEmbedder) -> None:
     """D24: the design had no lease, so two checkpoints embedded everything twice."""
     await capture(small, *many(40))
@@ -118,6 +122,7 @@ async def test_checkpoints_side_by_side_embed_each_entry_once(small: Knowledge, 
     assert await number(small, "SELECT count(*) FROM points") == await points(small) == 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("written_first", [True, False])
 async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch, *, written_first: bool
@@ -142,6 +147,7 @@ async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(
     assert {entry_id for pattern in found for entry_id in pattern.entry_ids} == set(rest)
 
 
+@pytest.mark.long
 async def test_a_poisoned_entry_is_buried_alone_with_the_reason(opens: Opens) -> None:
     """D28: the design's first exception ended the checkpoint for all."""
     embedder = HashingEmbedder(dims=64, refuses="nitroglycerine")
@@ -161,6 +167,7 @@ async def test_a_poisoned_entry_is_buried_alone_with_the_reason(opens: Opens) ->
         assert embedder.calls == before, "the dead are not tried again by themselves"
 
 
+@pytest.mark.long
 async def test_a_lesson_several_tell_before_one_checkpoint_is_found_by_its_own_words(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -93,6 +93,7 @@ async def test_failures_and_gate_decisions_are_ranked_in_one_list(knowledge: Kno
     assert strengths == sorted(strengths, reverse=True), "the evidence is alike here, so relevance decides"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_threshold_means_the_same_for_a_model_that_finds_everything_alike(opens: Opens) -> None:
     """D35: 0.7 of a raw cosine is nothing for one model and everything for another."""
@@ -113,6 +114,7 @@ async def test_a_threshold_means_the_same_for_a_model_that_finds_everything_alik
         assert await knowledge.queries.query_for_failure("quorum zygote xylophone") == []
 
 
+@pytest.mark.long
 async def test_an_index_or_a_database_in_trouble_never_blocks_an_assignment(
     opens: Opens, settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ async def _degrades(knowledge: Knowledge, task: Task = TASK) -> str:
     return context.degraded
 
 
+@pytest.mark.long
 async def test_a_pattern_has_its_words_and_the_index_holds_none_of_them(
     opens: Opens, settings: KnowledgeSettings
 ) -> None:

@@ -76,6 +76,7 @@ async def spend_all(knowledge: Knowledge) -> None:
         await knowledge.checkpoints.process_all()
 
 
+@pytest.mark.long
 async def test_t12_a_workspace_sends_no_more_than_its_budget_and_a_batch_at_ten_times_the_load(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -100,6 +101,7 @@ async def test_t12_a_workspace_sends_no_more_than_its_budget_and_a_batch_at_ten_
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_t12_several_processes_share_the_budget(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -112,6 +114,7 @@ async def test_t12_several_processes_share_the_budget(
         assert endpoint.tokens <= BUDGET + batch
 
 
+@pytest.mark.long
 async def test_the_budget_of_one_workspace_holds_up_no_other(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -121,6 +124,7 @@ async def test_the_budget_of_one_workspace_holds_up_no_other(
         assert (await knowledge.in_workspace("quiet").checkpoints.process_all()).embedded == 3
 
 
+@pytest.mark.long
 async def test_a_context_without_budget_is_the_basic_one_and_captures_go_on(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -135,6 +139,7 @@ async def test_a_context_without_budget_is_the_basic_one_and_captures_go_on(
         await capture(knowledge, failure(failure_description="Another one"))
 
 
+@pytest.mark.long
 async def test_t12_over_http_it_is_a_429_that_says_when(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -169,6 +174,7 @@ async def test_what_the_endpoint_refuses_costs_nothing(
         assert (await knowledge.stats()).tokens_today == before.tokens_today
 
 
+@pytest.mark.long
 async def test_what_nobody_waits_for_any_more_costs_what_was_guessed(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -184,6 +190,7 @@ async def test_what_nobody_waits_for_any_more_costs_what_was_guessed(
         assert (await knowledge.stats()).tokens_today == before + estimate_tokens([asked])
 
 
+@pytest.mark.long
 async def test_the_bundled_model_costs_nothing_and_without_a_budget_nothing_is_counted(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -220,6 +227,7 @@ async def test_answers_of_a_model_cost_what_it_says_or_what_is_guessed(
             assert len(server.chats) == 3
 
 
+@pytest.mark.long
 async def test_distillation_ends_with_the_budget_and_says_so(settings: KnowledgeSettings, clock: SetClock) -> None:
     with OpenAIServer(says=lambda *_: json.dumps(WRITTEN)) as server:
         chat = {"chat_model": "m", "chat_base_url": server.base_url, "chat_api_key": SecretStr(server.key)}

@@ -36,6 +36,7 @@ async def fail(knowledge: Knowledge, **told: Any) -> EntryId:
     return await knowledge.capture.capture_failure_solution(**defaults | told)
 
 
+@pytest.mark.long
 async def test_a_failure_solved_in_one_project_reaches_a_task_of_another(knowledge: Knowledge) -> None:
     await fail(knowledge, project_id="first")
     await knowledge.checkpoints.process_checkpoint("first", "phase_completion")

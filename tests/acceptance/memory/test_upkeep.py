@@ -59,6 +59,7 @@ async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(kn
     assert await in_index(knowledge) == before
 
 
+@pytest.mark.long
 async def test_g15_a_rebuild_gives_the_same_ids_and_answers_and_embeds_nothing(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
@@ -100,6 +101,7 @@ async def break_off_rebuilding(knowledge: Knowledge, moment: str) -> None:
         await wired(knowledge, Trips({at: die})).store_upkeep.rebuild()
 
 
+@pytest.mark.long
 async def test_a_rebuild_reads_and_counts_the_words_of_texts_anew(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +232,7 @@ async def test_g15_a_workspace_that_nobody_comes_to_says_that_the_index_was_lost
         assert (await other.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowledge: Knowledge, clock: SetClock) -> None:
     entry_id = await fail(knowledge)
     assert await knowledge.queries.query_for_failure(CART) == [], "nothing is embedded yet"
@@ -244,6 +247,7 @@ async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowled
     assert await knowledge.queries.query_for_failure(CART) == []
 
 
+@pytest.mark.long
 async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_wait_for_the_rest(
     knowledge: Knowledge,
 ) -> None:
@@ -260,6 +264,7 @@ async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_
     assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_what_a_prune_would_take_is_the_same_after_a_rebuild_that_was_killed(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -312,6 +317,7 @@ async def test_g22_a_change_of_model_goes_on_beside_queries_and_captures_and_mix
     assert verified.points == len(await in_index(knowledge))
 
 
+@pytest.mark.long
 async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at_no_cost(opens: Opens) -> None:
     async with opens() as knowledge:
         await learn(knowledge, 30)
@@ -345,6 +351,7 @@ async def test_a_dead_entry_is_shown_with_its_reason_and_staged_again_on_request
     assert not await knowledge.upkeep.dead()
 
 
+@pytest.mark.long
 async def test_the_same_words_told_differently_by_several_agents_are_no_fault(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -154,6 +154,7 @@ async def test_g14_what_is_put_back_never_undoes_what_a_checkpoint_wrote_meanwhi
     assert found.success_count == 1
 
 
+@pytest.mark.long
 async def test_g12_an_expired_point_is_not_put_back_for_pruning_has_taken_it(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -66,6 +66,7 @@ def http_of_browser(knowledge: Knowledge) -> httpx.AsyncClient:
     return http_of(make_app(knowledge, auth=auth_of(knowledge)), base_url="https://hardwon")
 
 
+@pytest.mark.long
 async def test_every_page_has_the_policy_one_heading_and_no_inline_style_or_script(knowledge: Knowledge) -> None:
     (entry,) = await learn(knowledge, failure())
     pattern_id = (await knowledge.capture.get(entry)).pattern_id
@@ -92,6 +93,7 @@ def test_the_policy_is_the_one_of_the_design_and_not_a_word_looser() -> None:
     assert set(POLICY.split("; ")) == parts
 
 
+@pytest.mark.long
 async def test_hostile_text_is_text_on_every_page_and_hidden_characters_have_names(knowledge: Knowledge) -> None:
     patterns = await fill_hostile(knowledge)
     async with http_of(knowledge) as client:
@@ -115,6 +117,7 @@ async def test_hostile_text_is_text_on_every_page_and_hidden_characters_have_nam
         assert len(patterns) == len(HOSTILE)
 
 
+@pytest.mark.long
 async def test_a_server_with_keys_shows_a_stranger_the_form_to_sign_in_and_nothing_else(knowledge: Knowledge) -> None:
     await learn(knowledge, failure(failure_description="Only for the eyes of members"))
     await knowledge.keys.create([Scope.ADMIN], workspace=knowledge.workspace)
@@ -192,6 +195,7 @@ async def knowledge_of_open(knowledge: Knowledge) -> list[Any]:
     return [await knowledge.capture.capture(open_failure)]
 
 
+@pytest.mark.long
 async def test_a_key_of_another_workspace_sees_nothing_of_this_one(knowledge: Knowledge) -> None:
     (entry,) = await learn(knowledge, failure(failure_description="The secret of this workspace"))
     pattern_id = (await knowledge.capture.get(entry)).pattern_id
@@ -375,6 +379,7 @@ async def test_a_workspace_may_have_any_name_in_an_address(knowledge: Knowledge)
         assert f'href="/w/{encoded}/waiting"' in page.text
 
 
+@pytest.mark.long
 async def test_the_address_alone_says_what_a_list_shows(knowledge: Knowledge) -> None:
     await learn(
         knowledge,
@@ -402,6 +407,7 @@ def rows_of(page: str) -> list[str]:
     return re.findall(r'<div class="two"><a href="[^"]+" dir="auto">([^<]+)</a>', page)
 
 
+@pytest.mark.long
 async def test_a_person_splits_joins_and_deletes_by_forms(knowledge: Knowledge) -> None:
     ids = await learn(knowledge, *(failure(task_id=f"S{number}", project_id=f"p{number}") for number in range(3)))
     pattern_id = (await knowledge.capture.get(ids[0])).pattern_id
@@ -440,6 +446,7 @@ async def test_a_person_corrects_a_text_and_its_history_keeps_the_old_one(knowle
         assert "typo" in after
 
 
+@pytest.mark.long
 async def test_a_person_tags_a_pattern_and_filters_by_the_tag_and_a_reader_sees_it(knowledge: Knowledge) -> None:
     (entry,) = await learn(knowledge, failure())
     await learn(knowledge, failure(failure_description="Printer jams on labels"))
@@ -467,6 +474,7 @@ async def test_a_person_tags_a_pattern_and_filters_by_the_tag_and_a_reader_sees_
         assert refused.status_code == 403
 
 
+@pytest.mark.long
 async def test_an_outcome_is_told_on_the_page_of_a_context(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     async with http_of(knowledge) as client:
@@ -485,6 +493,7 @@ async def test_an_outcome_is_told_on_the_page_of_a_context(knowledge: Knowledge)
         assert "Did not work" in after
 
 
+@pytest.mark.long
 async def test_a_silent_context_explains_itself(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     async with http_of(knowledge) as client:

@@ -107,6 +107,7 @@ _PARTS = {
 }
 
 
+@pytest.mark.long
 @over("part", list(_PARTS))
 async def test_no_other_site_has_a_question_asked_or_anything_loaded(knowledge: Knowledge, part: str) -> None:
     await fill_documents(knowledge)
@@ -124,6 +125,7 @@ async def test_no_other_site_has_a_question_asked_or_anything_loaded(knowledge: 
         assert (own.status_code, "<mark>" in own.text) == (200, True)
 
 
+@pytest.mark.long
 async def test_a_link_of_another_site_opens_pages_and_asks_nothing(knowledge: Knowledge) -> None:
     await fill_documents(knowledge)
     async with http_of_browser(knowledge) as client:
@@ -138,6 +140,7 @@ async def test_a_link_of_another_site_opens_pages_and_asks_nothing(knowledge: Kn
         assert "<mark>" in typed.text
 
 
+@pytest.mark.long
 async def test_a_picture_on_a_neighbouring_site_asks_nothing_with_somebodys_session(knowledge: Knowledge) -> None:
     """`SameSite=Strict` lets the cookie along from another port of the same host, or another name of its domain."""
     await fill_documents(knowledge)

@@ -83,6 +83,7 @@ def find_violations(window: Look) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_a_person_finds_opens_and_decides_by_keyboard_alone(look: Window) -> None:
     window = look()
     check_page(window, "/w/default/")
@@ -147,6 +148,7 @@ def test_what_another_decided_meanwhile_is_said_in_words(look: Window, site: Sit
     page.get_by_text("does not wait for a review").wait_for()
 
 
+@pytest.mark.long
 def test_everything_is_done_without_a_script_too(look: Window, site: Site) -> None:
     window = look(java_script_enabled=False, width=390)
     page = window.page
@@ -169,6 +171,7 @@ def test_everything_is_done_without_a_script_too(look: Window, site: Site) -> No
     assert window.count("tbody tr") == 1
 
 
+@pytest.mark.long
 def test_a_filter_narrows_while_it_is_typed_and_back_restores_the_list(look: Window) -> None:
     window = look()
     window.go("/w/default/patterns?sort=problem")
@@ -190,6 +193,7 @@ def test_a_filter_narrows_while_it_is_typed_and_back_restores_the_list(look: Win
     assert page.locator("tbody tr .two a").all_inner_texts() == rows
 
 
+@pytest.mark.long
 def test_the_theme_is_the_systems_and_wide_windows_show_the_chosen_pattern(look: Window) -> None:
     grounds = []
     for dark in (False, True):
@@ -258,6 +262,7 @@ def test_no_page_scrolls_sideways_at_other_widths(look: Window, site: Site, widt
         check_page(window, path)
 
 
+@pytest.mark.long
 def test_the_age_of_what_waits_is_whole_at_every_width(look: Window) -> None:
     cut = "each => each.scrollWidth > each.clientWidth || each.getBoundingClientRect().width < 10"
     for width in (320, 390, 700, 1280):
@@ -308,6 +313,7 @@ def test_the_map_is_one_tab_stop_that_arrows_walk_and_kinds_dim(look: Window) ->
     page.wait_for_url(f"**{href}")
 
 
+@pytest.mark.long
 def test_documents_are_asked_and_deleted_without_a_script(look: Window) -> None:
     window = look(java_script_enabled=False)
     page = window.page

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+
 from hardwon.models.documents import DocumentStatus
 from knowledge.wiring.open import Knowledge
 from orchestrator.http.app import make_app
@@ -23,6 +25,7 @@ def _page(knowledge: Knowledge, path: str) -> str:
     return f"/w/{knowledge.workspace}/{path}"
 
 
+@pytest.mark.long
 async def test_the_map_says_what_is_there_before_it_is_made_and_marks_are_links_afterwards(
     knowledge: Knowledge,
 ) -> None:
@@ -45,6 +48,7 @@ async def test_the_map_says_what_is_there_before_it_is_made_and_marks_are_links_
             assert (await client.get(_page(knowledge, path))).status_code == status, path
 
 
+@pytest.mark.long
 async def test_documents_say_why_one_cannot_be_read_and_are_retried_and_deleted_by_forms(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     await fill_documents(knowledge)
@@ -94,6 +98,7 @@ async def test_a1_24_an_answer_is_that_of_the_api_and_marks_its_sentence_in_the_
         assert (wrong.status_code, "scope-error" in wrong.text, 'value="x &lt; y?"' in wrong.text) == (422, True, True)
 
 
+@pytest.mark.long
 async def test_hostile_documents_and_patterns_are_text(knowledge: Knowledge) -> None:
     await fill_hostile(knowledge)
     await fill_documents(knowledge, HOSTILE)

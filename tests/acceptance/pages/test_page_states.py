@@ -26,6 +26,7 @@ from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
 
 
+@pytest.mark.long
 async def test_an_empty_workspace_teaches_three_steps_and_names_those_that_hold_something(knowledge: Knowledge) -> None:
     await learn(knowledge.in_workspace("full"), failure())
     async with http_of(knowledge) as client:
@@ -34,6 +35,7 @@ async def test_an_empty_workspace_teaches_three_steps_and_names_those_that_hold_
         assert 'href="/w/full/"' in page
 
 
+@pytest.mark.long
 async def test_the_overview_claims_no_lift_without_a_hold_out_and_says_when_tasks_are_too_few(
     knowledge: Knowledge,
 ) -> None:
@@ -52,6 +54,7 @@ async def test_the_overview_claims_no_lift_without_a_hold_out_and_says_when_task
     assert "with memory, " not in page.lower()
 
 
+@pytest.mark.long
 async def test_the_servers_own_key_signs_in_and_another_ends_its_sessions(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     origin = {"Origin": "https://hardwon"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import OWNER
@@ -96,6 +97,7 @@ async def test_an_order_among_the_dead_ends_of_an_agent_waits_for_a_person(knowl
     assert (await knowledge.capture.get(open_one)).status is EntryStatus.QUARANTINED
 
 
+@pytest.mark.long
 async def test_dead_ends_of_before_are_redacted_by_later_rules(knowledge: Knowledge) -> None:
     entry_id = await knowledge.capture.capture(failure(dead_ends=TRIED))
     await knowledge.checkpoints.process_all()
@@ -122,6 +124,7 @@ async def test_dead_ends_come_and_go_over_http(http: httpx.AsyncClient, knowledg
     assert (refused.status_code, refused.json()["field"]) == (422, "dead_ends")
 
 
+@pytest.mark.long
 def test_a_pattern_shows_what_did_not_help(beside: Commands, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [FAIL, GUESS, STILL, EDIT, PASS])
     shown = beside.here("learn", "sessions", path, "--workspace", "ends", "--dry-run")

@@ -206,6 +206,7 @@ async def test_each_run_counts_once_for_a_pattern(knowledge: Knowledge) -> None:
     assert pattern.success_count == 3
 
 
+@pytest.mark.long
 def test_a_solution_that_was_handed_out_is_an_outcome_of_its_pattern(beside: Commands, tmp_path: Path) -> None:
     solution = "cart.py:\n def f():\n-return total\n+return total or 0"
     told: dict[str, object] = {"entry_type": "failure_solution"}

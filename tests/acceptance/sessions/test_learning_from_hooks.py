@@ -31,6 +31,7 @@ def note(home: Path, transcript: Path) -> None:
         file.write(json.dumps(line) + "\n")
 
 
+@pytest.mark.long
 async def test_a_session_with_news_is_learned_once_and_again_when_it_goes_on(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ async def test_a_session_with_news_is_learned_once_and_again_when_it_goes_on(
     assert list(hooks_folder(home).glob("spool*")) == [], "what led nowhere is not kept for good"
 
 
+@pytest.mark.long
 async def test_a_server_looks_into_the_spool_by_itself_and_outlives_what_it_cannot_read(
     knowledge: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from knowledge.access.principals import OWNER
 from knowledge.wiring.open import Knowledge
 from tests.acceptance.sessions.test_dead_ends import learn
@@ -22,6 +24,7 @@ READ = [
 ]
 
 
+@pytest.mark.long
 async def test_a_failure_of_before_a_page_is_marked_once_its_solution_came_after(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
@@ -46,6 +49,7 @@ async def test_a_failure_that_is_told_again_without_it_keeps_the_mark(knowledge:
     assert (await knowledge.capture.get(told)).outside_text
 
 
+@pytest.mark.long
 def test_the_mark_stands_in_the_dry_run_in_the_review_and_with_the_pattern(beside: Commands, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [FAIL, EDIT, PASS], more=READ)
     (lesson,) = beside.here("learn", "sessions", path, "--workspace", "outside", "--dry-run")["lessons"]

@@ -44,6 +44,7 @@ async def tell(knowledge: Knowledge, *calls: Any, session: str = "s", **more: An
     return {"captured": answer.captured, "known": answer.known, **answer.left_out}
 
 
+@pytest.mark.long
 async def test_a_run_that_is_told_as_it_grows_is_learned_once(knowledge: Knowledge) -> None:
     assert await tell(knowledge, FAIL) == {"captured": 1, "known": 0}
     assert await tell(knowledge, FAIL, EDIT) == {"captured": 0, "known": 1}
@@ -54,6 +55,7 @@ async def test_a_run_that_is_told_as_it_grows_is_learned_once(knowledge: Knowled
     assert (pattern.success_count, pattern.source) == (1, "agent:sessions.langgraph.s")
 
 
+@pytest.mark.long
 async def test_two_runs_of_one_failure_are_one_pattern(knowledge: Knowledge) -> None:
     for session in ("s", "t"):
         await tell(knowledge, FAIL, EDIT, PASS, session=session)
@@ -100,6 +102,7 @@ async def test_nothing_is_learned_of(knowledge: Knowledge, calls: list[Any]) -> 
     assert (await tell(knowledge, *calls))["captured"] == 0
 
 
+@pytest.mark.long
 async def test_a_tool_that_a_program_names_is_a_check(knowledge: Knowledge) -> None:
     calls = [
         call("a", "validate_order", {"id": 3}, "ValueError: no price", "failed"),
@@ -110,6 +113,7 @@ async def test_a_tool_that_a_program_names_is_a_check(knowledge: Knowledge) -> N
     assert (await knowledge.checkpoints.process_all()).embedded == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("result", "fixes"),
     [
@@ -128,6 +132,7 @@ async def test_a_check_has_passed_only_if_its_result_does_not_speak_against_it(
     assert (await knowledge.checkpoints.process_all()).embedded == fixes
 
 
+@pytest.mark.long
 async def test_secrets_are_not_stored(knowledge: Knowledge) -> None:
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5"[:36]
     failing = call("a", "run_tests", {"token": secret}, f"{FAILURE}\ntoken={secret}", "failed")

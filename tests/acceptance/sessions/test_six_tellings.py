@@ -26,6 +26,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.long
 def test_six_tellings_of_one_failure_are_one_pattern_that_comes_first(database_url: str, home: Path) -> None:
     """With the bundled model, whose reading of a paraphrase is what is tested."""
     if not CASES.is_dir():

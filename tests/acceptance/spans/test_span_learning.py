@@ -99,6 +99,7 @@ def files(knowledge: Knowledge) -> list[Path]:
     return sorted(Path(knowledge.settings.home).glob("spans/*/*.jsonl"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])
 def test_a_real_exporter_s_spans_are_learned_when_the_trace_has_ended(
     commands: Commands, compression: Compression
@@ -117,6 +118,7 @@ def test_a_real_exporter_s_spans_are_learned_when_the_trace_has_ended(
             assert client.get("/v1/stats").json()["entries"] == {"staged": 1}
 
 
+@pytest.mark.long
 async def test_what_a_run_teaches_is_of_low_trust_redacted_and_learned_once(
     knowledge: Knowledge, http: httpx.AsyncClient, learning: SpanLearning
 ) -> None:
@@ -141,6 +143,7 @@ async def test_what_a_run_teaches_is_of_low_trust_redacted_and_learned_once(
     assert SECRET not in json.dumps(entry)
 
 
+@pytest.mark.long
 async def test_steps_wait_for_the_end_of_the_trace_which_comes_in_several_requests(
     knowledge: Knowledge, http: httpx.AsyncClient, learning: SpanLearning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,12 +169,14 @@ async def test_spans_without_a_tool_and_prompts_leave_nothing_behind(
     assert "THE PROMPT" not in files(knowledge)[0].read_text("utf-8")
 
 
+@pytest.mark.long
 async def test_the_example_of_the_api_s_document_is_taken(http: httpx.AsyncClient) -> None:
     answer = await http.post("/v1/traces", json=REQUESTS["export_traces"])
     assert (answer.status_code, answer.json()) == (200, {})
     ParseDict(ANSWERS["export_traces"], ExportTraceServiceResponse())
 
 
+@pytest.mark.long
 async def test_spans_that_are_not_kept_are_told(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = await http.post("/v1/traces", json=request(FAIL | {"traceId": "12"}, PASS))
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
@@ -206,6 +211,7 @@ def ends(content: bytes) -> Iterator[bytes]:
     yield from (content[:at] for at in range(1, len(content), 97))
 
 
+@pytest.mark.long
 async def test_bad_bodies_get_a_sentence(http: httpx.AsyncClient) -> None:
     good = as_protobuf(request(*RUN))
     deep = b'{"resourceSpans":' + b"[" * 100_000
@@ -241,6 +247,7 @@ async def test_bad_bodies_get_a_sentence(http: httpx.AsyncClient) -> None:
     assert (await http.post("/v1/traces", content=b"", headers=PROTOBUF)).status_code == 200
 
 
+@pytest.mark.long
 async def test_each_key_has_its_own_traces_and_its_own_word(
     knowledge: Knowledge, keyed: httpx.AsyncClient, learning: SpanLearning
 ) -> None:
@@ -294,6 +301,7 @@ async def test_files_are_removed_when_they_can_teach_nothing_more(
     assert list((knowledge.settings.home / "spans").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_span_processor_sends_to_the_owner_of_the_data_directory(commands: Commands) -> None:
     with commands.serving():
         provider = TracerProvider(resource=Resource({"service.name": "web-shop"}))
@@ -312,6 +320,7 @@ def silent_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_there", [False, True])
 def test_the_span_processor_is_quick_and_silent_where_nobody_answers(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, silent_server: str, *, is_there: bool

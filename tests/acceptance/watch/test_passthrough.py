@@ -52,6 +52,7 @@ def differences(seeds: Sequence[int], environment: dict[str, str], start_watched
         return [found for found in pool.map(compare, seeds) if found is not None]
 
 
+@pytest.mark.long
 def test_random_programs_run_as_they_do_alone(environment: dict[str, str]) -> None:
     assert differences(range(30), environment, start_forked) == []
 
@@ -74,6 +75,7 @@ def read_line(process: subprocess.Popen[bytes]) -> bytes:
     return process.stdout.readline()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGQUIT])
 def test_a_signal_to_the_watching_process_reaches_the_command(
     environment: dict[str, str], number: signal.Signals
@@ -157,6 +159,7 @@ def test_a_reader_that_leaves_ends_the_command(environment: dict[str, str]) -> N
     assert done.stdout == b"y\n141\n"
 
 
+@pytest.mark.long
 def test_a_command_that_is_not_there_is_said_as_a_shell_does(environment: dict[str, str], tmp_path: Path) -> None:
     for name, code in (("no-such-command", 127), (str(tmp_path), 126)):
         done = subprocess.run([*WATCH, name], env=environment, capture_output=True, check=False, timeout=60)

@@ -29,6 +29,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_mended_check_is_found_by_its_error(commands: Commands, shop: Path) -> None:
     commands.run("stats")  # the owner runs, as it does once anything was asked
     check = (sys.executable, "check_cart.py")

@@ -45,6 +45,7 @@ async def embed_halving(embedder: OpenAIEmbedder, texts: list[str]) -> tuple[dic
         return first[0] | second[0], first[1] | second[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("places", [(0,), (7, 8, 23)], ids=str)
 @pytest.mark.parametrize("quirk", REFUSING)
 async def test_all_but_the_bad_texts_are_embedded_and_these_are_named(

@@ -197,6 +197,7 @@ async def test_verify_recall_finds_a_collection_of_the_layout_of_before_and_is_c
             assert (after.sound, after.recall.sound, after.recall.least) == (True, True, 1.0)
 
 
+@pytest.mark.long
 async def test_while_the_index_is_away_nothing_is_marked_and_the_layout_stays(
     cluster: QdrantClusterProcess, opens: Opens
 ) -> None:
@@ -216,6 +217,7 @@ async def test_while_the_index_is_away_nothing_is_marked_and_the_layout_stays(
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_the_doctor_tells_nodes_replicas_what_one_more_death_takes_and_what_to_do(
     cluster: QdrantClusterProcess, opens: Opens, settings: KnowledgeSettings
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import pytest
+
 from knowledge.documents.answering import profiles
 from knowledge.documents.answering.pipeline import GroundedAnswerer
 from knowledge.documents.answering.profiles import KBConfig
@@ -20,6 +22,7 @@ from tests.requirements import IDS, apart, missing, named
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.long
 def test_every_requirement_has_a_test_or_a_reason() -> None:
     assert missing(named(), apart()) == []
 

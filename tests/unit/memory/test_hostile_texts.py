@@ -151,6 +151,7 @@ def test_of_headings_that_are_too_long_together_the_innermost_are_kept() -> None
     assert split_document(parsed)[-1].section == f"{'m' * 100} > inner"
 
 
+@pytest.mark.long
 @over("kind", DocumentType)
 def test_empty_lines_take_no_memory(kind: DocumentType) -> None:
     """Lines of a log are read one by one, as many as are kept."""

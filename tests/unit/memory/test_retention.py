@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 
 import asyncpg
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_nothing_expires_before_its_year_is_over_nor_a_day_after(moment: datetim
     assert (end.month, end.day) == (utc.month, utc.day) or ((utc.month, utc.day), end.day) == ((2, 29), 28)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(moments=st.lists(MOMENTS | LEAP_DAYS, min_size=1, max_size=50), years=st.integers(1, 3))
 def test_it_is_what_postgres_makes_of_it_in_utc(postgres_dsn: str, moments: list[datetime], years: int) -> None:

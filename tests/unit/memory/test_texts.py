@@ -144,6 +144,7 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
     )
 
 
+@pytest.mark.long
 @given(st.text(), st.text())
 def test_normalising_twice_is_normalising_once_and_joins_words_by_one_blank(one: str, two: str) -> None:
     once = embedding_text.normalise(f"{one} \n\t {two}")

@@ -102,12 +102,14 @@ def test_a_fix_becomes_a_failure_verified_by_its_commit(repository: Repository) 
     assert "ada@example.org" not in repr(entry)
 
 
+@pytest.mark.long
 @each_case
 async def test_a_commit_that_repairs_something_is_a_fix(repository: Repository, message: str) -> None:
     commit = repository.commit(message)
     assert fixes(repository, limit=1)[0].task_id == commit
 
 
+@pytest.mark.long
 @each_case
 async def test_a_commit_that_only_looks_like_one_is_not(repository: Repository, message: str) -> None:
     repository.commit(message)

@@ -153,6 +153,7 @@ def find_false_proofs(seed: int) -> list[str]:
     return [each for each in learned(pair, seed)[0] if not is_shown(by_token[each], pair)]
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.integers(0, 2**32))
 def test_nothing_is_learned_that_did_not_run_and_pass_under_the_same_identity(seed: int) -> None:
@@ -191,6 +192,7 @@ def mended_pair(random: random.Random) -> tuple[Pair, Identity]:
     return pair, test
 
 
+@pytest.mark.long
 def test_of_500_pairs_in_which_a_test_was_mended_98_in_100_are_learned() -> None:
     found = 0
     for seed in range(500):

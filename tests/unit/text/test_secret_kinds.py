@@ -22,6 +22,7 @@ LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN|ERROR|DEBUG|FATAL|Exceptio
 """A line of a log or a trace among the other lines of a bug report."""
 
 
+@pytest.mark.long
 def test_secrets_of_the_kinds_in_use_are_found() -> None:
     told: Counter[bool] = Counter()
     missed: Counter[bool] = Counter()

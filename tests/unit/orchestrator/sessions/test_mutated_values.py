@@ -68,6 +68,7 @@ def mutants(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
                 yield told, [*lines[:number], json.dumps(changed), *lines[number + 1 :]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", READERS)
 def test_any_value_of_any_type_is_read_or_passed_over(tool: str) -> None:
     module, lines = READERS[tool]
