@@ -403,7 +403,7 @@ def _signs(each: Judged, near: Mapping[int, float]) -> Signs:
     return Signs(
         passage=max([each.cosine, *near.values()]),
         block=each.cosine,
-        words=each.of.nearest,
+        words=each.of.share,
         beyond_title=each.of.beyond,
         named=each.of.named,
     )
