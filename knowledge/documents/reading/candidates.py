@@ -38,7 +38,7 @@ class Candidate:
     text: str
     above: str
     share: float
-    """The share of the question's words that its best sentence holds, with what stands above it."""
+    """The share of the question's words that it holds with what stands above it, and that its best sentence does."""
     beyond: float
     named: float
     """How surely its head, such as the term that it defines, is named by the question."""
@@ -140,7 +140,7 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
     if block.kind is BlockKind.DEFINITION:
         above = f"{above}\n{own.partition(chr(10))[0]}"
     whole, around = Held(own, above, title), Held(above, title)
-    share, marked = max(
+    nearest, marked = max(
         ((_share(question, Held(part), around), span) for span, part in _sentences(block, own, text)),
         key=lambda each: (each[0], -each[1].start),
         default=(0.0, block.span),
@@ -150,7 +150,7 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
         block=block,
         text=own,
         above=above,
-        share=share,
+        share=(nearest + _share(question, Held(own), around)) / 2,
         beyond=question.share(Held(text[slice(*marked)] if not block.told else own, above), without=Held(title)),
         named=question.names(_head(block, own)),
         missing=question.missing(whole, f"{above}\n{own}", title),
