@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from knowledge.documents.models import Answer, AnswerStatus, Citation
 
 HOUR = 3600
 DAY = 24 * HOUR
+_FIELD = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b[A-Z]{2,6}-\d+\b")
 
 CASE_EVIDENCE_SYSTEM_PROMPT = """You are analyzing uploaded case evidence (logs, configs, metrics, code).
@@ -56,7 +56,7 @@ Answer with team context:
 Be precise and practical. This is the team's shared knowledge."""
 
 
-class KBConfig(ABC):
+class KBConfig:
     """A kind of knowledge base. A new one is a class like those below and a `Base` in the access policy."""
 
     base: Base
@@ -68,7 +68,8 @@ class KBConfig(ABC):
     """Fields of a passage that a model is shown, by their names in its header."""
     source_fields: tuple[str, ...]
     """Fields that name a source; the first one that it has counts."""
-    citation_format: str
+    citation_format: tuple[str, ...]
+    """The parts of a citation, with the names of their fields in braces."""
     sources_label: str
     empty: str
     """Text for a question where there are no documents; the next two, where none answers, or is indexed."""
@@ -100,11 +101,20 @@ class KBConfig(ABC):
 
     def get_citation_format(self) -> str:
         """Return the form of a citation, with the names of its fields in braces."""
-        return self.citation_format
+        return "".join(self.citation_format)
 
-    @abstractmethod
-    def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
-        """Return a citation in that form."""
+    def cite(self, citation: Citation, partition: str = "") -> str:
+        """Return a citation in that form, without the parts whose fields it lacks."""
+        known = metadata_of(citation, partition)
+        source = self.extract_source_name(known)
+        section = (citation.section or "").removeprefix(f"{source} > ")
+        known |= {
+            self.source_fields[0]: source,
+            "section": section if section != source else "",
+            "time": f"{citation.timestamp:%H:%M:%SZ}" if citation.timestamp else "",
+        }
+        parts = (part for part in self.citation_format if all(known[name] for name in _FIELD.findall(part)))
+        return "".join(part.format_map(known) for part in parts).strip()
 
     def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
         """Return an answer with its sources below."""
@@ -161,17 +171,11 @@ class CaseEvidenceConfig(KBConfig):
     cache_ttl = HOUR
     metadata_fields = (("Source", "filename"), ("Line", "line_number"), ("Time", "timestamp"))
     source_fields = ("filename",)
-    citation_format = "{filename}:{line_number} ({time})"
+    citation_format = ("{filename}", ":{line_number}", " ({time})")
     sources_label = "Sources"
     empty = "Nothing was uploaded to this case."
     unsaid = "The evidence of this case does not say."
     indexing = "The evidence of this case is still being indexed: ask again in a moment."
-
-    def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
-        """Return such as server.log:1045 (14:32:15Z)."""
-        place = f":{citation.line_start}" if citation.line_start else ""
-        stamp = f" ({citation.timestamp:%H:%M:%SZ})" if citation.timestamp else ""
-        return f"{self.extract_source_name(metadata)}{place}{stamp}"
 
 
 class UserKBConfig(KBConfig):
@@ -183,17 +187,11 @@ class UserKBConfig(KBConfig):
     cache_ttl = DAY
     metadata_fields = (("Doc", "document_title"), ("Category", "category"), ("Section", "section"))
     source_fields = ("document_title", "filename")
-    citation_format = '"{document_title}" section {section}'
+    citation_format = ('"{document_title}"', " section {section}")
     sources_label = "From your runbooks"
     empty = "Your knowledge base holds no runbooks yet."
     unsaid = "Your runbooks do not say."
     indexing = "Your runbooks are still being indexed: ask again in a moment."
-
-    def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
-        """Return such as "Database Timeout Runbook" section 3."""
-        title = self.extract_source_name(metadata)
-        section = (citation.section or "").removeprefix(f"{title} > ")
-        return f'"{title}" section {section}' if section and section != title else f'"{title}"'
 
 
 class GlobalKBConfig(KBConfig):
@@ -205,16 +203,11 @@ class GlobalKBConfig(KBConfig):
     cache_ttl = 7 * DAY
     metadata_fields = (("Article", "kb_article_id"), ("Title", "title"))
     source_fields = ("title", "source")
-    citation_format = '{kb_article_id} "{title}"'
+    citation_format = ("{kb_article_id}", ' "{title}"')
     sources_label = "Knowledge Base"
     empty = "The knowledge base is empty."
     unsaid = "The knowledge base does not say."
     indexing = "The knowledge base is still being indexed: ask again in a moment."
-
-    def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:  # noqa: ARG002 - the article has no parts
-        """Return such as KB-1234 "API Performance Guide"."""
-        article = f"{metadata['kb_article_id']} " if metadata.get("kb_article_id") else ""
-        return f'{article}"{self.extract_source_name(metadata)}"'
 
 
 class TeamKBConfig(KBConfig):
@@ -226,16 +219,11 @@ class TeamKBConfig(KBConfig):
     cache_ttl = 12 * HOUR
     metadata_fields = (("Team", "team_name"), ("Title", "title"))
     source_fields = ("title", "filename")
-    citation_format = '"{title}" (team {team_name})'
+    citation_format = ('"{title}"', " (team {team_name})")
     sources_label = "From your team's documents"
     empty = "The team has shared no documents yet."
     unsaid = "The team's documents do not say."
     indexing = "The team's documents are still being indexed: ask again in a moment."
-
-    def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:  # noqa: ARG002 - a title is enough
-        """Return such as "On-call guide" (team payments)."""
-        team = f" (team {metadata['team_name']})" if metadata.get("team_name") else ""
-        return f'"{self.extract_source_name(metadata)}"{team}'
 
 
 CONFIGS: Mapping[str, Callable[[], KBConfig]] = {

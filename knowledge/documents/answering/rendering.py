@@ -43,7 +43,7 @@ def render_for_base(config: KBConfig, answer: Answer, partition: str) -> str:
     lines = []
     citations_of = citation_lookup(answer)
     for claim in answer.claims:
-        places = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in citations_of(claim))
+        places = dict.fromkeys(config.cite(each, partition) for each in citations_of(claim))
         lines.append(f"{claim.text} [{'; '.join(places)}]")
     text = "\n".join(lines)
     if answer.missing:

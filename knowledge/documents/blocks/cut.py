@@ -58,7 +58,7 @@ def _settings(lines: Lines, told: dict[int, str]) -> Iterator[Block]:
         name = told.get(at)
         after_setting = True
         if name is None:
-            start = start if start is not None and at - start < 3 else None
+            start = None
             continue
         path = tuple(name.split(BELOW)[:-1])
         comment = first < at

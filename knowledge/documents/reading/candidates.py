@@ -38,8 +38,7 @@ class Candidate:
     text: str
     above: str
     share: float
-    nearest: float
-    """The share of the question's words that its best sentence holds, with what stands above it."""
+    """The share of the question's words that it holds with what stands above it, and that its best sentence does."""
     beyond: float
     named: float
     """How surely its head, such as the term that it defines, is named by the question."""
@@ -152,7 +151,6 @@ def _candidate(question: Question, source: int, block: Block, text: str, title: 
         text=own,
         above=above,
         share=(nearest + _share(question, Held(own), around)) / 2,
-        nearest=nearest,
         beyond=question.share(Held(text[slice(*marked)] if not block.told else own, above), without=Held(title)),
         named=question.names(_head(block, own)),
         missing=question.missing(whole, f"{above}\n{own}", title),

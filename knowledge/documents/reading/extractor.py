@@ -19,14 +19,13 @@ import numpy as np
 from hardwon.models.documents import Passage, PassageId, PassageKind
 from knowledge.documents.access import Scope
 from knowledge.documents.answering.llm_draft import Draft, Drafter, DraftRequest
-from knowledge.documents.answering.query_rewriting import refers
 from knowledge.documents.answering.reranking import Reranking
 from knowledge.documents.blocks.model import BUDGET, Block, BlockKind
 from knowledge.documents.models import Profile
 from knowledge.documents.ports import PassageStore
 from knowledge.documents.reading.candidates import Candidate, blocks_in, candidates, widen
 from knowledge.documents.reading.embedding_cache import SentenceVectors
-from knowledge.documents.reading.question import Held, Question, Word, asking_part
+from knowledge.documents.reading.question import Held, Question, Word, without_preface
 from knowledge.documents.relevance import Scale, default_scale
 from knowledge.documents.retrieval.spelling import IsWord
 from knowledge.documents.verification.verify import DraftClaim, Evidence, claims_per_line
@@ -67,7 +66,7 @@ _MIN_FOREIGN_WORDS: Final = 4
 class Signs(NamedTuple):
     """Signals that a block answers: cosines of the best passage and of the block, and shares of the question's words.
 
-    `words` are those that its best sentence holds, `beyond_title` those of them that the document's title does not;
+    `words` are those that it and its best sentence hold, `beyond_title` those that the document's title does not;
     `named` is how surely the question names what the block is about.
     """
 
@@ -403,7 +402,7 @@ def _signs(each: Judged, near: Mapping[int, float]) -> Signs:
     return Signs(
         passage=max([each.cosine, *near.values()]),
         block=each.cosine,
-        words=each.of.nearest,
+        words=each.of.share,
         beyond_title=each.of.beyond,
         named=each.of.named,
     )
@@ -440,9 +439,8 @@ def _overlap(one: Candidate, other: Candidate) -> bool:
 
 
 def _without_preface(request: DraftRequest) -> DraftRequest:
-    """Return a request for the sentences that ask, unless they refer to others: what was told first is no condition."""
-    asking = asking_part(request.searched)
-    return request if request.conversation or refers(asking) else replace(request, searched=asking)
+    """Return a request for the sentences that ask: what somebody tells first is no condition of the answer."""
+    return request if request.conversation else replace(request, searched=without_preface(request.searched))
 
 
 def _told_before(request: DraftRequest) -> str:

@@ -13,7 +13,15 @@ from rapidfuzz import fuzz
 
 from knowledge.documents.retrieval.spelling import IsWord
 from knowledge.models import TermStatistics
-from knowledge.text.bm25 import chunks, has_unspaced_script, inverse_document_frequency, stem, term_id, words_and_whole
+from knowledge.text.bm25 import (
+    chunks,
+    has_unspaced_script,
+    inverse_document_frequency,
+    stem,
+    term_id,
+    words_and_whole,
+    words_and_wholes,
+)
 from knowledge.text.tokens import MEASURES
 
 RARE_SHARE: Final = 0.001
@@ -66,6 +74,11 @@ _COUNTED: Final = re.compile(r"[\s-]+([a-z]{2,})\b")
 """A plural noun or a unit behind a number, which then only counts or measures what is asked for."""
 _SINCE: Final = re.compile(r"\bsince (?:when|which|what)\b", re.IGNORECASE)
 _DATED: Final = re.compile(r"\b(?:since|until|v?\d+\.\d+|(?:19|20)\d\d)\b", re.IGNORECASE)
+_POINTS_BACK: Final = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|this|these|those|he|she|him|her|his|then|such|both|same)\b", re.IGNORECASE
+)
+_MIN_ASKED: Final = 2
+"""Words, besides stop words, of a question that can be read without what is told before it."""
 _AROUND: Final = "?!.,;:()[]<>{}'\"`*=-#|"
 _NAMING_MARKS: Final = ("/", "-", "$", "@", "~", ".")
 _VERSION_WORDS: Final = r"(?:version|versions|release|v)"
@@ -188,7 +201,7 @@ class Question:
         self._stems = frozenset(each for word in self.words for each in word.stems)
         self._denied = _denied_stems(own)
         self.weights = {each: self._weight(each) for each in self.words}
-        asked = frozenset(_words(without_accents(asking_part(own))))
+        asked = frozenset(_words(without_accents(_asking_part(own))))
         self.compared = tuple(_compared(without_accents(own)))
         self.required = tuple(
             each for each in self.words if each in asked and (self._is_required(each) or each.stems in self.compared)
@@ -282,7 +295,13 @@ def _denied_stems(text: str) -> frozenset[str]:
     return frozenset(stem(found[1].lower()) for found in _DENIED.finditer(text))
 
 
-def asking_part(text: str) -> str:
+def without_preface(text: str) -> str:
+    """Return the sentences of a message that ask; all of it if they point back to others, or say next to nothing."""
+    asking = _asking_part(text)
+    return text if _POINTS_BACK.search(asking) or len(words_and_wholes(asking)[0]) < _MIN_ASKED else asking
+
+
+def _asking_part(text: str) -> str:
     """Return the sentences of a message that ask, all of it if none does."""
     asking = [
         each for each in re.findall(r"[^.!?\n]*(?:[.!?](?=\S)[^.!?\n]*)*[.!?]?", text) if each.rstrip().endswith("?")

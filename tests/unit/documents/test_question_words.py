@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.documents.reading.question import Held, Question
+from knowledge.documents.reading.question import Held, Question, without_preface
 from knowledge.models import TermStatistics
 from knowledge.text.bm25 import term_counts
 from tests.support.cases import over
@@ -113,3 +113,16 @@ def test_a_heading_names_a_function_without_its_arguments(head: str, named: floa
     asked = "What does path.join do?"
     known = TermStatistics(documents=1, frequencies={})
     assert Question(asked, known, own=asked, is_word=lambda word: word in USUAL).names(head) == named
+
+
+@over(
+    "message, asked",
+    [
+        ("We moved to Hetzner. Which port does Redis use?", "Which port does Redis use?"),
+        ("We run Redis. Which port does it use?", "We run Redis. Which port does it use?"),
+        ("We run Redis. Which port?", "We run Redis. Which port?"),
+        ("The port of Redis", "The port of Redis"),
+    ],
+)
+def test_what_is_told_before_a_question_is_read_where_the_question_points_back_to_it(message: str, asked: str) -> None:
+    assert without_preface(message) == asked
