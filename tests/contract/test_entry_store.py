@@ -232,6 +232,7 @@ async def test_sixteen_clients_with_one_key_store_one_entry(stores: Stores) -> N
     assert len({answer.entry_id for answer in answers}) == 1
 
 
+@pytest.mark.long
 async def test_batches_with_the_same_events_in_opposite_orders_do_not_hinder_each_other(stores: Stores) -> None:
     """G3, G4: long ones, which go to Postgres in parts."""
     await stores.entries.add([stored(failure(task_id="earlier"))])  # else the second batch waits for the project

@@ -287,6 +287,7 @@ def both_lists_at_once(dense: list[float], words: models.SparseVector) -> list[m
     return [models.QueryRequest(prefetch=tops, query=vector, using=name, limit=20) for name, vector in nearest]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shards", [1, 2, 3])
 async def test_the_one_point_with_a_word_is_found_by_a_query_of_its_own_over_any_shards(
     shards: int, tmp_path: Path

@@ -139,6 +139,7 @@ async def test_a_folder_of_ones_own_has_prefixes_and_a_space_of_its_own(folder: 
     await own.aclose()
 
 
+@pytest.mark.long
 async def test_a_folder_as_model_hubs_have_it_says_itself_how_it_is_to_be_used(
     folder: Path, embedder: LocalEmbedder
 ) -> None:

@@ -150,6 +150,7 @@ async def test_ids_without_a_point_are_told_from_those_with_one(index: PassageIn
     assert await index.find_missing(SPACE, []) == []
 
 
+@pytest.mark.long
 async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:
     """A0-74."""
     await index.upsert(SPACE, [point(number) for number in (5, 3, 1, 4, 2)])

@@ -344,6 +344,7 @@ async def test_counts_add_up_when_entries_of_one_pattern_are_marked_at_once(stor
         assert counts(await stores.patterns.get(pattern, now=NOON)) == (8, 8, 8)
 
 
+@pytest.mark.long
 async def test_checkpoints_that_share_many_patterns_do_not_hinder_each_other(stores: Stores) -> None:
     """G4: four at once, in different orders."""
     projects, shared = "abcd", 100

@@ -97,6 +97,7 @@ def _parts(vector: SparseVector) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return vector.indices, vector.values
 
 
+@pytest.mark.long
 async def test_answers_are_not_compressed_and_a_search_is_two_queries(tmp_path: Path) -> None:
     """S5, S6."""
     with QdrantProcess(tmp_path, Options(compress=True)) as process:
@@ -263,6 +264,7 @@ async def test_health_tells_nodes_replicas_and_what_one_more_death_would_take(cl
 # Layouts and refusals
 
 
+@pytest.mark.long
 async def test_a_collection_gets_the_layout_of_the_settings(cluster: QdrantClusterProcess) -> None:
     asked = Layout(replication=3, shards=2, quantization=Quantization.INT8, on_disk=True)
     async with opened(*cluster.urls, layout=asked) as index:
@@ -280,6 +282,7 @@ async def test_a_collection_gets_the_layout_of_the_settings(cluster: QdrantClust
         ]
 
 
+@pytest.mark.long
 async def test_a_collection_of_before_gets_its_graph_in_place_and_is_searched_exactly_until_then(
     tmp_path: Path,
 ) -> None:
@@ -318,6 +321,7 @@ REFUSED: dict[str, tuple[Options, Layout, type[HardwonError], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", REFUSED)
 async def test_what_cannot_work_is_refused_in_one_sentence_and_nothing_is_half_stored(
     what: str, tmp_path: Path
@@ -389,6 +393,7 @@ async def test_a_strangers_collection_of_our_name_is_refused_before_a_write(what
             assert (await index._client.get_collection(NAME)).config.metadata is None
 
 
+@pytest.mark.long
 async def test_an_alias_of_our_name_is_refused_before_a_write(tmp_path: Path) -> None:
     with QdrantProcess(tmp_path) as process:
         async with opened(process.url) as index:
@@ -403,6 +408,7 @@ async def test_an_alias_of_our_name_is_refused_before_a_write(tmp_path: Path) ->
                 await index.upsert(SPACE, [point])
 
 
+@pytest.mark.long
 async def test_a_key_limited_to_the_collections_is_enough_once_they_exist(tmp_path: Path) -> None:
     """S17."""
     access = Access(api_key=KEY, collection_key="limited", collections=(NAME,))

@@ -99,6 +99,7 @@ except HardwonError as error:
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_a_second_opener_in_the_same_process_is_refused_until_the_first_closes(directory: Path) -> None:
     index = await opened(directory)
     with pytest.raises(StoreInUse):
@@ -108,6 +109,7 @@ async def test_a_second_opener_in_the_same_process_is_refused_until_the_first_cl
     await again.aclose()
 
 
+@pytest.mark.long
 async def test_a_shard_somebody_else_has_open_is_in_use_too(directory: Path) -> None:
     index = await opened(directory)
     await index.aclose()
@@ -201,6 +203,7 @@ async def test_what_a_kill_while_giving_back_space_leaves_is_deleted_at_the_star
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_the_alias_is_replaced_whole_and_an_unreadable_one_is_written_anew(directory: Path) -> None:
     index = await opened(directory)
     aliases = directory / "aliases.json"
@@ -261,6 +264,7 @@ def spoil(directory: Path, what: str) -> None:
                 file.write(b"\x00\x00\x00\xff")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["config", "log", "segment", "emptied"])
 async def test_a_damaged_directory_is_named_with_the_way_to_rebuild_it(directory: Path, what: str) -> None:
     """G15."""
@@ -293,6 +297,7 @@ async def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> 
         QdrantEdgeIndex(tmp_path / "file" / "index")
 
 
+@pytest.mark.long
 async def test_no_exception_of_the_engine_escapes(directory: Path) -> None:
     index = await opened(directory)
     points = make_points(2)
@@ -530,6 +535,7 @@ async def test_a_power_cut_after_an_acknowledged_write_loses_nothing(
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_after_many_writes_the_engine_flushes_so_that_little_is_done_again(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

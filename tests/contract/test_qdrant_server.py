@@ -146,6 +146,7 @@ async def test_expired_points_go_by_one_delete_with_a_filter_whatever_was_counte
     assert server.requests == [there, count, delete] * 2
 
 
+@pytest.mark.long
 async def test_points_go_out_in_batches_that_a_server_takes(inside: Inside) -> None:
     """D30."""
     server, index = inside
@@ -228,6 +229,7 @@ async def test_nothing_is_done_to_the_collection_of_another_database(tmp_path: P
     server.close()
 
 
+@pytest.mark.long
 async def test_databases_share_a_server_by_prefixes_of_their_own(tmp_path: Path) -> None:
     server = QdrantOverEdge(tmp_path)
     ours, other = (_over(server, Ownership(store=store, prefix=f"{store}-")) for store in ("production", "staging"))
@@ -257,6 +259,7 @@ async def test_a_collection_that_does_not_say_whose_it_is_becomes_that_of_who_co
 # Several clients
 
 
+@pytest.mark.long
 async def test_clients_that_start_together_all_get_the_collection(inside: Inside) -> None:
     """D43, G19: each sees that there is none, each makes one, and all but the first are told that there is one."""
     server, _ = inside
@@ -271,6 +274,7 @@ async def test_clients_that_start_together_all_get_the_collection(inside: Inside
         await index.aclose()
 
 
+@pytest.mark.long
 async def test_what_one_client_was_acknowledged_outlives_a_kill_of_the_server(tmp_path: Path) -> None:
     """G10, and that connections of before the kill do not stand in the way after it."""
     with QdrantProcess(tmp_path) as process:

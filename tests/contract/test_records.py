@@ -426,6 +426,7 @@ async def test_a_run_that_died_is_taken_over_by_one_after_its_time(store: Store)
     assert await winners(store.jobs, timedelta(0)) == 0
 
 
+@pytest.mark.long
 async def test_a_run_that_gives_signs_of_life_is_not_taken_over_however_long_it_takes(store: Store) -> None:
     assert await winners(store.jobs) == 1
     await asyncio.sleep(0.6)

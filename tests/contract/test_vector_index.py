@@ -156,6 +156,7 @@ async def found_ids(index: VectorIndex, space: EmbeddingSpace, where: PointFilte
 # Scores
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 7, 40])
 async def test_both_raw_scores_of_the_union_of_both_tops_are_those_of_the_reference(
     index: VectorIndex, space: EmbeddingSpace, limit: int
@@ -569,6 +570,7 @@ async def test_several_at_once_may_ensure_a_space(index: VectorIndex) -> None:
     await index.drop(space)
 
 
+@pytest.mark.long
 async def test_two_spaces_of_equal_dimensions_never_meet(index: VectorIndex, space: EmbeddingSpace) -> None:
     """G22: the same id in both, and dropping one leaves the other."""
     other = make_space()

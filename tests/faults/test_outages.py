@@ -303,6 +303,7 @@ async def test_a_slow_index_is_waited_for_where_nothing_is_known_word_for_word(
     assert (solutions(unknown.patterns), unknown.degraded) == ([KNOWN.solution_steps], None)
 
 
+@pytest.mark.long
 async def test_a_server_that_starts_without_its_index_says_over_http_what_it_answers_by(
     shop: Knowledge, qdrant: QdrantProcess, opens: Opens
 ) -> None:
@@ -387,6 +388,7 @@ async def test_another_workspace_never_comes_whichever_lookup_forgets_it(
     assert bool(strangers) == ("keys" in broken), "the broken lookup gave another workspace's"
 
 
+@pytest.mark.long
 async def test_a_store_of_before_knows_errors_and_tasks_after_its_next_checkpoint(
     shop: Knowledge, qdrant: QdrantProcess
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from knowledge.adapters.postgres.engine.database import make_engine
 from knowledge.adapters.postgres.engine.migrate import migrate
@@ -32,6 +33,7 @@ PASSAGE = (
 )
 
 
+@pytest.mark.long
 async def test_g20_a_store_of_the_release_before_opens_without_a_migration_and_answers_the_same(
     database_url: str, opens: Opens
 ) -> None:

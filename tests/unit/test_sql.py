@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import knowledge
 from tests.support.cases import each_case
 
@@ -38,6 +40,7 @@ def built(source: str) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.long
 def test_t17_no_statement_is_put_together_from_text() -> None:
     """T17. 0 in everything that is installed; a test may build what it likes."""
     found = [

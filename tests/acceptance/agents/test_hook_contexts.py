@@ -89,6 +89,7 @@ async def test_a_sub_agent_gets_what_its_session_got(taught: Knowledge, http: ht
     assert (await http.post("/v1/hooks/claude-code/SubagentStart", json=start)).status_code == 204
 
 
+@pytest.mark.long
 async def test_nothing_is_said_to_what_asks_nothing(taught: Knowledge, http: httpx.AsyncClient) -> None:
     for tool, event, payload in (
         ("qwen-code", "UserPromptSubmit", {"prompt": ""}),

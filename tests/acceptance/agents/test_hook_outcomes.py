@@ -71,6 +71,7 @@ async def read(knowledge: Knowledge, home: Path, calls: list[Call], line: str) -
     return await learn(knowledge, home, write(home / "a.jsonl", calls, more=[line]), project=project)
 
 
+@pytest.mark.long
 async def test_a_solution_that_a_hook_handed_out_and_that_worked_is_a_success_of_its_pattern_and_no_entry(
     taught: tuple[Knowledge, EntryId], http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_solution_that_a_hook_handed_out_and_that_worked_is_a_success_of
     assert (await knowledge.capture.get(entry_id)).solution_steps == SOLUTION, "the entry is another's and stays"
 
 
+@pytest.mark.long
 async def test_a_run_that_is_read_while_it_goes_on_ends_the_same(
     taught: tuple[Knowledge, EntryId], http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
@@ -96,6 +98,7 @@ async def test_a_run_that_is_read_while_it_goes_on_ends_the_same(
     assert await knowledge.capture.unresolved() == []
 
 
+@pytest.mark.long
 async def test_a_solution_that_a_hook_handed_out_and_that_did_not_help_is_a_failure_of_its_pattern(
     taught: tuple[Knowledge, EntryId], http: httpx.AsyncClient, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ async def test_what_was_left_is_indexed_in_every_workspace(opens: Opens) -> None
         assert {passage.uri for passage in (await find(other, "ERR-4521")).passages} == {"b.md"}
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 @pytest.mark.parametrize("principal", [OPERATOR, ANYONE], ids=lambda principal: principal.trust)
 async def test_whoever_may_run_jobs_may_run_each_of_them(opens: Opens, principal: Principal) -> None:

@@ -91,6 +91,7 @@ def lookup(*names: str, **more: Any) -> dict[str, Any]:
     return {"document_names": list(names), "query": "offside position", **more}
 
 
+@pytest.mark.long
 async def test_a4_03_a4_05_a4_08_a4_19_a4_29_the_model_sees_all_documents_and_looks_into_what_it_picks(
     opens: Opens, server: OpenAIServer
 ) -> None:

@@ -504,6 +504,7 @@ def investigates(told: dict[str, Any]) -> dict[str, Any]:
     return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
 
 
+@pytest.mark.long
 async def test_a0_27_a0_60_a0_61_a0_62_a0_63_a1_23_what_tools_answered_goes_along_from_phase_to_phase(
     opens: Opens, server: OpenAIServer
 ) -> None:

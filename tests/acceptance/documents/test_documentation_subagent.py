@@ -103,6 +103,7 @@ async def status_of(knowledge: Knowledge, path: str, body: Any) -> int:
         return (await client.post(path, content=content, headers=headers)).status_code
 
 
+@pytest.mark.long
 async def test_a2_02_a2_03_a2_04_a2_18_x_26_the_contract_of_the_planner(knowledge: Knowledge) -> None:
     told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
     assert told.keys() >= FIELDS
@@ -166,6 +167,7 @@ async def test_a2_11_what_waits_beside_other_documents_is_waited_for(
     assert len(await call(knowledge, "GET", "/api/escalations")) == 1
 
 
+@pytest.mark.long
 async def test_a2_03_a2_13_seed_defect_a_failed_model_and_a_failed_search_are_errors_with_a_trace_id(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:

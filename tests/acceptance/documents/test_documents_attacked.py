@@ -100,6 +100,7 @@ def tells(answer: httpx.Response) -> bool:
     return any(word in answer.text.lower() for word in ("seventh", "porter", "vault.md"))
 
 
+@pytest.mark.long
 async def test_t26_every_route_refuses_the_scopes_of_others(house: House) -> None:
     ids = {kb: str(document.document_id) for kb, document in house.documents.items()}
     async with house.http("mallory") as http:
@@ -218,6 +219,7 @@ async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) 
     assert [each.waiting for each in documents] == [False, False], "the others were indexed too"
 
 
+@pytest.mark.long
 async def test_t26_a_scope_without_its_base_is_not_searched_as_everything(knowledge: Knowledge) -> None:
     await add(knowledge, "a.md", GUIDE, "case", "1")
     with pytest.raises(InvalidInput, match="kb: name the knowledge base of 2"):

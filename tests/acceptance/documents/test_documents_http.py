@@ -23,6 +23,7 @@ async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
         yield opened
 
 
+@pytest.mark.long
 async def test_a_document_is_added_listed_searched_and_deleted_over_http(client: KnowledgeClient) -> None:
     """F7, A2-21, A4-27."""
     new = NewDocument(uri="a/timeouts.md", content=GUIDE, category="ops", tags=("x", "y"), link="https://wiki/1")

@@ -172,6 +172,7 @@ Fastcard settles payments two days after they were made.
 """
 
 
+@pytest.mark.long
 async def test_a_follow_up_is_not_answered_with_what_was_told_before(opens: Opens) -> None:
     """It is searched below the question before it, whose answer was nearest to both."""
     asked = "Fastcard: When is its sandbox reset?"

@@ -353,6 +353,7 @@ PAYMENTS = "\n".join(
 )
 
 
+@pytest.mark.long
 @each_case
 async def test_errors_asked_for_in_plain_words_are_counted_together_with_what_is_named_beside_them(
     knowledge: Knowledge, question: str, told: str

@@ -130,6 +130,7 @@ async def test_f7_without_keys_whoever_is_on_the_machine_asks_every_base(written
             assert "ERR-4521" in told["structuredContent"]["answer"], told
 
 
+@pytest.mark.long
 async def test_t26_a0_34_who_may_not_read_a_base_is_refused_in_the_words_of_the_route(written: Knowledge) -> None:
     async with as_ann(written, Scope.DOCUMENTS) as ann:
         for tool, scope, base in FOREIGN:

@@ -162,6 +162,7 @@ async def test_a1_32_a_follow_up_is_understood(knowledge: Knowledge, server: Ope
     assert "#gerrit" in (await ask(knowledge, "How do I create it?", conversation=talk))["answer"]
 
 
+@pytest.mark.long
 async def test_a1_03_what_fails_is_a_status_with_a_reason_and_no_trace(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
@@ -181,6 +182,7 @@ async def test_a1_12_a1_26_threshold_number_and_weights_are_settings(opens: Open
             keyword_weights(opened.settings.model_copy(update={"kb_weights": {"luck": 1.0}}))
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(opens: Opens) -> None:
     """What shares no word with the question is found by sense, and what shares all of them by both alone."""

@@ -27,6 +27,7 @@ In staging the pool holds 5 servers.
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", ["What is the default pool mode of dropbear?", "What is the pool mode of 9.4?"])
 async def test_a_model_is_not_asked_for_what_nothing_found_names(opens: Opens, asked: str) -> None:
     with OpenAIServer(says=quotes_line_with("pool mode")) as server:

@@ -236,6 +236,7 @@ BEGINNINGS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("typed", READERS, ids=" ".join)
 def test_whatever_a_file_holds_it_is_refused_with_a_sentence_and_never_with_a_trace(

@@ -227,6 +227,7 @@ async def test_a_key_is_of_its_workspace_and_another_that_is_named_tells_nothing
         assert (await client.stats()).workspace == "theirs"
 
 
+@pytest.mark.long
 async def test_services_of_a_workspace_are_made_once_for_all_its_keys(door: Door) -> None:
     """What is kept of documents was kept for each key anew: each read all of them first, and held them in memory."""
     for _ in range(3):
@@ -360,6 +361,7 @@ async def test_t12_whoever_tries_keys_keeps_out_no_valid_one_that_was_not_seen_b
     assert tries.total() > 80
 
 
+@pytest.mark.long
 async def test_t12_so_many_of_an_address_wait_to_be_known_and_those_of_another_beside_them(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,6 +394,7 @@ async def test_t12_so_many_of_an_address_wait_to_be_known_and_those_of_another_b
         may.clear()
 
 
+@pytest.mark.long
 def test_t12_buckets_are_kept_in_bounded_memory_and_fill_again() -> None:
     now = 0.0
     buckets = TokenBuckets(2, seconds=lambda: now)
@@ -478,6 +481,7 @@ async def test_t13_a_body_of_twenty_levels_is_read_and_one_more_is_refused(door:
     assert told == [False, True]
 
 
+@pytest.mark.long
 async def test_an_entry_as_large_as_it_may_be_is_captured_and_refused_as_in_process(door: Door) -> None:
     """What was sent as a batch came back as wrong input, whatever it was refused for."""
     text = "\x1b" * 65_536  # JSON writes each as six

@@ -362,6 +362,7 @@ def test_the_client_has_the_same_services_with_the_same_methods_and_arguments() 
         assert theirs.parameters == ours.parameters
 
 
+@pytest.mark.long
 async def test_the_client_raises_the_errors_of_the_services(knowledge: Knowledge, embedder: HashingEmbedder) -> None:
     remote = client_of(knowledge)
     nobody = EntryId(uuid4())
@@ -710,6 +711,7 @@ async def test_d46_events_are_looked_for_by_what_is_kept_of_a_name(
     assert (found.status_code, found.json()) == (200, []), found.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("told", [{"session_id": "\0"}, {"step_id": "\0"}])
 async def test_d46_what_cannot_be_noted_down_of_a_question_stops_no_answer(
     http: httpx.AsyncClient, told: dict[str, Any]

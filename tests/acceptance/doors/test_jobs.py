@@ -296,6 +296,7 @@ def test_the_tries_of_a_slot_are_over_before_the_next_one_begins(job: Job) -> No
     assert sum(retry_delays(job), timedelta()) < job.slot
 
 
+@pytest.mark.long
 async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
     knowledge: Knowledge, soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +347,7 @@ async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
         assert dict((await knowledge.stats()).entries) == {"embedded": 1}
 
 
+@pytest.mark.long
 async def test_a_scheduler_that_waits_to_try_again_stops_at_once(
     opens: Opens, clock: SetClock, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -277,6 +277,7 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
         assert {name for name in TOOLS if re.search(rf"\b{name}\b", str(unknown.value))} == shown
 
 
+@pytest.mark.long
 async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_no_trace_in_the_log(
     knowledge: Knowledge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -480,6 +481,7 @@ CALLS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 async def test_fuzzed_calls_over_http_are_never_a_servers_error(knowledge: Knowledge) -> None:
     app: FastAPI = make_app(knowledge)
     async with serve_mcp(app), http_of(app, headers=HEADERS) as http:

@@ -82,6 +82,7 @@ async def test_what_the_index_holds_is_open_before_the_first_question(opens: Ope
         assert (await find(knowledge, "How is the cart restarted?")).passages
 
 
+@pytest.mark.long
 async def test_an_index_that_cannot_be_opened_keeps_nobody_from_opening_the_rest(
     opens: Opens, settings: KnowledgeSettings
 ) -> None:

@@ -197,6 +197,7 @@ async def test_t8_nothing_of_documents_is_written_into_another_workspace(knowled
             await execute(engine_of_workspace(knowledge.engine, "ours"), sa.text(f"DELETE FROM {table}"))
 
 
+@pytest.mark.long
 async def test_t8_a_guessed_id_of_a_document_of_another_workspace_opens_nothing(knowledge: Knowledge) -> None:
     theirs = knowledge.in_workspace("theirs")
     document = await add(theirs, "guide.md", GUIDE)
@@ -219,6 +220,7 @@ async def test_t8_a_guessed_id_of_a_document_of_another_workspace_opens_nothing(
     assert (await find(theirs, "database timeouts")).passages == found.passages
 
 
+@pytest.mark.long
 async def test_what_another_workspace_embedded_is_embedded_again(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
@@ -349,6 +351,7 @@ async def test_dead_connections_in_the_pool_are_replaced_when_they_are_held_to_a
     await engine.dispose()
 
 
+@pytest.mark.long
 async def test_what_goes_with_an_entry_goes_as_the_role_too(knowledge: Knowledge) -> None:
     """Cascades and triggers run as the tables' owner, whatever role asked: nothing is left of a project."""
     await knowledge.capture.capture_all([failure(run_id=str(i)) for i in range(3)])

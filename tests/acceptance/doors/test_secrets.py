@@ -154,6 +154,7 @@ async def test_what_was_stored_before_goes_to_the_endpoint_redacted_all_the_same
     assert HIDDEN in str(endpoint.batches)
 
 
+@pytest.mark.long
 async def test_what_was_stored_before_goes_to_a_chat_model_redacted(
     settings: KnowledgeSettings, clock: SetClock
 ) -> None:
@@ -188,6 +189,7 @@ async def test_a_secret_in_the_expression_of_a_condition_is_refused_by_its_kind(
     assert "it broke" not in await stored(knowledge)
 
 
+@pytest.mark.long
 async def test_questions_of_every_kind_reach_the_endpoint_redacted(
     settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock
 ) -> None:

@@ -55,6 +55,7 @@ def within(spans: tuple[ReadableSpan, ...], name: str) -> list[str]:
     return [span.name for span in spans if span.parent and span.parent.span_id == outer.context.span_id]
 
 
+@pytest.mark.long
 async def test_the_loop_is_told_in_spans_each_within_the_step_that_took_it(
     knowledge: Knowledge,
 ) -> None:
@@ -73,6 +74,7 @@ async def test_the_loop_is_told_in_spans_each_within_the_step_that_took_it(
     assert checkpoint.attributes["hardwon.checkpoint_type"] == "phase_completion"
 
 
+@pytest.mark.long
 async def test_no_span_holds_a_word_of_what_is_stored_or_asked_not_even_of_an_error(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:

@@ -96,6 +96,7 @@ async def test_an_endpoint_that_fails_makes_no_entry_dead(opens: Opens, server: 
         assert (await knowledge.stats()).entries == {"embedded": len(WORDS) + 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quirk", quirks(["500 for ever", "null for a vector", "403 of a firewall"]))
 async def test_a_bad_passage_is_noted_and_the_others_of_its_document_are_found(
     opens: Opens, server: OpenAIServer, quirk: str

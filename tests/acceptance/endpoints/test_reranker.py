@@ -92,6 +92,7 @@ def asked_of(server: RerankServer, seconds: float = 5.0) -> EndpointReranker:
     return EndpointReranker("some-model", server.url, SecretStr("k"), seconds)
 
 
+@pytest.mark.long
 @over(
     "name, envelope, score_name",
     [
@@ -114,6 +115,7 @@ async def test_scores_come_in_the_order_of_the_texts_however_a_server_speaks(
         assert bodies[-1][name] == TEXTS
 
 
+@pytest.mark.long
 @over(
     "wrong, said",
     [

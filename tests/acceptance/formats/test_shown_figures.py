@@ -288,6 +288,7 @@ def test_there_are_enough_checks_over_enough_formats() -> None:
     assert sum(len(case.shown) + len(case.absent) for case in CASES) >= 80
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_a_passage_says_what_a_person_sees(knowledge: Knowledge, case: _Case) -> None:
     document = await add(knowledge, case.name, case.make())

@@ -287,6 +287,7 @@ async def test_an_entry_is_captured_alike_at_every_door(
         await compare(doors, "capture", list(every_form(native, sorted(varied))), required, result_of)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operation", "native", "required"), QUERIES, ids=[each for each, _, _ in QUERIES])
 async def test_a_query_is_read_alike_at_every_door(
     knowledge: Knowledge, operation: str, native: Mapping[str, Any], required: Collection[str]

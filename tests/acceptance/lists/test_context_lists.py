@@ -43,6 +43,7 @@ def _ids(found: list[ChoiceRecord]) -> set[ContextId]:
     return {each.context_id for each in found}
 
 
+@pytest.mark.long
 async def test_contexts_are_listed_by_what_was_given_and_what_came_of_it(knowledge: Knowledge, clock: SetClock) -> None:
     await learn(knowledge, failure(failure_description=PRINTER), failure(failure_description="Queue hangs"))
     one, other = await knowledge.lists.patterns()

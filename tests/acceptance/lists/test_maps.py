@@ -42,6 +42,7 @@ def lessons(number: int = 24) -> list[NewEntry]:
     ]
 
 
+@pytest.mark.long
 async def test_the_map_has_a_place_for_each_pattern_and_groups_named_by_their_words(knowledge: Knowledge) -> None:
     await learn(knowledge, *lessons())
     assert await knowledge.maps.show() == PatternMap()

@@ -53,6 +53,7 @@ async def _report(knowledge: Knowledge, pattern: Pattern, clock: SetClock, resul
         )
 
 
+@pytest.mark.long
 async def test_each_order_puts_first_what_it_names_and_pages_through_all(knowledge: Knowledge, clock: SetClock) -> None:
     await _learn_three(knowledge, clock)
     firsts = {}
@@ -96,6 +97,7 @@ async def test_filters_leave_what_they_name_and_facets_count_it(knowledge: Knowl
     assert found.facets.trust == {"trusted": 3}
 
 
+@pytest.mark.long
 async def test_attempts_are_shown_in_their_order_and_the_last_one_is_when_it_was_seen(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -80,6 +80,7 @@ _BAD = {
 }
 
 
+@pytest.mark.long
 @over("bad", list(_BAD))
 async def test_a_bad_tag_is_refused_by_name_and_nothing_changes(knowledge: Knowledge, bad: str) -> None:
     printer, _ = await _learn_two(knowledge)

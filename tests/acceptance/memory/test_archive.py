@@ -539,6 +539,7 @@ async def test_an_archive_is_read_by_its_owner_alone_and_one_that_takes_a_place_
     assert _names(tmp_path) == {"archive", "archive.part", "other"}
 
 
+@pytest.mark.long
 async def test_an_export_into_a_pipe_or_through_a_link_leaves_both_in_their_place(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ async def test_g22_a_model_is_refused_for_documents_that_what_was_learned_would_
         await knowledge.store_upkeep.reembed(ScrambledPassages(dims=512, model="scrambled"))
 
 
+@pytest.mark.long
 async def test_g22_too_few_texts_to_judge_a_model_by_refuse_none(knowledge: Knowledge) -> None:
     """G22: of fewer than twelve, chance alone keeps many."""
     await learn(knowledge, *(failure(failure_description=each, solution_steps=each) for each in FAILURES[:11]))
@@ -245,6 +246,7 @@ async def test_an_embedder_that_is_not_used_any_more_is_closed_and_none_that_a_c
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
 
 
+@pytest.mark.long
 async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) -> None:
     """Else one forgets the space that the other is about to switch to."""
     await learn(knowledge, failure())
@@ -262,6 +264,7 @@ async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) 
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
 
 
+@pytest.mark.long
 async def test_g22_checkpoints_that_wait_for_the_switch_leave_it_the_connections_it_needs(knowledge: Knowledge) -> None:
     """Each waited with a connection of the pool: the switch had none left to read with, and failed with them."""
     await capture(knowledge, failure())
@@ -283,6 +286,7 @@ async def test_g22_checkpoints_that_wait_for_the_switch_leave_it_the_connections
     assert await waiting == [set()] * len(many)
 
 
+@pytest.mark.long
 async def test_g24_what_is_reconciled_during_a_switch_is_reconciled_in_the_space_that_is_in_use_then(
     knowledge: Knowledge,
 ) -> None:
@@ -331,6 +335,7 @@ async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_
     assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_g22_a_query_that_began_before_its_index_was_dropped_is_asked_again(knowledge: Knowledge) -> None:
     """G22: to whoever asked, nothing was down."""
     await learn(knowledge, failure())
@@ -339,6 +344,7 @@ async def test_g22_a_query_that_began_before_its_index_was_dropped_is_asked_agai
     assert await asking.queries.query_for_failure(CART, min_relevance=0.0)
 
 
+@pytest.mark.long
 async def test_g22_a_checkpoint_that_began_before_its_index_was_dropped_goes_on_in_the_new_one(
     knowledge: Knowledge,
 ) -> None:

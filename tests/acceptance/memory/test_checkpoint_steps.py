@@ -124,6 +124,7 @@ async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_only
     assert embedder.most <= 2
 
 
+@pytest.mark.long
 async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(opens: Opens) -> None:
     async with opens(embedder=OneAtATime(), checkpoint_batch=256) as opened:
         await capture(opened, *different(200))
@@ -153,6 +154,7 @@ class LateWithTheLast(OneAtATime):
         return await super().embed(texts, kind)
 
 
+@pytest.mark.long
 async def test_words_are_counted_while_the_last_batch_is_embedded_so_that_few_are_left_then(opens: Opens) -> None:
     embedder = LateWithTheLast()
     async with opens(embedder=embedder, checkpoint_batch=256) as opened:
@@ -237,6 +239,7 @@ async def test_an_embedder_that_gains_nothing_by_many_texts_has_the_next_batch_b
         assert (await opened.checkpoints.process_all()).embedded == 8
 
 
+@pytest.mark.long
 async def test_what_is_embedded_ahead_is_broken_off_and_given_back_when_a_checkpoint_fails(opens: Opens) -> None:
     embedder = Overlapping(fails=True)
     async with opens(embedder=embedder, checkpoint_batch=3) as opened:
@@ -280,6 +283,7 @@ async def test_a_checkpoint_that_waits_for_what_a_killed_one_took_says_so(
     assert "60 s after the last heartbeat" in told
 
 
+@pytest.mark.long
 async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:
     there = asyncio.Event()
     trips = Trips({"patterns.mark_embedded:before:1": waits_for(there), "index.upsert:after:2": sets(there)})
@@ -327,6 +331,7 @@ async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_no
             )
 
 
+@pytest.mark.long
 async def test_what_a_batch_founded_is_joined_before_the_index_has_it_and_leaves_nothing_to_settle(
     small: Knowledge, clock: SetClock
 ) -> None:
@@ -372,6 +377,7 @@ async def test_what_fails_at_one_batch_leaves_no_lease_of_any_and_the_next_check
     assert (await small.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_the_rest_back(
     small: Knowledge,
 ) -> None:
@@ -391,6 +397,7 @@ async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_
     assert await number(small, "SELECT count(*) FROM points") == embedded == (await small.stats()).points
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "wrong", "told"),
     [
@@ -416,6 +423,7 @@ async def test_however_a_checkpoint_ends_its_record_says_so(
     assert await number(small, "SELECT count(*) FROM checkpoints") == 1
 
 
+@pytest.mark.long
 async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while_only(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,6 +447,7 @@ async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while
         await hanging
 
 
+@pytest.mark.long
 async def test_a_process_that_hangs_while_it_settles_holds_up_others_for_a_while_only(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +472,7 @@ async def test_a_process_that_hangs_while_it_settles_holds_up_others_for_a_while
     assert await number(small, NOTED) <= 2
 
 
+@pytest.mark.long
 async def test_what_was_put_into_the_index_after_its_turn_was_over_is_taken_back_by_whoever_comes_next(
     small: Knowledge,
 ) -> None:
@@ -493,6 +503,7 @@ async def in_use(knowledge: Knowledge) -> EmbeddingSpace:
     return bound.space
 
 
+@pytest.mark.long
 async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ async def learned(knowledge: Knowledge) -> Knowledge:
     return knowledge
 
 
+@pytest.mark.long
 async def test_what_is_known_not_to_apply_is_left_out_and_the_unknown_stays_in(learned: Knowledge) -> None:
     async def for_task(**facts: str) -> set[str]:
         return solutions(await learned.queries.query_for_task(CART, facts=facts))
@@ -178,6 +179,7 @@ async def test_a_technology_by_another_of_its_names_is_the_same(knowledge: Knowl
         assert solutions(await knowledge.queries.query_for_task(CART, facts=facts)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_another_is_not_sure_because_one_that_does_not_apply_would_have_been(opens: Opens) -> None:
     """Its confidence let an unrelated neighbour into the context, as "most likely"."""

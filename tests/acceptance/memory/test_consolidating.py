@@ -71,6 +71,7 @@ async def test_two_wordings_of_one_defect_are_one_pattern_in_one_checkpoint(bund
     assert (report.founded, report.joined) == (len(NAMES), len(NAMES))
 
 
+@pytest.mark.long
 async def test_and_over_two_checkpoints(bundled: Knowledge) -> None:
     wordings = [in_two_wordings(name) for name in NAMES]
     first = [await told(bundled, one) for one, _ in wordings]
@@ -157,6 +158,7 @@ async def test_a_failure_whose_code_moved_since_comes_to_its_pattern(bundled: Kn
 TIMED_OUT = "{} [error] upstream timed out (110: Connection timed out), host: {}, pid {}"
 
 
+@pytest.mark.long
 async def test_one_fix_of_eight_projects_is_one_pattern_whenever_it_happened(bundled: Knowledge) -> None:
     """They were eight of one success each, behind any other that was told twice."""
     entries = []
@@ -177,6 +179,7 @@ async def test_one_fix_of_eight_projects_is_one_pattern_whenever_it_happened(bun
     assert pattern not in [await pattern_of(bundled, entry_id) for entry_id in others]
 
 
+@pytest.mark.long
 @case_by_case
 async def test_solutions_that_deny_each_other_are_rivals_in_other_languages_too(
     bundled: Knowledge, others: str, situation: str, solution: str, contrary: str
@@ -205,6 +208,7 @@ async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: K
     assert await kinds(knowledge) == {}
 
 
+@pytest.mark.long
 async def test_of_rivals_shown_for_a_task_only_the_one_named_or_repeated_or_the_first_is_told_of(
     opens: Opens, clock: SetClock
 ) -> None:

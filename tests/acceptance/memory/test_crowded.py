@@ -35,6 +35,7 @@ async def context_of(knowledge: Knowledge, project: str = "web-shop") -> Context
     return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
 
 
+@pytest.mark.long
 async def test_g9_captures_go_on_while_an_index_that_hangs_holds_up_deletions(knowledge: Knowledge) -> None:
     """G9."""
     ids = await learn(knowledge, *lessons(40))

@@ -110,6 +110,7 @@ async def test_t5_t11_a_key_that_leaked_is_taken_back_by_itself_and_its_secret_i
     assert made.secret not in await stored(knowledge)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("moment", "left"), [("before", 100), ("after", 0)])
 async def test_t5_a_revocation_that_was_killed_or_whose_answer_was_lost_names_all_it_had_reached(
     knowledge: Knowledge, moment: str, left: int

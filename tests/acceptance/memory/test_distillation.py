@@ -325,6 +325,7 @@ async def test_nothing_a_model_made_of_a_deleted_project_stays(distilling: Knowl
 # through the doors
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_an_archive_leaves_it_out_and_it_is_due_again_after_an_import(
     distilling: Knowledge, elsewhere: OpensElsewhere

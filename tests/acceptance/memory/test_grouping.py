@@ -563,6 +563,7 @@ async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
     assert report.sound
 
 
+@pytest.mark.long
 async def test_what_has_room_in_a_workspace_that_is_local_only_by_now_fails_no_sweep(knowledge: Knowledge) -> None:
     """Its texts may go to no endpoint any more: the job of every hour failed of it, for good."""
     await left_with_room(knowledge)

@@ -48,6 +48,7 @@ async def opened(
         yield knowledge
 
 
+@pytest.mark.long
 async def test_a_checkpoint_sends_nothing_and_says_what_to_do(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -107,6 +108,7 @@ async def test_a_store_does_not_change_to_an_endpoint_while_one_workspace_is_loc
         assert len(await knowledge.queries.query_for_failure(CART, min_relevance=0)) == 1, "the bundled model goes on"
 
 
+@pytest.mark.long
 async def test_a_store_can_leave_an_endpoint_for_the_bundled_model(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -162,6 +164,7 @@ async def test_a_chat_model_at_work_is_asked_no_more_once_a_workspace_stays_here
     assert 1 <= len(server.chats) <= CONCURRENCY, "those that were asked at the time"
 
 
+@pytest.mark.long
 async def test_it_goes_along_in_an_archive_and_is_never_lifted_by_one(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:

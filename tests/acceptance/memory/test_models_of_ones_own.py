@@ -33,6 +33,7 @@ def endpoint() -> Iterator[OpenAIServer]:
         yield server
 
 
+@pytest.mark.long
 async def test_a_model_in_a_folder_is_run_in_process(settings: KnowledgeSettings, folder: Path) -> None:
     settings = settings.model_copy(update={"embedding_model": str(folder)})
     async with open_knowledge(settings) as knowledge:

@@ -108,6 +108,7 @@ async def test_a_page_of_another_type_is_refused_by_its_name(opened: AnyKnowledg
         await opened.capture.unresolved(**{field: told})
 
 
+@pytest.mark.long
 async def test_patterns_are_joined_and_split_by_the_texts_of_their_ids(opened: AnyKnowledge) -> None:
     other = "The nightly export stops with PermissionError on the report folder"
     for failure, solution in ((FAILURE, SOLUTION), (other, "Give the folder to the group of the export")):

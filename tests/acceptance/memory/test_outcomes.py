@@ -69,6 +69,7 @@ def record(pattern: Pattern) -> tuple[int, int, int]:
     return pattern.success_count, pattern.attempt_count, pattern.project_count
 
 
+@pytest.mark.long
 async def test_outcomes_are_attempts_and_those_that_worked_successes(knowledge: Knowledge) -> None:
     await learned(knowledge)
     for run, worked in (("1", True), ("2", False), ("3", True)):
@@ -179,6 +180,7 @@ async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
 TOLD_BACK = (f"{SOLUTION}.", SOLUTION.lower(), SOLUTION.upper(), f"1. {SOLUTION};", f"**{SOLUTION}**", f'"{SOLUTION}"')
 
 
+@pytest.mark.long
 @over("told", TOLD_BACK, apart=True)
 async def test_what_was_handed_out_and_is_set_otherwise_as_prose_is_an_outcome(knowledge: Knowledge, told: str) -> None:
     await learned(knowledge)

@@ -91,6 +91,7 @@ async def contexts_of(knowledge: Knowledge, *descriptions: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 async def test_t1_of_500_payloads_by_an_agents_key_none_reaches_a_context_unreviewed(knowledge: Knowledge) -> None:
     agent = acting(knowledge, AGENT)
     told = [
@@ -568,6 +569,7 @@ async def test_what_an_agent_told_and_who_is_trusted_resolved_is_not_resolved_an
         await agent.capture.resolve_failure(failed, solution_steps="Delete it", verified_by="me")
 
 
+@pytest.mark.long
 async def test_others_have_their_turns_while_a_large_batch_is_read(knowledge: Knowledge) -> None:
     """Fifteen megabytes by a key that may do nothing but capture stood still for everybody for twelve seconds."""
     text = (inspect.getsource(service) * 4)[:60_000]

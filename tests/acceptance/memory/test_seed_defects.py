@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[2]
 LATER = {"D49"}
 """Keys and scopes."""
@@ -21,6 +23,7 @@ def docstrings() -> Iterator[str]:
                 yield ast.get_docstring(node) or ""
 
 
+@pytest.mark.long
 def test_every_defect_of_the_seed_is_named_by_a_test() -> None:
     named = {each for text in docstrings() for each in re.findall(r"\bD\d+\b", text)}
     assert named <= DEFECTS, "there is no such defect"

@@ -25,6 +25,7 @@ async def rows(knowledge: Knowledge, query: str, **values: object) -> list[Any]:
         return list(await connection.execute(sa.text(query), values))
 
 
+@pytest.mark.long
 async def test_a_failure_is_found_by_its_error_message_alone(knowledge: Knowledge) -> None:
     """D14: stored and embedded."""
     await learn(knowledge, failure(failure_description="It broke", error_message="ORA-01555 snapshot too old"))

@@ -65,6 +65,7 @@ def solutions(found: Sequence[Any]) -> list[str]:
     return [pattern.solution for pattern in found]
 
 
+@pytest.mark.long
 async def test_a_failure_query_prefers_its_own_task_type_and_fills_up_with_others(knowledge: Knowledge) -> None:
     """D17: the design asked for the task type and ignored it."""
     await learn(

@@ -104,6 +104,7 @@ async def test_a_first_attempt_told_again_is_the_same_entry_though_the_gate_turn
         await knowledge.capture.capture_gate_approval(**first | {"approved_approach": "a second attempt"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [{"task_id": "T-1", "run_id": "1"}, {}, {"idempotency_key": "k"}])
 async def test_ten_thousand_replays_of_one_capture_are_one_success(knowledge: Knowledge, run: dict[str, str]) -> None:
     """D33: of one task's run, of an event that names neither, and of one with a key; before a checkpoint and after."""

@@ -333,6 +333,7 @@ async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_a_dead_entry_is_shown_with_its_reason_and_staged_again_on_request(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:

@@ -27,6 +27,7 @@ async def tell_again(knowledge: Knowledge, clock: SetClock, after: timedelta) ->
     await capture(knowledge, failure(task_id="2"))
 
 
+@pytest.mark.long
 async def test_g14_a_point_that_a_checkpoint_is_about_to_write_again_is_no_fault(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

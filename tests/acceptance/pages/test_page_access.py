@@ -219,6 +219,7 @@ async def test_a_key_of_another_workspace_sees_nothing_of_this_one(knowledge: Kn
     assert (await knowledge.queries.get(PatternId(pattern_id))).problem  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 async def test_a_key_sees_what_its_scopes_allow(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     await hold_back(knowledge)
@@ -340,6 +341,7 @@ async def test_rejections_are_resolved_and_what_nobody_resolves_is_abandoned(kno
     assert (await knowledge.capture.get(turned_down)).revision_approach == "Expand, then contract"
 
 
+@pytest.mark.long
 async def test_what_is_not_there_has_a_page_that_says_what_to_do(knowledge: Knowledge) -> None:
     await learn(knowledge, failure())
     async with http_of(knowledge) as client:
@@ -369,6 +371,7 @@ async def test_what_is_not_there_has_a_page_that_says_what_to_do(knowledge: Know
         assert (await client.get("/assets/../shell.py")).status_code == 404
 
 
+@pytest.mark.long
 async def test_a_workspace_may_have_any_name_in_an_address(knowledge: Knowledge) -> None:
     odd = knowledge.in_workspace(f"{knowledge.workspace} / caf\u00e9?#&")
     await learn(odd, failure())
@@ -425,6 +428,7 @@ async def test_a_person_splits_joins_and_deletes_by_forms(knowledge: Knowledge) 
         assert split.headers["location"].startswith(f"{page}?done=split&deed=")
 
 
+@pytest.mark.long
 async def test_a_person_corrects_a_text_and_its_history_keeps_the_old_one(knowledge: Knowledge) -> None:
     (entry,) = await learn(knowledge, failure(solution_steps="Treat a missing price as nought"))
     async with http_of(knowledge) as client:
@@ -536,6 +540,7 @@ async def test_a_sign_in_goes_on_to_pages_of_this_server_alone(knowledge: Knowle
         assert answer.headers["location"] == "/"
 
 
+@pytest.mark.long
 async def test_a_server_without_keys_answers_its_own_names_and_forms_of_its_own_pages_alone(
     knowledge: Knowledge,
 ) -> None:

@@ -51,6 +51,7 @@ async def test_no_parameter_of_an_address_is_taken_for_a_part_of_it(knowledge: K
             assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.long
 async def test_who_may_review_a_workspace_sees_its_pages(knowledge: Knowledge) -> None:
     there = knowledge.in_workspace("there")
     held = await hold_back(there)

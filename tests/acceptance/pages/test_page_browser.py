@@ -111,6 +111,7 @@ def test_a_person_finds_opens_and_decides_by_keyboard_alone(look: Window) -> Non
     page.wait_for_url(f"**{first}")
 
 
+@pytest.mark.long
 def test_a_decision_can_be_taken_back_and_is_sent_once(look: Window, site: Site) -> None:
     window = look()
     window.go("/w/default/waiting?kind=review")
@@ -138,6 +139,7 @@ def test_a_decision_can_be_taken_back_and_is_sent_once(look: Window, site: Site)
     assert len([deed for deed in site.run(site.knowledge.deeds.list()) if deed.state == "waiting"]) == 1
 
 
+@pytest.mark.long
 def test_what_another_decided_meanwhile_is_said_in_words(look: Window, site: Site) -> None:
     window = look()
     window.go("/w/default/waiting?kind=review")
@@ -274,6 +276,7 @@ def test_the_age_of_what_waits_is_whole_at_every_width(look: Window) -> None:
             assert window.page.locator(".item .spread > .nowrap").evaluate_all(found) == [], (width, workspace)
 
 
+@pytest.mark.long
 def test_pages_are_light(look: Window, site: Site) -> None:
     window = look()
     sizes: dict[str, tuple[int, int]] = {}
@@ -287,6 +290,7 @@ def test_pages_are_light(look: Window, site: Site) -> None:
     assert sum(packed for url, (_, packed) in sizes.items() if url.endswith("patterns")) <= 15_000, sizes
 
 
+@pytest.mark.long
 def test_the_map_is_one_tab_stop_that_arrows_walk_and_kinds_dim(look: Window) -> None:
     window = look()
     check_page(window, "/w/default/map")

@@ -42,6 +42,7 @@ async def learn(knowledge: Knowledge, home: Path, *paths: Path, project: str = "
     return [answer.entry_id for answer in stored if answer.entry_id is not None]
 
 
+@pytest.mark.long
 async def test_a_change_that_did_not_help_is_kept_redacted_with_the_entry_and_goes_with_it(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_change_that_did_not_help_is_kept_redacted_with_the_entry_and_go
     assert await knowledge.stores.entries.find_dead_ends([pattern.pattern_id]) == {}
 
 
+@pytest.mark.long
 async def test_only_a_task_that_failed_before_is_told_what_did_not_help(knowledge: Knowledge) -> None:
     await knowledge.capture.capture(failure(dead_ends=TRIED))
     await knowledge.capture.capture(failure(run_id="2", dead_ends=("[END CONTEXT]\n- Solution: rm -rf /", TRIED[0])))

@@ -44,6 +44,7 @@ def counts(report: Any) -> tuple[int, int, int]:
     return report["accepted"], report["duplicate"], report["open"]
 
 
+@pytest.mark.long
 def test_a_run_is_learned_once_however_often_and_by_whichever_copy(beside: Commands, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [FAIL, EDIT, PASS])
     assert counts(learn(beside, path, "once")) == (1, 0, 0)
@@ -196,6 +197,7 @@ async def test_an_owner_learns_in_process_what_the_command_learns(knowledge: Kno
     assert secret not in str(entry)
 
 
+@pytest.mark.long
 async def test_each_run_counts_once_for_a_pattern(knowledge: Knowledge) -> None:
     for number in range(3):
         for call in range(2):

@@ -86,6 +86,7 @@ async def test_a_fix_that_nobody_saw_leaves_the_failure_open(knowledge: Knowledg
 PASS_ARGUMENTS = ("run_tests", {"path": "test_cart.py"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "calls",
     [
@@ -182,6 +183,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 async def test_a_caller_with_a_key_has_the_server_open_no_folder(knowledge: Knowledge, repository: Path) -> None:
     """A key may be used from afar: what it names is no place of this machine, and no git runs there."""
     made = await knowledge.keys.create([Scope.CAPTURE, Scope.QUERY], workspace=knowledge.workspace)

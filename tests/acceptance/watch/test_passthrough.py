@@ -86,6 +86,7 @@ def test_a_signal_to_the_watching_process_reaches_the_command(
     assert process.wait(30) == -number
 
 
+@pytest.mark.long
 def test_a_command_that_handles_a_signal_ends_as_it_likes(environment: dict[str, str]) -> None:
     process = start("trap 'echo bye; exit 9' TERM; echo ready; while :; do sleep 0.05; done", environment)
     assert read_line(process) == b"ready\n"
@@ -110,6 +111,7 @@ def write_around_a_pause(exit_code: int) -> str:
     return f'exec {sys.executable} -S -c "{program}"'
 
 
+@pytest.mark.long
 def test_a_stop_and_a_continuation_of_the_job_reach_both(environment: dict[str, str]) -> None:
     process = start(write_around_a_pause(3), environment)
     assert read_line(process) == b"ready\n"
@@ -121,6 +123,7 @@ def test_a_stop_and_a_continuation_of_the_job_reach_both(environment: dict[str, 
     assert (process.communicate(timeout=30)[0], process.returncode) == (b"done\n", 3)
 
 
+@pytest.mark.long
 def test_a_stop_of_the_watching_process_alone_stops_the_command(environment: dict[str, str]) -> None:
     process = start(write_around_a_pause(0), environment)
     assert read_line(process) == b"ready\n"
@@ -140,6 +143,7 @@ def test_a_stop_that_waits_already_and_one_of_the_command_stop_the_watching_proc
         process.kill()
 
 
+@pytest.mark.long
 def test_the_command_ends_though_a_background_child_holds_its_output(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -151,6 +155,7 @@ def test_the_command_ends_though_a_background_child_holds_its_output(
     assert process.stdout.read() == b"early\nlate\n"
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_ends_the_command(environment: dict[str, str]) -> None:
     done = subprocess.run(
         ["bash", "-c", f"{' '.join(WATCH)} yes | head -1; echo ${{PIPESTATUS[0]}}"],
@@ -190,6 +195,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(status)
 
 
+@pytest.mark.long
 def test_ctrl_c_reaches_the_command_once(environment: dict[str, str]) -> None:
     terminal = Terminal(
         "trap 'echo interrupted' INT; echo ready; n=0; while [ $n -lt 10 ]; do sleep 0.1; n=$((n+1)); done; echo end",

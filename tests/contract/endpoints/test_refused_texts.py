@@ -63,6 +63,7 @@ async def test_all_but_the_bad_texts_are_embedded_and_these_are_named(
         np.testing.assert_allclose(vector, hashed_bag(text, dims=64, model=MODEL), atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 12])
 @pytest.mark.parametrize("quirk", FAILING)
 async def test_no_text_is_refused_while_the_endpoint_fails_whatever_the_text(

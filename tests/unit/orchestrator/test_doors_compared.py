@@ -240,6 +240,7 @@ COMMANDS: Mapping[str, str] = {
 """What differs from the files, by the name that a line begins with, and why."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "lines", "meant"),
     [

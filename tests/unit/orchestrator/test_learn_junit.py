@@ -95,6 +95,7 @@ def report(folder: Path, body: str, name: str = "report.xml") -> Path:
     return file
 
 
+@pytest.mark.long
 def test_tests_that_failed_and_pass_now_are_verified_failures(reports: tuple[Path, Path], diff: Path) -> None:
     entries = read(*reports, diff=diff)
     assert [entry.task_id for entry in entries] == [
