@@ -81,6 +81,8 @@ _MIN_ASKED: Final = 2
 """Words, besides stop words, of a question that can be read without what is told before it."""
 _AROUND: Final = "?!.,;:()[]<>{}'\"`*=-#|"
 _NAMING_MARKS: Final = ("/", "-", "$", "@", "~", ".")
+_ADDRESSES: Final = frozenset({"url", "urls", "uri", "link", "links"})
+"""Words for what a text shows without naming it."""
 _VERSION_WORDS: Final = r"(?:version|versions|release|v)"
 
 
@@ -118,6 +120,8 @@ class Held:
 
     def has(self, word: Word) -> bool:
         """Return whether a word is held, in whatever inflected form; of an identifier in parts, all of them."""
+        if word.written.lower() in _ADDRESSES and "://" in self.text:
+            return True
         if word.written[:1] in _NAMING_MARKS:
             return re.search(rf"(?<![^\W_]){re.escape(word.written.lower())}(?![^\W_])", self.text) is not None
         if word.written.isdigit():
