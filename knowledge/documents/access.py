@@ -156,6 +156,15 @@ class AccessPolicy:
         except KeyError:
             raise InvalidInput("kb", f"there is no {name} knowledge base, but {', '.join(self.bases)}") from None
 
+    def base_and_scope(self, partition: str) -> tuple[str, str | None]:
+        """Return the knowledge base and scope id of a partition. Raises InvalidInput."""
+        for base in self.bases.values():
+            if partition == base.template:
+                return base.name, None
+            if scope_id := base.scope_id(partition):
+                return base.name, scope_id
+        raise InvalidInput("partition", f"{partition} does not belong to a knowledge base")
+
     async def scope(
         self, principal: Principal, kb: str, scope_id: str | None = None, *, permission: Permission = Permission.READ
     ) -> Scope:
