@@ -60,6 +60,8 @@ def lacking(question: str, text: str, *, title: str = "Pumps", known: str = "") 
         ("Who sees TV?", "Television is seen by all.", ["TV"]),
         ("What are the two ways?", "There are 2 ways.", []),
         ("Since when is the mode session?", "The mode is session.", ["since"]),
+        ("What is the url of the pumps?", "Pumps are at https://pumps.example/.", []),
+        ("What is the url of the pumps?", "Pumps are at the wall.", ["url"]),
         ("How long may 3 clients wait?", "Clients may wait for an hour.", []),
     ],
 )
