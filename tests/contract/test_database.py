@@ -182,6 +182,25 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
     await others.dispose()
 
 
+async def test_once_a_statement_found_its_connection_cut_the_others_of_its_pool_are_looked_at(
+    postgres_dsn: str,
+) -> None:
+    """A Postgres that was started anew cut all of them: each failed in turn, though used a moment ago."""
+    engine, others = make_engine(postgres_dsn, connections=3), make_engine(postgres_dsn)
+    pid = sa.text("SELECT pg_backend_pid()")
+    async with autocommit(engine) as one, autocommit(engine) as two:
+        pids = [await each.scalar(pid) for each in (one, two)]
+    async with autocommit(others) as connection:
+        for each in pids:
+            await connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": each})
+    with pytest.raises(StorageUnavailable):
+        await database.fetch(engine, database.CompiledQuery(sa.select(sa.literal(1))), {})
+    async with autocommit(engine) as one, autocommit(engine) as two:
+        assert not {await each.scalar(pid) for each in (one, two)} & {*pids}
+    await engine.dispose()
+    await others.dispose()
+
+
 @pytest.mark.long
 async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
     database_url: str, monkeypatch: pytest.MonkeyPatch

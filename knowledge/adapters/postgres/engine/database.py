@@ -66,9 +66,10 @@ def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] |
 
 
 class _Pool(sa.AsyncAdaptedQueuePool):
-    """A pool that records when Postgres last answered (`time.monotonic`)."""
+    """A pool that records when Postgres last answered, and last cut a connection of it (`time.monotonic`)."""
 
     answered_at = -math.inf
+    cut_at = -math.inf
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -319,7 +320,10 @@ def _on_checkout(connection: sa.Connection) -> None:
     transaction sets it (pooler.py), without a round trip of its own.
     """
     workspace = connection.get_execution_options().get(_WORKSPACE, "")
-    is_alive = time.monotonic() - connection.info.get(_USED_AT, math.inf) < _ALIVE_SECONDS
+    used_at = connection.info.get(_USED_AT, math.inf)
+    pool = connection.engine.pool
+    is_cut = isinstance(pool, _Pool) and used_at <= pool.cut_at  # like another one: Postgres may have been restarted
+    is_alive = not is_cut and time.monotonic() - used_at < _ALIVE_SECONDS
     if is_alive and connection.info.get(_WORKSPACE, "") == workspace:
         connection.info[_WORKSPACE] = workspace  # marks it as used, should it be dead the next time
         return
@@ -482,6 +486,8 @@ async def fetch(engine: AsyncEngine, query: CompiledQuery, params: Mapping[str, 
                 raise
             except BaseException as error:
                 _redact(error)
+                if isinstance(error, _DEAD):
+                    _pool(engine).cut_at = time.monotonic()
                 await connection.invalidate()
                 raise
             return rows
