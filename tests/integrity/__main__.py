@@ -18,7 +18,8 @@ from tests.support.embedders import HashingEmbedder
 
 
 async def _run(home: Path, edits: int, seed: int) -> Tally:
-    async with open_knowledge(KnowledgeSettings(home=home, holdout=0), embedder=HashingEmbedder(dims=256)) as knowledge:
+    settings = KnowledgeSettings(home=home, holdout=0, query_deadline_ms=60_000)
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=256)) as knowledge:
         return await try_edits(knowledge, edits, seed)
 
 
