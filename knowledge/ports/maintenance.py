@@ -262,8 +262,8 @@ class HeadKeeper(Protocol):
     async def keep(self, head: SealHead) -> None:
         """Keep a head, wherever the settings say. Raises WebhookUnavailable or StorageUnavailable."""
 
-    async def kept(self) -> SealHead | None:
+    async def last_head(self) -> SealHead | None:
         """Return the last head that was kept in the data directory."""
 
-    async def kept_elsewhere(self) -> SealHead | None:
+    async def last_head_elsewhere(self) -> SealHead | None:
         """Return the last head of the file that the settings name; None where they name none, or an address."""

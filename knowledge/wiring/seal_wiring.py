@@ -33,7 +33,7 @@ async def open_seals(settings: KnowledgeSettings, engine: AsyncEngine, clock: Cl
     use_seals(engine, keys, renew=None if settings.seal_keys is not None else lambda: make_keys(settings.home))
     store = PostgresSeals(engine)
     anew = settings.seal_anew if not known else None
-    kept = await FileHeads(settings.home, None).kept()
+    kept = await FileHeads(settings.home, None).last_head()
     if anew is not None or (last is None and (kept is None or not store.verifies(kept))):
         adopted = await store.adopt(anew=anew is not None)
         audits = PostgresAudit(engine)

@@ -95,7 +95,7 @@ class FileHeads(HeadKeeper):
         else:
             await asyncio.to_thread(_append, self._elsewhere, head)
 
-    async def kept(self) -> SealHead | None:
+    async def last_head(self) -> SealHead | None:
         try:
             return SealHead.read(await asyncio.to_thread(self._path.read_text))
         except FileNotFoundError:
@@ -106,7 +106,7 @@ class FileHeads(HeadKeeper):
                 " (hardwon audit verify --head)"
             ) from None
 
-    async def kept_elsewhere(self) -> SealHead | None:
+    async def last_head_elsewhere(self) -> SealHead | None:
         if self._elsewhere is None or self._elsewhere.startswith(_ADDRESSES):
             return None
         return await asyncio.to_thread(_read_last, self._elsewhere)

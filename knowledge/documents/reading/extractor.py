@@ -205,7 +205,7 @@ class ExtractiveDrafter(Drafter):
             return None
         if _ASKS_SEVERAL.search(request.searched) and not _in_all(read.found):
             return None
-        nearest, lacking = _lacking(read.found)
+        nearest, lacking = _nearest_with_missing(read.found)
         return Draft(sure=0.0, lacking=lacking, nearest=self._claim(nearest, read))
 
     async def _read(self, request: DraftRequest) -> _Read:
@@ -366,7 +366,7 @@ def choose(  # noqa: PLR0917
     pair = _both(question, ranked) if _COMPARES.search(searched) else ()
     if not holding and not pair:
         nearest = min(ranked, key=lambda each: (len(each.of.missing), -each.rank))
-        _, lacking = _lacking([nearest.of, *(each.of for each in ranked)])
+        _, lacking = _nearest_with_missing([nearest.of, *(each.of for each in ranked)])
         return Choice((), 0.0, signs=_signs(nearest, near), lacking=lacking, nearest=nearest)
     best = pair[0] if pair else holding[0]
     signs = _signs_of_all(question, pair, near) if pair else _signs(best, near)
@@ -392,7 +392,7 @@ def _in_all(found: Sequence[Candidate]) -> list[Word]:
     return [word for word in found[0].missing if all(word in each.missing for each in found)]
 
 
-def _lacking(found: Sequence[Candidate]) -> tuple[Candidate, tuple[str, ...]]:
+def _nearest_with_missing(found: Sequence[Candidate]) -> tuple[Candidate, tuple[str, ...]]:
     """Return the first block, and the words that all of them lack; if there are none, those that it lacks."""
     return found[0], tuple(each.written for each in _in_all(found) or found[0].missing)
 

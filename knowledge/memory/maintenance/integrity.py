@@ -73,8 +73,8 @@ class IntegrityService:
 
         One in a file elsewhere counts where it is newer than the data directory's, which may be an older copy too.
         """
-        kept = await self.keeper.kept()
-        elsewhere = await self.keeper.kept_elsewhere()
+        kept = await self.keeper.last_head()
+        elsewhere = await self.keeper.last_head_elsewhere()
         if elsewhere is not None and (kept is None or elsewhere.number > kept.number):
             last = await self.seals.last_head()
             if last is None or last.store == elsewhere.store:  # several stores may share the file
