@@ -94,6 +94,7 @@ async def test_one_distils_the_patterns_of_a_workspace_at_a_time(stores: Stores)
         assert again
 
 
+@pytest.mark.long
 async def test_many_workspaces_that_distil_at_once_leave_connections_to_others(store: Store) -> None:
     """A model takes minutes: twenty of them kept every connection of a server, and no capture got through."""
 

@@ -261,6 +261,7 @@ def test_two_processes_share_one_server_and_the_last_to_leave_stops_it(home: Pat
     assert postmaster(home) is None
 
 
+@pytest.mark.long
 def test_a_process_may_open_it_twice_and_again_after_leaving(home: Path) -> None:
     with server(home) as first:
         kept = write(first.dsn)
@@ -613,6 +614,7 @@ def test_an_install_that_is_missing_or_too_old_is_refused_by_the_name_of_its_var
     assert not (fresh / "postgres" / "data").exists()
 
 
+@pytest.mark.long
 def test_a_start_that_fails_says_what_postgres_says(home: Path) -> None:
     broken = EmbeddedPostgres(home, settings={"fsync": "off", "max_connections": "many"})
     with pytest.raises(

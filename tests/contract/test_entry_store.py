@@ -189,6 +189,7 @@ async def test_in_a_batch_told_again_the_first_key_of_each_is_kept_and_is_of_not
     assert keys == ["k", "other", "own"]
 
 
+@pytest.mark.long
 async def test_batches_that_tell_again_with_each_others_keys_do_not_hinder_each_other(stores: Stores) -> None:
     """G3, G4: each key is then of one entry."""
     for attempt in range(5):

@@ -164,6 +164,7 @@ async def test_a_folder_as_model_hubs_have_it_says_itself_how_it_is_to_be_used(
         LocalEmbedder.from_folder(folder)
 
 
+@pytest.mark.long
 async def test_pooling_of_the_first_token_is_another_space(folder: Path) -> None:
     mean, first = LocalEmbedder.from_folder(folder), LocalEmbedder.from_folder(folder, pooling="cls")
     assert (await mean.space()).fingerprint != (await first.space()).fingerprint

@@ -159,6 +159,7 @@ async def test_texts_of_any_kind_arrive_as_they_are(server: OpenAIServer) -> Non
         assert await chat.answer("rules", text) == text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", ["200 OK", "500 Internal Server Error"])
 async def test_an_answer_without_end_is_read_so_far_and_no_further_however_small_it_comes(status: str) -> None:
     """G18. It is packed: a few kilobytes on their way are megabytes here, and all of it was kept until time was up."""

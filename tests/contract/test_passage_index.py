@@ -106,6 +106,7 @@ async def test_only_the_asked_partitions_of_the_workspace_are_searched(index: Pa
     assert await index.count(SPACE, "default") == 3
 
 
+@pytest.mark.long
 async def test_only_the_asked_documents_are_searched(index: PassageIndex) -> None:
     """A4-06."""
     await index.upsert(SPACE, [point(1), point(2, document_id=SECOND)])
@@ -114,6 +115,7 @@ async def test_only_the_asked_documents_are_searched(index: PassageIndex) -> Non
     assert await ids(index, replace(EVERYTHING, conditions=PassageConditions(document_ids=frozenset({FIRST})))) == [1]
 
 
+@pytest.mark.long
 async def test_severities_times_and_lines_are_filtered_on(index: PassageIndex) -> None:
     """A0-80."""
     hour = timedelta(hours=1)
@@ -133,6 +135,7 @@ async def test_severities_times_and_lines_are_filtered_on(index: PassageIndex) -
     assert await wish(lines=(51, 90)) == [2]
 
 
+@pytest.mark.long
 async def test_written_again_a_point_is_replaced_and_deleted_it_is_gone(index: PassageIndex) -> None:
     """A0-75."""
     await index.upsert(SPACE, [point(1), point(2)])
@@ -143,6 +146,7 @@ async def test_written_again_a_point_is_replaced_and_deleted_it_is_gone(index: P
     assert await index.scan(SPACE, "default", after=None, limit=10) == [PassageId(UUID(int=1))]
 
 
+@pytest.mark.long
 async def test_ids_without_a_point_are_told_from_those_with_one(index: PassageIndex) -> None:
     every = [PassageId(UUID(int=number)) for number in range(1, 3_000)]
     await index.upsert(SPACE, [point(number) for number in (5, 2_500)])
@@ -159,6 +163,7 @@ async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:
     assert [each.int for each in (*first, *rest)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.long
 async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(tmp_path: Path) -> None:
     """The embedded engine's; without them each question reads every point."""
     index = EdgePassages(tmp_path / "documents", reserve_mb=1)
@@ -176,6 +181,7 @@ async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(t
     assert there["partition"].points == 1
 
 
+@pytest.mark.long
 async def test_others_have_their_turns_while_an_index_is_made(tmp_path: Path) -> None:
     """The embedded engine's: each payload index waits for the disk, and the first document came within a second."""
     turns = 0

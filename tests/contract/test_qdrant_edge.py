@@ -366,6 +366,7 @@ async def test_every_field_a_search_filters_on_has_a_payload_index(directory: Pa
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_the_payload_holds_texts_only_and_leaves_absent_fields_out(directory: Path) -> None:
     """The engine's boolean match finds nothing and says nothing."""
     index = await opened(directory)
@@ -410,6 +411,7 @@ async def test_opening_again_keeps_everything_and_gives_back_the_space_of_delete
     await index.aclose()
 
 
+@pytest.mark.long
 async def test_long_work_lets_the_event_loop_go_on(directory: Path) -> None:
     """The engine holds the interpreter for the whole of a call, so calls are short and others go on between them."""
     points = make_points(2000)
@@ -460,6 +462,7 @@ async def test_whoever_waits_while_a_collection_is_made_anew_finds_it_there(dire
     assert half_done(directory) == []
 
 
+@pytest.mark.long
 async def test_a_bad_batch_is_refused_before_the_engine_sees_any_of_it(directory: Path) -> None:
     """The engine logs a write before it checks it, and a load replays the log: it would come back after a kill."""
     index = await opened(directory)

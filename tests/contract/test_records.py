@@ -437,6 +437,7 @@ async def test_a_run_that_gives_signs_of_life_is_not_taken_over_however_long_it_
     assert await winners(store.jobs, timedelta(seconds=1)) == 1
 
 
+@pytest.mark.long
 async def test_a_run_that_was_taken_over_says_nothing_of_the_one_that_did(store: Store) -> None:
     """It was on record as finished while the other was at work, and that one's failure had the slot run again."""
     dead_after = timedelta(seconds=0.5)
@@ -452,6 +453,7 @@ async def test_a_run_that_was_taken_over_says_nothing_of_the_one_that_did(store:
     assert await winners(store.jobs, timedelta(0), retry_after=timedelta(0)) == 0
 
 
+@pytest.mark.long
 async def test_a_run_that_failed_is_repeated_by_one_after_waits_that_double_and_not_for_ever(store: Store) -> None:
     wait = timedelta(seconds=0.4)
     assert await winners(store.jobs) == 1

@@ -192,6 +192,7 @@ def test_every_file_is_replayed() -> None:
     assert {file.stem for file in FILES} == set(REPLAYS)
 
 
+@pytest.mark.long
 def test_another_message_setting_or_field_is_noticed() -> None:
     answer = {"result": {"config": {"m": 16}, "peers": {"17": {"uri": "http://127.0.0.1:1/"}}}, "time": 0.5}
     same = {"result": {"config": {"m": 16}, "peers": {"18": {"uri": "http://127.0.0.1:2/"}}}, "time": 0.7}

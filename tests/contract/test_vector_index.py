@@ -171,6 +171,7 @@ async def test_both_raw_scores_of_the_union_of_both_tops_are_those_of_the_refere
         assert_same(await index.search(space, dense, lexical, EVERYTHING, limit=limit), expected)
 
 
+@pytest.mark.long
 async def test_a_stored_weight_counts_as_it_is_however_common_its_term(
     index: VectorIndex, space: EmbeddingSpace
 ) -> None:
@@ -517,6 +518,7 @@ async def test_a_row_with_a_strange_expiry_stops_neither_pruning_nor_scanning(
 # Counting and scanning
 
 
+@pytest.mark.long
 async def test_a_scan_pages_through_all_points_of_a_workspace_in_the_order_of_their_ids(
     index: VectorIndex, space: EmbeddingSpace
 ) -> None:
@@ -598,6 +600,7 @@ async def alias_of(index: VectorIndex) -> str | None:
             raise AssertionError(index)
 
 
+@pytest.mark.long
 async def test_the_alias_points_at_the_space_that_was_ensured_last(index: VectorIndex, space: EmbeddingSpace) -> None:
     assert await alias_of(index) == f"hardwon_{space.fingerprint}"
     newer = make_space()

@@ -97,6 +97,7 @@ async def allow(knowledge: Knowledge) -> None:
         await connection.execute(sa.text("DROP FUNCTION refuse CASCADE"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trigger", [AT_THE_DECISION, AT_THE_MARK])
 async def test_g8_what_a_constraint_forbids_is_tried_once_a_checkpoint_and_kept(
     knowledge: Knowledge, embedder: HashingEmbedder, trigger: str
@@ -116,6 +117,7 @@ async def test_g8_what_a_constraint_forbids_is_tried_once_a_checkpoint_and_kept(
     assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_g8_an_entry_that_can_never_be_marked_ends_a_checkpoint_and_is_kept(
     knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
@@ -319,6 +321,7 @@ async def test_a_server_that_starts_without_its_index_says_over_http_what_it_ans
             await client.queries.query_for_task("Paint the shed green")
 
 
+@pytest.mark.long
 async def test_what_an_agents_key_told_is_known_word_for_word_too_after_what_is_trusted(
     shop: Knowledge, qdrant: QdrantProcess
 ) -> None:
@@ -337,6 +340,7 @@ async def ask(knowledge: Knowledge) -> list[Pattern]:
         return []
 
 
+@pytest.mark.long
 async def test_what_expired_was_deleted_or_is_not_embedded_never_comes(
     shop: Knowledge, qdrant: QdrantProcess, clock: SetClock
 ) -> None:
@@ -354,6 +358,7 @@ async def test_what_expired_was_deleted_or_is_not_embedded_never_comes(
     assert await ask(shop) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [(), ("keys",), ("points",), ("keys", "points")], ids="-".join)
 async def test_another_workspace_never_comes_whichever_lookup_forgets_it(
     shop: Knowledge, qdrant: QdrantProcess, opens: Opens, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...]

@@ -37,6 +37,7 @@ async def test_g13_prune_checkpoints_and_deletions_at_once_lose_and_bring_back_n
             assert truth.sound, truth
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 2])
 async def test_what_is_captured_while_its_project_is_deleted_is_kept(
     knowledge: Knowledge, settings: KnowledgeSettings, number: int, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ async def test_what_is_captured_while_its_project_is_deleted_is_kept(
     assert [(await knowledge.capture.get(entry.entry_id)).project_id for entry in told] == ["going"] * number
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["entries.delete:after:1", "index.delete:before:1", "index.delete:after:1"])
 async def test_g13_an_entry_that_joins_while_another_is_deleted_keeps_its_point(
     knowledge: Knowledge, place: str

@@ -73,6 +73,7 @@ async def work(knowledge: Knowledge, number: int) -> EntryId:
     return left
 
 
+@pytest.mark.long
 async def test_g20_a_release_goes_on_while_the_next_one_migrates(
     database_url: str, knowledge: Knowledge, tmp_path: Path
 ) -> None:

@@ -334,6 +334,7 @@ async def test_entries_sealed_by_an_earlier_key_verify_after_a_rotation(opens: O
         assert sorted(await shown(knowledge)) == ["lock the row 1", "lock the row 2"]
 
 
+@pytest.mark.long
 async def test_what_is_not_shown_is_named_in_contexts_stats_and_the_audit_log(knowledge: Knowledge) -> None:
     (entry_id,) = await learn(knowledge, lesson())
     await tamper(knowledge, _EDITS["T1 a solution"])

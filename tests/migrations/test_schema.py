@@ -100,6 +100,7 @@ async def catalog(engine: AsyncEngine) -> list[str]:
 # the migrations make what is declared
 
 
+@pytest.mark.long
 async def test_the_migrations_make_exactly_what_is_declared(engine: AsyncEngine, empty: AsyncEngine) -> None:
     async with transaction(empty) as connection:
         await connection.run_sync(metadata.create_all)
@@ -224,6 +225,7 @@ async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not
     assert await task
 
 
+@pytest.mark.long
 async def test_a_migration_that_never_gets_its_tables_says_so(
     engine: AsyncEngine, scripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_scale_that_is_wrong_by_a_quarter_is_noticed() -> None:
     assert cosines.mean() < 0.997
 
 
+@pytest.mark.long
 def test_the_same_file_always_gives_the_same_graph_and_the_same_vectors() -> None:
     model, again = fused(quantised=True), fuse(bundled_model().weights.read_bytes())
     assert again.graph == model.graph

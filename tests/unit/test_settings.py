@@ -162,6 +162,7 @@ def test_every_setting_has_its_variable_here() -> None:
     assert {name for _, name, _ in TAKEN.values()} == set(KnowledgeSettings.model_fields)
 
 
+@pytest.mark.long
 @over("variable", TAKEN)
 def test_each_variable_sets_its_setting(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told, name, value = TAKEN[variable]

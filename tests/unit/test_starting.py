@@ -9,10 +9,13 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.cases import over
 from tests.support.loaded import HEAVY, heavy, loaded, ours
 
 
+@pytest.mark.long
 @over("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["kb", "ask", "--help"]])
 def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> None:
     modules = loaded("from orchestrator.cli.commands.root import main; main()", *arguments)

@@ -112,6 +112,7 @@ async def test_a_solution_that_a_hook_handed_out_and_that_did_not_help_is_a_fail
     assert await counts(knowledge) == [(1, 1), (1, 2)], "what helped in the end is a rival"
 
 
+@pytest.mark.long
 async def test_another_sessions_dead_end_says_nothing_of_what_was_handed_out_to_this_one(
     taught: tuple[Knowledge, EntryId], http: httpx.AsyncClient, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ class Waits(SubprocessConverter):
         return json.dumps({**told, "text_cut": False, "pages_cut": False}).encode()
 
 
+@pytest.mark.long
 async def test_a_process_converts_two_files_at_a_time_whatever_workspace_they_are_of(knowledge: Knowledge) -> None:
     """Each workspace and asker had two processes of up to 2 GB to itself."""
     converter = Waits()

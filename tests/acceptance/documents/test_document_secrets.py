@@ -37,6 +37,7 @@ async def ask(knowledge: Knowledge, path: str, body: dict[str, Any]) -> dict[str
     return told
 
 
+@pytest.mark.long
 async def test_what_is_told_of_a_document_is_stored_without_secrets(knowledge: Knowledge) -> None:
     new = NewDocument(
         uri=f"notes/{TOKEN}.md",

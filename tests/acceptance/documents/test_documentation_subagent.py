@@ -349,6 +349,7 @@ async def test_a_question_that_is_asked_without_end_keeps_its_last_times_only(
     assert (await journal.escalate(asked, clock.now())).occurrences == 2, "the last times"
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_what_was_told_of_documents_goes_after_a_year_and_what_is_open_stays(
     knowledge: Knowledge, clock: SetClock

@@ -34,6 +34,7 @@ ANN = Principal(name="ann")
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 
 
+@pytest.mark.long
 async def test_a_markdown_file_is_indexed_and_found_by_its_words(knowledge: Knowledge) -> None:
     """A0-70, A0-10, A2-27."""
     document = await add(knowledge, "guides/timeouts.md", GUIDE)
@@ -243,6 +244,7 @@ async def test_pieces_that_touch_come_as_one_passage_with_the_text_of_the_docume
     }
 
 
+@pytest.mark.long
 async def test_the_index_is_written_again_from_postgres_without_embedding(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:

@@ -43,6 +43,7 @@ async def test_a_document_is_added_listed_searched_and_deleted_over_http(client:
     assert (await client.kb.search("ERR-4521", kb="global")).empty_scope
 
 
+@pytest.mark.long
 async def test_what_goes_wrong_over_http_is_the_error_it_was(client: KnowledgeClient, knowledge: Knowledge) -> None:
     """F7, A0-24."""
     with pytest.raises(InvalidInput, match="no wiki knowledge base"):

@@ -254,6 +254,7 @@ async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
         yield opened
 
 
+@pytest.mark.long
 async def test_a_document_of_the_size_that_is_promised_goes_over_http(client: KnowledgeClient) -> None:
     """F7: what is larger than other requests may be is still a document."""
     text = ("The connection pool holds forty connections. " * 2_000).encode()

@@ -171,6 +171,7 @@ async def test_others_are_answered_while_a_long_directory_is_read() -> None:
     assert max(gaps) < took / 2
 
 
+@pytest.mark.long
 async def test_a_reader_that_never_ends_is_killed_and_the_document_says_why(knowledge: Knowledge) -> None:
     """T14: with a limit so short that any file is a bomb."""
     slow = SubprocessConverter(seconds=0.01)

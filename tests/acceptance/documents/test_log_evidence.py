@@ -118,6 +118,7 @@ GATEWAY = (
 )
 
 
+@pytest.mark.long
 async def test_what_a_question_says_of_lines_is_counted_and_each_status_told_apart(knowledge: Knowledge) -> None:
     """Neither the whole log is the answer to how many came from one address, nor are 1,500 bytes a status."""
     await add(knowledge, "access.log", GATEWAY, "case", "1")
@@ -327,6 +328,7 @@ async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
     assert f", line {last}: " in lines[2]
 
 
+@pytest.mark.long
 @over("beside, text", [("config.yaml", "server:\n  port: 80\n"), ("process.md", PROCESS)])
 async def test_what_is_beside_a_log_does_not_keep_its_errors_from_being_counted(
     knowledge: Knowledge, beside: str, text: str
@@ -469,6 +471,7 @@ def calls_with(arguments: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return converses
 
 
+@pytest.mark.long
 @each_case
 async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_is_none(
     opens: Opens, question: str, arguments: str, told: str

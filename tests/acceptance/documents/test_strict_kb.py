@@ -70,6 +70,7 @@ async def ask(knowledge: Knowledge, query: str, **more: Any) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.long
 async def test_a1_01_a1_02_a1_18_a1_19_a1_25_an_answer_cites_its_document_with_the_way_to_it(
     knowledge: Knowledge,
 ) -> None:

@@ -239,6 +239,7 @@ async def test_capture_goes_on_without_qdrant_and_nothing_is_half_stored(
         assert (await knowledge.stats()).points == 2
 
 
+@pytest.mark.long
 async def test_a_schema_of_a_later_hardwon_is_refused_and_left_as_it_is(home: Path, database_url: str) -> None:
     connection = await asyncpg.connect(database_url)
     try:

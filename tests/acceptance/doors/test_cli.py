@@ -202,6 +202,7 @@ def test_people_read_results_on_standard_output_and_progress_on_standard_error(b
     assert asked.stderr == ""
 
 
+@pytest.mark.long
 def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(beside: Commands, tmp_path: Path) -> None:
     big = 64 * 1024
     numbered: list[tuple[str | bytes, Any]] = [

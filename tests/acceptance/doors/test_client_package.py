@@ -30,6 +30,7 @@ def loaded_by(program: str) -> set[str]:
     return set(done.stdout.split()) - sys.stdlib_module_names
 
 
+@pytest.mark.long
 def test_an_import_loads_nothing_and_a_connection_httpx_and_pydantic_alone() -> None:
     assert loaded_by("import hardwon") <= {"hardwon", "_virtualenv", "sitecustomize"} | loaded_by("pass")
     client = loaded_by("import hardwon; hardwon.connect; hardwon.connect_sync; hardwon.Hooks; hardwon.Task")

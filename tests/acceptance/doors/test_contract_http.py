@@ -57,6 +57,7 @@ def test_every_operation_has_examples_of_what_it_takes_and_of_each_answer_that_n
         assert ("security" in told) == bool(told["security"] or name in {"healthz", "readyz"})
 
 
+@pytest.mark.long
 def test_every_example_fits_the_schema_it_stands_beside(knowledge: Knowledge) -> None:
     app = make_app(knowledge)
     app.openapi()

@@ -105,6 +105,7 @@ async def test_the_story_saves_attempts_and_a_rejection_and_a_wrong_hint_loses_i
     assert steps[1].pattern_id is not None
 
 
+@pytest.mark.long
 def test_an_agent_of_the_story_tries_its_own_edits_unless_its_context_names_one() -> None:
     task = story_tasks.NEXT_IMPORTS[0]
     error = story_tasks.meet_error(task)

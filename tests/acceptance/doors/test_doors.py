@@ -238,6 +238,7 @@ async def test_services_of_a_workspace_are_made_once_for_all_its_keys(door: Door
     assert len({id(knowledge.answering) for knowledge in opened}) == 1
 
 
+@pytest.mark.long
 async def test_the_services_of_a_key_that_asks_all_the_time_stay_and_the_longest_unused_go(
     door: Door,
 ) -> None:
@@ -256,6 +257,7 @@ async def test_the_services_of_a_key_that_asks_all_the_time_stay_and_the_longest
 # what is kept of keys
 
 
+@pytest.mark.long
 async def test_t11_nothing_that_postgres_or_the_logs_hold_opens_the_door(
     door: Door, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -467,6 +469,7 @@ def test_t13_depth_is_counted_in_objects_and_lists(body: str, *, deep: bool) -> 
     assert is_deeper_than([json.loads(body)], 20) is deep
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/contexts"])
 async def test_t13_a_body_of_twenty_levels_is_read_and_one_more_is_refused(door: Door, path: str) -> None:
     """T13."""
@@ -502,6 +505,7 @@ async def test_an_entry_as_large_as_it_may_be_is_captured_and_refused_as_in_proc
 # what is logged
 
 
+@pytest.mark.long
 async def test_t19_whatever_is_in_a_request_is_one_line_of_the_log(
     door: Door, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -561,6 +565,7 @@ async def test_t9_no_answer_holds_a_raw_score(door: Door) -> None:
 # where a server may stand
 
 
+@pytest.mark.long
 async def test_t21_a_page_of_another_site_reaches_no_server_without_keys(door: Door) -> None:
     """T21. DNS rebinding and cross-site posts; with the first key nobody is let in without one."""
     async with door.http() as http:
@@ -578,6 +583,7 @@ async def test_t21_a_page_of_another_site_reaches_no_server_without_keys(door: D
         assert (await http.get("/v1/stats", headers={"Host": "127.0.0.1:8420"})).status_code == 401
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 async def test_beyond_this_machine_a_server_needs_keys(knowledge: Knowledge, host: str) -> None:
     with _listen(host, free_port()) as listener:
@@ -595,6 +601,7 @@ async def test_beyond_this_machine_a_server_needs_keys(knowledge: Knowledge, hos
             assert _is_loopback(listener)
 
 
+@pytest.mark.long
 async def test_the_operators_key_may_everything_and_a_made_key_in_its_place_no_more_than_it_was_made_for(
     knowledge: Knowledge,
 ) -> None:
@@ -647,6 +654,7 @@ async def test_a_header_names_an_event_as_the_field_does(door: Door) -> None:
         assert (both.status_code, both.json()["field"]) == (422, "idempotency_key")
 
 
+@pytest.mark.long
 async def test_a_part_that_is_down_says_when_to_come_again(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy one in a second, which the client does by itself; one that is down in a few, which is its caller's."""
     key = await door.key("query")

@@ -145,6 +145,7 @@ async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks:
     assert hooks.counts == {"task_started": 2, "task_failed": 1, "task_solved": 1, "phase_completed": 1}
 
 
+@pytest.mark.long
 async def test_a_task_that_is_tried_again_is_given_what_mends_the_failure_it_ended_in(
     hooks: OrchestratorHooks,
 ) -> None:

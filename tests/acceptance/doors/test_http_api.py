@@ -314,6 +314,7 @@ async def test_a_server_whose_postgres_takes_no_changes_says_that_it_is_not_read
         assert (await http.get("/v1/stats")).status_code == 200, "whoever only asks is answered"
 
 
+@pytest.mark.long
 async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ async def test_patterns_are_joined_and_split_once(knowledge: Knowledge, lost: Lo
     assert await pattern_of(knowledge, other) == split.pattern_id != keep == await pattern_of(knowledge, one)
 
 
+@pytest.mark.long
 async def test_a_key_that_was_made_and_never_told_is_said_to_be_there_and_rotated_to_one_that_is_told(
     knowledge: Knowledge, lost: Lost
 ) -> None:

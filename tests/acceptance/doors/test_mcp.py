@@ -299,6 +299,7 @@ async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_no_trace_in_t
     assert not [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}]
 
 
+@pytest.mark.long
 async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_token_anything(
     knowledge: Knowledge,
 ) -> None:

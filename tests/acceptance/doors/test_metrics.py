@@ -69,6 +69,7 @@ async def test_every_metric_and_each_kind_of_it_is_there_before_anything_was_cou
     assert {sample.labels["step"] for sample in families["hardwon_batch_seconds"]} == {"embed_batch", "store_batch"}
 
 
+@pytest.mark.long
 async def test_captures_are_counted_by_what_became_of_them_one_by_one_and_in_batches(
     http: httpx.AsyncClient, series: Series
 ) -> None:
@@ -134,6 +135,7 @@ async def test_staged_entries_of_all_workspaces_are_counted_when_asked_for(
     assert (await series.told())["hardwon_staged_entries", frozenset()] == 1
 
 
+@pytest.mark.long
 async def test_as_many_workspaces_as_there_may_be_are_counted_in_no_time(
     http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ async def test_as_many_workspaces_as_there_may_be_are_counted_in_no_time(
     assert told["hardwon_workspaces", frozenset()] == 10_000
 
 
+@pytest.mark.long
 async def test_requests_are_counted_by_their_route_however_many_paths_are_asked_for(
     http: httpx.AsyncClient, series: Series
 ) -> None:
@@ -171,6 +174,7 @@ async def test_no_series_holds_anything_that_was_stored(http: httpx.AsyncClient)
     assert secret not in (await http.get("/metrics")).text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scopes", "workspace", "status"),
     [

@@ -311,6 +311,7 @@ async def test_t8_the_role_changes_no_table_and_no_rule(engine: AsyncEngine) -> 
             await execute(engine_of_workspace(engine, "ours"), sa.text(statement))
 
 
+@pytest.mark.long
 async def test_a_user_who_may_not_make_roles_is_held_by_the_workspace_it_names(postgres_dsn: str) -> None:
     """The role is there on this server, but not this user's to take: as on a managed one without CREATEROLE."""
     async with as_user(postgres_dsn) as engine:

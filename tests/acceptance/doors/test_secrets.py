@@ -142,6 +142,7 @@ async def test_without_redaction_all_of_it_is_stored_and_sent(
     assert TOKEN in str(endpoint.batches)
 
 
+@pytest.mark.long
 async def test_what_was_stored_before_goes_to_the_endpoint_redacted_all_the_same(
     settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from knowledge.wiring.open import Knowledge
 from tests.support.sharing import OF_ONE_LOOP, knowledge, opens, own, shared
 from tests.unit.text.test_run_output import DIFFS, TELLINGS
@@ -27,6 +29,7 @@ async def tell(knowledge: Knowledge, number: int, output: str, diff: str) -> Non
     )
 
 
+@pytest.mark.long
 async def test_seven_tellings_of_one_failure_and_its_fix_are_one_pattern(knowledge: Knowledge) -> None:
     diffs = list(DIFFS.values())
     for number, output in enumerate(TELLINGS.values()):

@@ -87,6 +87,7 @@ def test_arguments_are_read_whatever_they_are(given: object, read: dict[str, Any
     assert parse_arguments(given) == read
 
 
+@pytest.mark.long
 def test_anything_a_tool_takes_and_returns_is_told(server: Server) -> None:
     class Odd:
         def __str__(self) -> str:

@@ -39,6 +39,7 @@ async def _state(knowledge: Knowledge, deed: Deed) -> DeedState:
     return next(each.state for each in await knowledge.deeds.list() if each.deed_id == deed.deed_id)
 
 
+@pytest.mark.long
 async def test_a_rejection_is_done_after_its_grace_in_the_name_of_who_decided(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
@@ -92,6 +93,7 @@ async def test_who_comes_second_is_told_who_decided_and_when(knowledge: Knowledg
         await bob.deeds.undo(other.deed_id)
 
 
+@pytest.mark.long
 async def test_patterns_are_joined_split_and_deleted_after_the_grace(knowledge: Knowledge, clock: SetClock) -> None:
     first, second = await learn(
         knowledge, failure(failure_description="Printer jams"), failure(failure_description="Queue hangs at night")

@@ -33,6 +33,7 @@ async def test_jobs_have_schedules_and_next_times_before_they_ever_ran(knowledge
     assert jobs["prune"].next_run_at == datetime(2026, 1, 16, 3, tzinfo=UTC)
 
 
+@pytest.mark.long
 async def test_runs_tell_what_they_dealt_with_and_failures_why(
     knowledge: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ async def test_tags_go_with_their_pattern_though_the_index_still_has_its_points(
     assert await knowledge.lists.patterns(tag="labels") == []
 
 
+@pytest.mark.long
 async def test_the_doors_give_the_same_and_only_who_may_review_tags(knowledge: Knowledge) -> None:
     printer, _ = await _learn_two(knowledge)
     reader = Principal(trust=Trust.KEY, scopes=frozenset({Scope.QUERY}), workspace=knowledge.workspace, key_id="k")

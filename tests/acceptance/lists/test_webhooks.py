@@ -121,6 +121,7 @@ async def test_what_waits_is_told_once_after_a_failure_and_signed(
         assert metrics.webhooks.labels(result)._value.get() == number, result
 
 
+@pytest.mark.long
 async def test_what_waits_again_and_what_comes_later_is_told_again(telling: Knowledge, receiver: Receiver) -> None:
     await telling.capture.capture(failure(solution_steps=None, success_verified=False, verified_by=None))
     assert await tell(telling) == 1
@@ -169,6 +170,7 @@ async def _report(knowledge: Knowledge, pattern: Pattern, *, worked: bool) -> No
     )
 
 
+@pytest.mark.long
 async def test_a_message_is_given_up_after_a_day(telling: Knowledge, receiver: Receiver, clock: SetClock) -> None:
     receiver.statuses[:] = [500] * 3
     await telling.capture.capture(failure(solution_steps=None, success_verified=False, verified_by=None))
@@ -181,6 +183,7 @@ async def test_a_message_is_given_up_after_a_day(telling: Knowledge, receiver: R
     assert len(receiver.got) == 2
 
 
+@pytest.mark.long
 async def test_an_internal_address_is_refused_and_none_is_told_nothing(opens: Opens, receiver: Receiver) -> None:
     async with opens() as opened:
         await opened.capture.capture(failure(solution_steps=None, success_verified=False, verified_by=None))

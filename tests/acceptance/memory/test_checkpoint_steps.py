@@ -85,6 +85,7 @@ class Heard(Trips):
         return [at for at, passed in enumerate(self.order) if passed == place][number]
 
 
+@pytest.mark.long
 async def test_a_batch_is_decided_while_the_one_before_is_put_into_the_index(small: Knowledge) -> None:
     decided = asyncio.Event()
     trips = Trips({"index.upsert:before:1": waits_for(decided), "deciding.commit:after:2": sets(decided)})
@@ -192,6 +193,7 @@ async def test_the_next_batch_is_leased_while_one_is_embedded(opens: Opens) -> N
         assert (await wired(opened, trips).checkpoints.process_all()).embedded == 8
 
 
+@pytest.mark.long
 async def test_what_was_leased_ahead_is_given_back_when_a_checkpoint_fails(opens: Opens) -> None:
     claimed = asyncio.Event()
 

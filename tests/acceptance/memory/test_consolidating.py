@@ -62,6 +62,7 @@ async def kinds(knowledge: Knowledge) -> dict[frozenset[PatternId], str]:
         return {frozenset({row.lower_id, row.upper_id}): row.kind for row in rows}
 
 
+@pytest.mark.long
 async def test_two_wordings_of_one_defect_are_one_pattern_in_one_checkpoint(bundled: Knowledge) -> None:
     entries = [[await told(bundled, text) for text in in_two_wordings(name)] for name in NAMES]
     report = await bundled.checkpoints.process_all()
@@ -145,6 +146,7 @@ Traceback (most recent call last):
 AttributeError: 'NoneType' object has no attribute '{}'"""
 
 
+@pytest.mark.long
 async def test_a_failure_whose_code_moved_since_comes_to_its_pattern(bundled: Knowledge) -> None:
     """It founded another one at each line, so that eight projects with one fix were eight of one success each."""
     first = await told(bundled, TRACEBACK.format(41, "zip"))
@@ -201,6 +203,7 @@ async def test_two_defects_that_a_name_tells_apart_are_two_patterns_and_no_twins
     assert await kinds(bundled) == {}
 
 
+@pytest.mark.long
 async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: Knowledge) -> None:
     entries = [await told(knowledge, text) for text in in_two_wordings(NAMES[0])]
     await knowledge.checkpoints.process_all()
@@ -260,6 +263,7 @@ async def test_of_rivals_shown_for_a_task_only_the_one_named_or_repeated_or_the_
         assert await records() == [(1, 3), (4, 4)], "the first of the block"
 
 
+@pytest.mark.long
 async def test_rivals_are_shown_side_by_side_with_their_records(bundled: Knowledge) -> None:
     """Whoever is told one way out is told the other, and how often each worked."""
     text, other = in_two_wordings(NAMES[0])[0], "The import of `sum_of_prices` from `shop.basket` fails at start"

@@ -155,6 +155,7 @@ async def end_idle_transactions(knowledge: Knowledge) -> None:
         await connection.execute(sa.text(f"select pg_terminate_backend(pid) from pg_stat_activity where {idle}"))
 
 
+@pytest.mark.long
 async def test_g13_whoever_settles_after_postgres_ended_its_transaction_undoes_nothing_for_good(
     knowledge: Knowledge,
 ) -> None:

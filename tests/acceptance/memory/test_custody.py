@@ -58,6 +58,7 @@ async def in_stores(knowledge: Knowledge, ids: list[EntryId]) -> tuple[int, int,
     return entries, vectors, (await knowledge.stats()).points or 0
 
 
+@pytest.mark.long
 async def test_t5_all_tasks_that_were_reached_are_named_however_many(knowledge: Knowledge) -> None:
     await planted(knowledge, 3)
     others = [column for column in contexts.c if column is not contexts.c.id]
@@ -70,6 +71,7 @@ async def test_t5_all_tasks_that_were_reached_are_named_however_many(knowledge: 
     assert len({task.context_id for task in report.affected}) == len(report.affected) == MAX_AFFECTED + 3
 
 
+@pytest.mark.long
 async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_reached_are_named(
     knowledge: Knowledge,
 ) -> None:

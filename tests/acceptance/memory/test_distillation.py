@@ -162,6 +162,7 @@ async def test_a_project_that_ends_distils_what_the_workspace_knows_and_no_other
     assert (await asked(distilling.in_workspace("other"))).distilled is None
 
 
+@pytest.mark.long
 async def test_many_patterns_are_described_four_at_a_time(distilling: Knowledge, server: OpenAIServer) -> None:
     server.seconds_per_call = 0.4
     for number in range(12):

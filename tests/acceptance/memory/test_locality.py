@@ -120,6 +120,7 @@ async def test_a_store_can_leave_an_endpoint_for_the_bundled_model(
         assert len(await knowledge.queries.query_for_failure(CART, min_relevance=0)) == 1
 
 
+@pytest.mark.long
 async def test_a_chat_model_is_not_asked(settings: KnowledgeSettings, clock: SetClock) -> None:
     asked: list[str] = []
 
@@ -143,6 +144,7 @@ async def test_a_chat_model_is_not_asked(settings: KnowledgeSettings, clock: Set
     assert asked == []
 
 
+@pytest.mark.long
 async def test_a_chat_model_at_work_is_asked_no_more_once_a_workspace_stays_here(opens: Opens) -> None:
     loop = asyncio.get_running_loop()
 

@@ -73,6 +73,7 @@ async def fails(opened: AnyKnowledge, failure: str = FAILURE, **told: Any) -> An
     )
 
 
+@pytest.mark.long
 async def test_an_orchestrator_may_keep_ids_as_texts(opened: AnyKnowledge) -> None:
     (entry_id,) = kept(await fails(opened))
     await opened.capture.resolve_failure(entry_id, solution_steps=SOLUTION, verified_by="pytest")

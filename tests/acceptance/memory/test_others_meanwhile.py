@@ -43,6 +43,7 @@ async def test_a_question_of_long_documents_holds_up_nobody(knowledge: Knowledge
         assert len(answer.claims) > 100
 
 
+@pytest.mark.long
 async def test_a_solution_of_many_long_failures_holds_up_nobody(knowledge: Knowledge) -> None:
     task: dict[str, Any] = {"project_id": "web-shop", "task_id": "T-1"}
     frame = '  File "/srv/app/part{0}.py", line {1}, in call{0}\n    return nothing{0}(told, {1})\n'

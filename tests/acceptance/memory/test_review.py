@@ -196,6 +196,7 @@ async def test_what_resolves_an_entry_that_waits_is_kept_with_it(knowledge: Know
         assert (await knowledge.reviews.approve(entry_id)).status is EntryStatus.STAGED
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_an_approved_entry_is_embedded_and_shown_and_a_rejected_one_is_gone(knowledge: Knowledge) -> None:
     agent, reviewer = acting(knowledge, AGENT), acting(knowledge, REVIEWER)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 import sqlalchemy as sa
 
 from hardwon.models.access import AuditEntry, Scope
@@ -110,6 +111,7 @@ async def test_who_guesses_keys_does_not_fill_the_log_and_the_rest_is_counted(kn
     assert (await _audited(knowledge))[-1][2] == {"address": "10.0.0.1", "unrecorded": 5}
 
 
+@pytest.mark.long
 async def test_what_a_key_decided_is_not_done_once_it_is_revoked_but_stands_when_it_expires(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -112,6 +112,7 @@ async def test_dead_ends_of_before_are_redacted_by_later_rules(knowledge: Knowle
     assert second == TRIED[1]
 
 
+@pytest.mark.long
 async def test_dead_ends_come_and_go_over_http(http: httpx.AsyncClient, knowledge: Knowledge) -> None:
     told = {"entry_type": "failure_solution", "project_id": "p", "agent_type": "a", "failure_description": CART}
     opened = await http.post("/v1/entries", json={**told, "dead_ends": [TRIED[0]]})

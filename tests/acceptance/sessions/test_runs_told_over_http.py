@@ -64,6 +64,7 @@ async def test_two_runs_of_one_failure_are_one_pattern(knowledge: Knowledge) -> 
     assert pattern.success_count == 2
 
 
+@pytest.mark.long
 async def test_a_handed_out_solution_is_no_new_evidence_though_the_failure_was_told_before(
     knowledge: Knowledge,
 ) -> None:

@@ -193,6 +193,7 @@ async def test_spans_that_are_not_kept_are_told(http: httpx.AsyncClient, monkeyp
     assert "1 traces of a caller" in answer.json()["partialSuccess"]["errorMessage"]
 
 
+@pytest.mark.long
 async def test_a_caller_of_many_names_does_not_fill_the_disk(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +274,7 @@ async def test_each_key_has_its_own_traces_and_its_own_word(
     assert await entries(knowledge.in_workspace("elsewhere")) == []
 
 
+@pytest.mark.long
 async def test_a_revoked_key_teaches_nothing_more(
     knowledge: Knowledge, keyed: httpx.AsyncClient, learning: SpanLearning
 ) -> None:

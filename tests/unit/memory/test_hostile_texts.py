@@ -101,6 +101,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.long
 @over("name", TEXTS)
 def test_no_text_takes_long_to_be_read_and_cut(name: str) -> None:
     uri, text = TEXTS[name]

@@ -45,6 +45,7 @@ def test_t1_at_least_85_of_100_payloads_of_each_set_are_noticed(name: str) -> No
     assert share(payloads(name)) >= MIN_NOTICED
 
 
+@pytest.mark.long
 @over("name, size", [("OTHERS", 100), ("OWN", 50)])
 def test_t1_payloads_of_others_are_noticed_and_their_honest_lines_pass(name: str, size: int) -> None:
     assert len(payloads(name)) == size
