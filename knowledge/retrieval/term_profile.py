@@ -14,9 +14,10 @@ import numpy as np
 
 from knowledge.text.bm25 import MAX_CACHED_CHARS, chunks, stem, term_counts, words_and_whole
 
-RULES = 1
-"""Version of these rules and of the tokenizer and stemmer below them. A profile of another version is not used, so
-raise it with any change (`tests/unit/text/test_term_profile.py` compares with terms extracted before)."""
+RULES = 2
+"""Version of all that a profile is made by: these rules, the tokenizer and stemmer below them, and what is read of an
+entry (`memory.rules.entry_profile`). A profile of another version is not used, so raise it with any change
+(`tests/unit/text/test_term_profile.py` compares with profiles made before)."""
 
 MAX_HEAD_CHARS = 1_200
 """Characters read from the start of a text. Time grows with them; more change nothing, 800 cost a point of hit@1."""

@@ -140,6 +140,8 @@ def _format_cell(value: object) -> str:
         return format_time(value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
