@@ -25,7 +25,7 @@ from hardwon.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.adapters.qdrant import server as adapter
 from knowledge.adapters.qdrant.payloads import SOLE_USER, Ownership, conditions
 from knowledge.adapters.qdrant.server import QdrantServerIndex, connect
-from knowledge.models import EmbeddingSpace, PointFilter, PointId
+from knowledge.models import EmbeddingSpace, PointFilter, PointId, SparseVector
 from tests.support import points as qdrant_points
 from tests.support.points import NOW, TERMS
 from tests.support.qdrant_over_edge import Faults, QdrantOverEdge, QdrantProcess
@@ -98,7 +98,9 @@ Inside = tuple[QdrantOverEdge, QdrantServerIndex]
 async def test_a_search_is_one_request_and_one_for_the_scores_that_a_full_list_lacks(inside: Inside) -> None:
     """D1: the design calls `search`, which the client no longer has."""
     server, index = inside
-    await index.upsert(SPACE, make_points(9))
+    nearest_first = sorted(make_points(9), key=lambda each: -float(each.dense @ DENSE / np.linalg.norm(each.dense)))
+    words = [SparseVector(indices=(1,), values=(1.0 + rank,)) for rank in range(9)]  # those far away have most of them
+    await index.upsert(SPACE, [replace(each, lexical=word) for each, word in zip(nearest_first, words, strict=True)])
     server.requests.clear()
     assert len(await index.search(SPACE, DENSE, TERMS, WHERE, limit=20)) == 9
     batch = ("POST", f"/collections/{NAME}/points/query/batch")
