@@ -36,7 +36,7 @@ SHOWN_TOKENS = 24_000
 and more, and the question and the answer need the rest."""
 LOGGED = 10
 SECONDS_BESIDE_FACTS = 1.0
-"""How long an answer with exact facts waits for passages beside them."""
+"""After which an answer that has exact facts goes without passages beside them."""
 _MAX_CHUNKS = 12
 _MAX_QUERY_CHARS = 1_000
 _RELEVANCE_WEIGHT = 2.0
@@ -62,17 +62,25 @@ class DirectFinder(Finder):
         if self.evidence is None:
             return await self.searcher.search(query, scope)
         asked = query.question if query.original is None else words_for_logs(query.original, query.question)
-        facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
-        if not facts.passages:
-            found = await self.searcher.search(query, scope)
-            lines = await self.evidence.lines_naming(query.question, scope, found.passages) if found.passages else []
-            return replace(found, passages=(*found.passages, *lines))
+        until = asyncio.get_running_loop().time() + SECONDS_BESIDE_FACTS
+        search = asyncio.create_task(self.searcher.search(query, scope))
         try:
-            async with asyncio.timeout(SECONDS_BESIDE_FACTS):
-                found = await self.searcher.search(query, scope)
-        except (TimeoutError, Unavailable, EmbedderRejected) as error:
-            log.warning("search_beside_facts_failed", error=type(error).__name__)
-            found = Finding(searched=(query.question,), trace=("the passages beside the facts were not searched",))
+            facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
+            if not facts.passages:
+                found = await search
+                lines = (
+                    await self.evidence.lines_naming(query.question, scope, found.passages) if found.passages else []
+                )
+                return replace(found, passages=(*found.passages, *lines))
+            try:
+                async with asyncio.timeout_at(until):
+                    found = await search
+            except (TimeoutError, Unavailable, EmbedderRejected) as error:
+                log.warning("search_beside_facts_failed", error=type(error).__name__)
+                found = Finding(searched=(query.question,), trace=("the passages beside the facts were not searched",))
+        finally:
+            search.cancel()
+            await asyncio.gather(search, return_exceptions=True)
         return replace(
             found,
             empty_scope=False,
